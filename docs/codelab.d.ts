@@ -995,7 +995,7 @@ export interface Remember {
 
 /** The approval rule that an approval of the call can create. */
 export interface Remembrance {
-  /** What the rule covers without a pattern, human-readable; commands in full. */
+  /** What the rule covers without a pattern, human-readable and never cut. */
   rule: string;
   /** The scopes allowed in `remember`. */
   scopes: ("session" | "user")[];

@@ -10,7 +10,7 @@ from types import ModuleType
 from codelab.protocol import protected
 from codelab.rest.app import create_app
 
-from infra.docs import asyncapi, errors, frames, parameters, schemas, tools, typescript
+from infra.docs import asyncapi, characters, errors, frames, parameters, schemas, tools, typescript
 from infra.observability import template
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,6 +25,7 @@ def documents() -> dict[str, str]:
         "docs/schemas/frames.json": _json(bundle),
         "docs/codelab.d.ts": declarations,
         "clients/typescript/src/protocol.ts": declarations,
+        "clients/web/src/conversation/characters.ts": characters.module(),
         "docs/frames.md": frames.page(bundle),
         "docs/tools.md": tools.page(),
         "docs/errors.md": errors.page(),

@@ -13,7 +13,8 @@ _ABOUT = """\
 The tools that an agent can call in the IDE with `tool_call`. Machine-readable versions:
 [schemas/tools.json](schemas/tools.json), and `ToolArguments` and `ToolResults` in [codelab.d.ts](codelab.d.ts).
 
-The server checks arguments before it sends a call. Paths are relative and stay inside the workspace; text is UTF-8.
+The server checks arguments before it sends a call. Paths are relative and stay inside the workspace, without empty
+names and `.` (`.//src/./a.js` becomes `src/a.js`); text is UTF-8.
 Paths that an IDE may pass to a program (in `git.*` and `search_in_project`) do not begin with `-`, so they cannot be
 taken for options, and names of branches and remotes are valid for `git check-ref-format`.
 

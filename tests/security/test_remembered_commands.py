@@ -328,7 +328,7 @@ def hostile() -> list[Call]:
     folders = [
         run("npm test", cwd)
         for cwd in (
-            "x", "./x", "evil", "src", "a/b", "./", "./.", "x/.", "X", ".x", "a b", "$HOME", "`id`", "-", "a;b",
+            "x", "./x", "evil", "src", "a/b", "./..x", ".//x", "x/.", "X", ".x", "a b", "$HOME", "`id`", "-", "a;b",
             "node_modules/evil", "a&b", "a|b", "'.'", '"."', "\uff0e", "*", "packages/a", ". ", " ",
         )
     ]  # fmt: skip

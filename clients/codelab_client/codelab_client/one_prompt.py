@@ -9,7 +9,7 @@ from typing import Any
 
 from codelab_client.line_input import ask
 from codelab_client.policy import Policy
-from codelab_client.safe_text import safe, safe_line
+from codelab_client.safe_text import exact, exact_line, safe, safe_line
 from codelab_client.session import Session
 from codelab_client.session import events as on
 
@@ -91,7 +91,8 @@ class _Turn:
             await self._session.approve(call.call_id)
         elif self._ask and call.arguments is not None:
             _write(
-                sys.stderr, f"{safe_line(call.tool_name)}\n{safe(json.dumps(arguments, indent=2, ensure_ascii=False))}"
+                sys.stderr,
+                f"{exact_line(call.tool_name)}\n{exact(json.dumps(arguments, indent=2, ensure_ascii=False))}",
             )
             answer = await ask("approve? [y/N] ")
             if answer.strip().lower() in ("y", "yes"):

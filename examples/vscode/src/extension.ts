@@ -5,6 +5,8 @@ import * as vscode from "vscode";
 
 const { fs } = vscode.workspace;
 const PROPOSED = "codelab-proposed";
+const HIDDEN = /(?![ \n])[\p{Default_Ignorable_Code_Point}\p{C}\p{Z}\u2800]/gu; // nobody approves what they cannot see
+const visible = (text: string): string => text.replace(HIDDEN, (char) => `<U+${char.codePointAt(0)!.toString(16)}>`);
 const DECODER = new TextDecoder("utf-8", { fatal: true });
 
 let session: Session | undefined;
@@ -97,9 +99,11 @@ async function decide(open: Session, call: ToolCallFrame): Promise<void> {
     const before = uri && (await exists(uri)) ? uri : vscode.Uri.from({ scheme: PROPOSED, path: after.path, query: "none" });
     await vscode.commands.executeCommand("vscode.diff", before, after, `${String(args["path"])} (proposed)`, { preview: true });
   }
-  const always = remember?.scopes.includes("session") ? [`Always: ${remember.rule}`] : [];
-  const detail = tool === "write_file" ? String(args["path"]) : JSON.stringify(args, undefined, 2).slice(0, 2_000);
-  const chosen = await vscode.window.showInformationMessage(`Run ${tool}?`, { modal: true, detail }, "Yes", ...always);
+  const always = remember?.scopes.includes("session") ? [`Always: ${visible(remember.rule)}`] : [];
+  const detail = visible(tool === "write_file" ? String(args["path"]) : JSON.stringify(args, undefined, 2));
+  if (detail.length > 2_000) await vscode.window.showTextDocument(await vscode.workspace.openTextDocument({ content: detail }));
+  const asked = { modal: true, detail: detail.length > 2_000 ? "The document that was opened shows all of it." : detail };
+  const chosen = await vscode.window.showInformationMessage(`Run ${visible(tool)}?`, asked, "Yes", ...always);
   proposed.delete(callId);
   if (!open.openCalls.get(callId)?.requires_approval) return; // another window has decided meanwhile
   if (chosen === undefined) open.answer(callId, { decision: "reject" });

@@ -5,7 +5,7 @@ from typing import Any
 
 from codelab_client.acp.tool_calls import fenced, shortened
 from codelab_client.local_executor import LocalExecutor
-from codelab_client.safe_text import safe, safe_line
+from codelab_client.safe_text import exact, exact_line, safe, safe_line
 from codelab_client.session import Session, SessionError
 from codelab_client.session.rest import Rest, RestError
 
@@ -78,14 +78,14 @@ class Commands:
             diff = await checkpoints.diff()
         except CheckpointFailed as failed:
             return safe(failed)
-        return fenced(shortened(safe(diff)), "diff") if diff.strip() else "The last turn changed no file."
+        return fenced(shortened(exact(diff)), "diff") if diff.strip() else "The last turn changed no file."
 
     async def _rules(self, what: str) -> str:
         verb, _, rule_id = what.partition(" ")
         rules = await (self.session.revoke(rule_id.strip()) if verb == "revoke" else self.session.rules())
         lines = []
         for rule in rules:
-            named = [safe_line(rule.get(name, "")) for name in ("rule_id", "decision", "tool_name", "covers", "scope")]
+            named = [exact_line(rule.get(name, "")) for name in ("rule_id", "decision", "tool_name", "covers", "scope")]
             lines.append(f"- `{named[0]}` {named[1]} {named[2]} {named[3]} ({named[4]})")
         return "\n".join(lines) or "No decisions are remembered."
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from codelab_client.acp import tool_calls
 from codelab_client.acp.jsonrpc import Peer, RpcError
-from codelab_client.safe_text import safe, safe_line
+from codelab_client.safe_text import exact, exact_line, shortened
 from codelab_client.session import events as on
 from codelab_client.session.session import Scope
 
@@ -59,7 +59,7 @@ class Permissions:
     async def choose(self, message: str, actions: Sequence[str]) -> str | None:
         """See Dialogue."""
         shown = list(actions)[:_MOST_ACTIONS]
-        options = [_option(str(number), "allow_once", safe_line(action)) for number, action in enumerate(shown)]
+        options = [_option(str(number), "allow_once", action) for number, action in enumerate(shown)]
         chosen = await self._question(message, [], [*options, _option("none", "reject_once", "None of these")])
         number = int(chosen) if chosen is not None and chosen.isdecimal() else len(shown)
         return shown[number] if number < len(shown) else None
@@ -70,15 +70,15 @@ class Permissions:
             _option("all", "allow_once", f"Apply all {chunks} changes" if chunks > 1 else "Apply it"),
             _option("none", "reject_once", "Apply nothing"),
         ]
-        content = [tool_calls.shown(tool_calls.fenced(safe(diff), "diff"))]
+        content = tool_calls.described("apply_patch", {"diff": diff})
         chosen = await self._question(message or "Apply this patch?", content, options)
         return list(range(1, chunks + 1)) if chosen == "all" else None
 
     async def _question(
         self, message: str, content: list[dict[str, Any]], options: Sequence[Mapping[str, Any]]
     ) -> str | None:
-        title = safe_line(message, 300)
-        text = [] if title == message else [tool_calls.shown(safe(message))]
+        title = shortened(exact_line(message), 300)
+        text = [] if title == message else [tool_calls.shown(exact(message))]
         asked = {"toolCallId": f"question-{uuid.uuid4().hex}", "title": title, "kind": "other", "status": "pending"}
         try:
             return await self._ask({**asked, "content": [*text, *content]}, options)
@@ -115,4 +115,4 @@ def _options(call: on.ToolCall) -> list[dict[str, str]]:
 
 
 def _option(option_id: str, kind: str, name: str) -> dict[str, str]:
-    return {"optionId": option_id, "kind": kind, "name": safe_line(name, 300)}
+    return {"optionId": option_id, "kind": kind, "name": exact_line(name)}

@@ -1,15 +1,24 @@
 """What a call that waits for approval would do: the whole command, or the change of each file."""
 
 import asyncio
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from codelab_client.acp import tool_calls
+from codelab_client.differences import Difference, difference, hidden_lines, lossless
+from codelab_client.safe_text import exact, exact_line
 from codelab_client.tools import edits, limits, patches
 from codelab_client.tools.failure import ToolFailure
 from codelab_client.tools.paths import components, joined
 from codelab_client.tools.tree import Names
 from codelab_client.tools.workspace import DiskWorkspace
+
+#: Characters of a path from which on editors may shorten it.
+_PATH_CHARS = 80
+#: Characters of two texts that are compared line by line.
+_PLACED_CHARS = 200_000
+_MODES = {"100755": "Becomes executable", "100644": "Is no program any more"}
 
 
 async def preview(tool: str, arguments: Mapping[str, Any], workspace: DiskWorkspace) -> list[dict[str, Any]]:
@@ -17,16 +26,18 @@ async def preview(tool: str, arguments: Mapping[str, Any], workspace: DiskWorksp
     try:
         if tool == "write_file":
             names, after = components(str(arguments["path"])), str(arguments["content"])
-            return [_diff(names, await _text(workspace, names), after, workspace)]
+            return await _diff(names, await _text(workspace, names), after, workspace)
         if tool == "edit_file":
             names = components(str(arguments["path"]))
             before = await _text(workspace, names)
             wanted = [edits.Edit(one["old"], one["new"], one.get("replace_all", False)) for one in arguments["edits"]]
             after, _ = await asyncio.to_thread(edits.apply, before or "", wanted, joined(names))
-            return [_diff(names, before, after, workspace)]
+            return await _diff(names, before, after, workspace)
         if tool == "apply_patch":
             return await _patched(str(arguments["diff"]), workspace)
-    except (KeyError, TypeError, AttributeError, ToolFailure):
+    except ToolFailure as failure:
+        return [tool_calls.shown(exact(failure.message)), *tool_calls.described(tool, arguments)]
+    except (KeyError, TypeError, AttributeError):
         pass
     return tool_calls.described(tool, arguments)
 
@@ -37,10 +48,15 @@ async def _patched(diff: str, workspace: DiskWorkspace) -> list[dict[str, Any]]:
     before = {names: await _text(workspace, names) for names in touched}
     after = await asyncio.to_thread(patches.apply, files, lambda names: patches.Patched(before[names]))
     changed = {names: patched.text for names, patched in after.items() if patched.text != before[names]}
-    shown = [_diff(names, before[names], text or "", workspace) for names, text in changed.items()]
+    shown = [one for names, text in changed.items() for one in await _diff(names, before[names], text or "", workspace)]
     gone = [workspace.root.joinpath(*names) for names, text in changed.items() if text is None]
-    deleted = [tool_calls.shown(f"Deletes {path}") for path in gone]
-    return [*shown, *deleted] or tool_calls.described("apply_patch", {"diff": diff})
+    deleted = [tool_calls.shown(f"Deletes\n{tool_calls.fenced(exact_line(path))}") for path in gone]
+    modes = [
+        tool_calls.shown(f"{_MODES[file.mode]}\n{tool_calls.fenced(exact_line(joined(file.new)))}")
+        for file in files
+        if file.new and (file.mode == "100755" or (file.mode and file.old))
+    ]
+    return [*shown, *deleted, *modes] or tool_calls.described("apply_patch", {"diff": diff})
 
 
 async def _text(workspace: DiskWorkspace, names: Names) -> str | None:
@@ -51,9 +67,25 @@ async def _text(workspace: DiskWorkspace, names: Names) -> str | None:
         if failure.code == "FILE_NOT_FOUND":
             return None
         raise
-    return found.data.decode(errors="surrogateescape")
+    return lossless(found.data)
 
 
-def _diff(names: Names, before: str | None, after: str, workspace: DiskWorkspace) -> dict[str, Any]:
+async def _diff(names: Names, before: str | None, after: str, workspace: DiskWorkspace) -> list[dict[str, Any]]:
+    """A file's change as the editor draws it, after a text that says what the editor cannot draw."""
     path = str(workspace.root.joinpath(*names))
-    return {"type": "diff", "path": path, "oldText": before, "newText": after}
+    texts = {"oldText": None if before is None else _sent(before), "newText": _sent(after)}
+    undrawn = await asyncio.to_thread(_undrawn, joined(names), before, after)
+    return [*undrawn, {"type": "diff", "path": path, **texts}]
+
+
+def _undrawn(path: str, before: str | None, after: str) -> list[dict[str, Any]]:
+    whole = difference(before, after, path, in_place=len(before or "") + len(after) <= _PLACED_CHARS)
+    name = exact_line(path)
+    named = [f"File: {name}"] if name != path or len(name) > _PATH_CHARS else []
+    hidden, notes = hidden_lines(whole.lines), [*named, *whole.notes]
+    return [tool_calls.differing(Difference(hidden, notes))] if hidden or notes else []
+
+
+def _sent(text: str) -> str:
+    """A text that can be sent: surrogates, such as those of bytes that are not UTF-8, cannot."""
+    return re.sub("[\ud800-\udfff]", "\ufffd", text)

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from codelab_client.differences import Difference, spelled_out
 from codelab_client.execution import ToolOutcome
-from codelab_client.safe_text import safe, safe_line
+from codelab_client.safe_text import exact, exact_line, safe, safe_line
+from codelab_client.safe_text import shortened as shortened_line
 from codelab_client.session import events as on
 from codelab_client.tools.failure import ToolFailure
 from codelab_client.tools.paths import components
@@ -63,7 +65,9 @@ def announced(frame: Mapping[str, Any], tool: str, arguments: Mapping[str, Any],
     """The fields that say what a call is: title, kind, locations and rawInput. The server's own come first."""
     title, kind = frame.get("title"), frame.get("kind")
     return {
-        "title": safe_line(title if isinstance(title, str) and title else _title(tool, arguments), _TITLE_CHARS),
+        "title": shortened_line(
+            exact_line(title if isinstance(title, str) and title else _title(tool, arguments)), _TITLE_CHARS
+        ),
         "kind": kind if kind in _ACP_KINDS else _KINDS.get(tool, "other"),
         "locations": _locations(frame, arguments, root),
         "rawInput": _raw(dict(arguments)),
@@ -74,11 +78,26 @@ def described(tool: str, arguments: Mapping[str, Any]) -> list[Fields]:
     """What a user must see to decide about a call that changes no text: the whole command, or all arguments."""
     if tool in ("run_command", "run_persistent"):
         cwd = arguments.get("cwd", ".")
-        place = "" if cwd in (".", "") else f"\nin {safe_line(cwd)}"
-        return [shown(fenced(safe(arguments.get("command", ""))) + place)]
+        rest = {name: value for name, value in arguments.items() if name not in ("command", "cwd")}
+        texts = [
+            fenced(exact(arguments.get("command", ""))),
+            *([] if cwd in (".", "") else [f"in\n{fenced(exact_line(cwd))}"]),
+            *([_as_json(rest)] if rest else []),
+        ]
+        return [shown("\n".join(texts))]
     if tool == "apply_patch" and isinstance(arguments.get("diff"), str):
-        return [shown(fenced(safe(arguments["diff"]), "diff"))]
-    return [shown(fenced(safe(json.dumps(dict(arguments), indent=2, ensure_ascii=False)), "json"))]
+        return [differing(spelled_out(arguments["diff"].removesuffix("\n").split("\n")))]
+    return [shown(_as_json(arguments))]
+
+
+def differing(difference: Difference) -> Fields:
+    """A difference, spelled out, as text."""
+    lines = fenced("\n".join(difference.lines), "diff") if difference.lines else ""
+    return shown("\n\n".join(part for part in (*difference.notes, lines) if part))
+
+
+def _as_json(arguments: Mapping[str, Any]) -> str:
+    return fenced(exact(json.dumps(dict(arguments), indent=2, ensure_ascii=False)), "json")
 
 
 def finished(tool: str, outcome: ToolOutcome, kept: list[Fields]) -> Fields:
@@ -113,7 +132,7 @@ def fenced(text: str, language: str = "") -> str:
     """A text as a Markdown block of code, which nothing in it can end."""
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
-    return f"{fence}{language}\n{text.rstrip()}\n{fence}"
+    return f"{fence}{language}\n{text.rstrip(chr(10))}\n{fence}"
 
 
 def shortened(text: str) -> str:

@@ -1,28 +1,26 @@
 """What the terminal prints, as Rich renderables. All text of others passes through `safe` here."""
 
-import difflib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from codelab_client.differences import Difference, spelled_out
 from codelab_client.execution import ToolOutcome
-from codelab_client.safe_text import safe, safe_line
+from codelab_client.safe_text import exact, exact_line, safe, safe_line
 from codelab_client.session import events as on
-
-if TYPE_CHECKING:
-    from codelab_client.tools.edits import Edit
+from codelab_client.terminal.changes import edited, written
+from codelab_client.terminal.wrapping import Whole
 
 #: Lines of a diff or of arguments that are printed before an approval.
 _MOST_LINES = 2_000
 #: Lines of a command's output that stay on the screen.
 _OUTPUT_LINES = 12
-_FILE_BYTES = 1_000_000
 _PLAN_MARKS = {"completed": ("✔", "green"), "in_progress": ("▸", "yellow"), "pending": ("·", "dim")}
 
 
@@ -40,14 +38,14 @@ def user_message(text: str) -> RenderableType:
 
 def notice(text: str, style: str = "dim") -> RenderableType:
     """A line of the client itself."""
-    return Text(safe(text), style=style)
+    return Whole(Text(safe(text), style=style))
 
 
 def table(rows: Sequence[Sequence[str]]) -> RenderableType:
     """Rows of texts, the last of which may take several lines."""
     grid = Table.grid(padding=(0, 2))
     for number in range(len(rows[0])):
-        grid.add_column(no_wrap=number < len(rows[0]) - 1)
+        grid.add_column(no_wrap=number < len(rows[0]) - 1, overflow="fold")
     for row in rows:
         grid.add_row(*(Text(safe(cell)) for cell in row))
     return grid
@@ -65,109 +63,83 @@ def plan(items: list[dict[str, Any]]) -> RenderableType:
 
 def call(tool: str, arguments: Mapping[str, Any] | None, workspace: Path) -> RenderableType:
     """A call that waits for approval, in full: the command, the diff, or all arguments."""
-    title = Text("? ", style="yellow bold").append(safe_line(tool), style="bold")
+    title = Text("? ", style="yellow bold").append(exact_line(tool), style="bold")
     if arguments is None:
         return Group(title, Text("  Its arguments could not be fetched; it can only be rejected.", style="red"))
     path = arguments.get("path")
     if isinstance(path, str):
-        title.append(f" {safe_line(path)}")
-    return Group(title, Padding(_body(tool, arguments, workspace), (0, 0, 0, 2)))
+        title.append(f" {exact_line(path)}")
+    return Group(Whole(title), Padding(_body(tool, arguments, workspace), (0, 0, 0, 2)))
 
 
 def _body(tool: str, arguments: Mapping[str, Any], workspace: Path) -> RenderableType:
+    names = _SHOWN.get(tool)
+    if names is None:
+        return Whole(Text(_first_lines(exact(json.dumps(arguments, indent=2, ensure_ascii=False)))))
+    rest = {name: value for name, value in arguments.items() if name not in names}
+    shown = _known(tool, arguments, workspace)
+    lines = [f"{exact_line(name)}: {exact(json.dumps(value, ensure_ascii=False))}" for name, value in rest.items()]
+    return shown if not lines else Group(shown, Whole(Text("\n".join(lines), style="dim")))
+
+
+#: The arguments that a card shows in a form of its own, by tool.
+_SHOWN: Mapping[str, frozenset[str]] = {
+    "run_command": frozenset({"command", "cwd"}),
+    "run_persistent": frozenset({"command", "cwd"}),
+    "write_file": frozenset({"path", "content"}),
+    "edit_file": frozenset({"path", "edits"}),
+    "fetch_url": frozenset({"url"}),
+    "apply_patch": frozenset({"diff"}),
+    "apply_patch_review": frozenset({"diff"}),
+    "move_file": frozenset({"from", "to"}),
+    "delete_file": frozenset({"path"}),
+}
+
+
+def _known(tool: str, arguments: Mapping[str, Any], workspace: Path) -> RenderableType:
+    path = str(arguments.get("path", ""))
     match tool:
-        case "run_command" | "run_persistent":
-            body = Text("$ ", style="dim").append(safe(arguments.get("command", "")), style="bold")
-            if (cwd := arguments.get("cwd", ".")) not in (".", ""):
-                body.append(f"\nin {safe_line(cwd)}", style="dim")
-            return body
         case "write_file":
-            return diff(_changes(workspace, str(arguments.get("path", "")), str(arguments.get("content", ""))))
+            return diff(written(workspace, path, str(arguments.get("content", ""))))
         case "edit_file":
-            return diff(_edited(workspace, str(arguments.get("path", "")), arguments.get("edits")))
+            return diff(edited(workspace, path, arguments.get("edits")))
         case "fetch_url":
-            return Text(safe(arguments.get("url", "")), style="bold")
+            return Whole(Text(exact_line(arguments.get("url", "")), style="bold"))
         case "apply_patch" | "apply_patch_review":
-            return diff(str(arguments.get("diff", "")))
+            return diff(spelled_out(str(arguments.get("diff", "")).removesuffix("\n").split("\n")))
         case "move_file":
-            return Text(f"{safe_line(arguments.get('from', ''))} → {safe_line(arguments.get('to', ''))}")
+            return Whole(Text(f"{exact_line(arguments.get('from', ''))} → {exact_line(arguments.get('to', ''))}"))
         case "delete_file":
-            return Text(_what_is_deleted(workspace, str(arguments.get("path", ""))), style="red")
-        case _:
-            return Text(_shortened(safe(json.dumps(arguments, indent=2, ensure_ascii=False))))
+            return Whole(Text(_what_is_deleted(workspace, path), style="red"))
+    command = Text("$ ", style="dim").append(exact(arguments.get("command", "")), style="bold")
+    if (cwd := arguments.get("cwd", ".")) not in (".", ""):
+        command.append(f"\nin {exact_line(cwd)}", style="dim")
+    return Whole(command)
 
 
-def diff(text: str) -> RenderableType:
-    """A unified diff in colour."""
+def diff(shown: Difference) -> RenderableType:
+    """A difference in colour, with its notes below it."""
     styles = {"+": "green", "-": "red", "@": "cyan"}
-    shown = Text()
-    for line in _shortened(safe(text)).splitlines():
-        shown.append(f"{line}\n", style="bold" if line.startswith(("+++", "---")) else styles.get(line[:1], ""))
-    shown.rstrip()
-    return shown
-
-
-def _changes(workspace: Path, path: str, content: str) -> str:
-    """The diff between a file and its new content."""
-    before = _read(workspace, path)
-    if before is None:
-        return "".join(f"+{line}\n" for line in content.splitlines()) or "(an empty file)"
-    changed = difflib.unified_diff(
-        before.splitlines(), content.splitlines(), f"a/{path}", f"b/{path}", lineterm="", n=3
-    )
-    return "\n".join(changed) or "(no changes)"
-
-
-def _edited(workspace: Path, path: str, given: Any) -> str:
-    """The diff that edits make of a file; the edits themselves if they do not fit it."""
-    from codelab_client.tools.edits import Edit, apply
-    from codelab_client.tools.failure import ToolFailure
-
-    edits = [
-        Edit(str(one.get("old", "")), str(one.get("new", "")), one.get("replace_all") is True)
-        for one in (given if isinstance(given, list) else ())
-        if isinstance(one, dict) and one.get("old")
-    ]
-    before = _read(workspace, path)
-    if before is not None and edits:
-        try:
-            return _changes(workspace, path, apply(before, edits, path)[0])
-        except ToolFailure as failure:
-            return f"@ {failure.message}\n{_texts(edits)}"
-    return _texts(edits)
-
-
-def _texts(edits: "Sequence[Edit]") -> str:
-    lines = []
-    for edit in edits:
-        lines += ["@@ everywhere @@" if edit.replace_all else "@@", *(f"-{line}" for line in edit.old.split("\n"))]
-        lines += [f"+{line}" for line in edit.new.split("\n")]
-    return "\n".join(lines)
-
-
-def _read(workspace: Path, path: str) -> str | None:
-    """The text of a file of the workspace; None if there is none."""
-    try:
-        file = (workspace / path).resolve()
-        if not file.is_relative_to(workspace) or not file.is_file() or file.stat().st_size > _FILE_BYTES:
-            return None
-        return file.read_bytes().decode("utf-8", "replace")
-    except (OSError, ValueError):
-        return None
+    text = Text()
+    for line in _first_lines("\n".join(shown.lines)).split("\n") if shown.lines else ():
+        text.append(f"{line}\n", style="bold" if line.startswith(("+++", "---")) else styles.get(line[:1], ""))
+    for note in shown.notes:
+        text.append(f"{note}\n", style="yellow")
+    return Whole(text[:-1])
 
 
 def _what_is_deleted(workspace: Path, path: str) -> str:
     try:
         folder = (workspace / path).resolve()
         if folder.is_relative_to(workspace) and folder.is_dir():
-            return f"deletes the folder {safe_line(path)} with everything in it"
+            return f"deletes the folder {exact_line(path)} with everything in it"
     except (OSError, ValueError):
         pass
-    return f"deletes {safe_line(path)}"
+    return f"deletes {exact_line(path)}"
 
 
-def _shortened(text: str) -> str:
-    lines = text.splitlines()
+def _first_lines(text: str) -> str:
+    lines = text.split("\n")
     if len(lines) <= _MOST_LINES:
         return text
     return "\n".join([*lines[:_MOST_LINES], f"… {len(lines) - _MOST_LINES} more lines; e shows all of them"])
@@ -187,7 +159,7 @@ def finished(tool: str, arguments: Mapping[str, Any], outcome: ToolOutcome, outp
         told = f"{safe_line(outcome.error.code)}: {safe_line(outcome.error.message, 500)}"
         return Text("✗ ", style="red").append(summary(tool, arguments)).append(f"\n  {told}", style="red")
     line = Text("● ", style="green").append(summary(tool, arguments)).append(f"  {_gist(outcome.result)}", style="dim")
-    lines = safe(output).rstrip().splitlines()
+    lines = text.split("\n") if (text := safe(output).rstrip()) else []
     if not lines:
         return line
     hidden = len(lines) - _OUTPUT_LINES
@@ -236,4 +208,4 @@ def rendered(renderable: RenderableType, width: int, *, colour: bool) -> str:
 def rule(call: on.ToolCall) -> str:
     """What an approval of the call would be remembered as."""
     covers = (call.remember or {}).get("rule", "")
-    return f"{safe_line(call.tool_name)} {safe(covers)}"
+    return f"{exact_line(call.tool_name)} {exact_line(covers)}"

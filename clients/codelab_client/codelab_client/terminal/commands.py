@@ -6,8 +6,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
+from codelab_client.differences import spelled_out
 from codelab_client.local_executor import LocalExecutor
-from codelab_client.safe_text import safe, safe_line
+from codelab_client.safe_text import exact_line, safe_line
 from codelab_client.session.rest import Rest, RestError, of_session
 from codelab_client.terminal import cards
 from codelab_client.terminal.conversation import Conversation
@@ -224,7 +225,7 @@ class Commands:
             self._say(str(failed), "red")
             return
         if diff.strip():
-            self._conversation.screen.show(cards.diff(diff))
+            self._conversation.screen.show(cards.diff(spelled_out(diff.removesuffix("\n").split("\n"))))
         else:
             self._say("The last turn changed no file")
 
@@ -237,7 +238,7 @@ class Commands:
             rule_id, decision, tool, scope = (
                 safe_line(rule.get(name, "")) for name in ("rule_id", "decision", "tool_name", "scope")
             )
-            self._say(f"{rule_id}  {decision} {tool} {safe(rule.get('covers', ''))}  ({scope}, {who})", "")
+            self._say(f"{rule_id}  {decision} {tool} {exact_line(rule.get('covers', ''))}  ({scope}, {who})", "")
         if not rules:
             self._say("No decisions are remembered")
 

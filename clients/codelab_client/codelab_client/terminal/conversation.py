@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 from rich.console import RenderableType
 
 from codelab_client.local_executor import LocalExecutor
-from codelab_client.safe_text import safe, safe_line
+from codelab_client.safe_text import exact, exact_line, safe, safe_line
 from codelab_client.session import Refused, Session
 from codelab_client.session import events as on
 from codelab_client.terminal import cards
@@ -288,8 +288,8 @@ class Conversation:
 
     async def choose(self, message: str, actions: Sequence[str]) -> str | None:
         """See Dialogue."""
-        numbered = [f"  {number} {safe_line(action)}" for number, action in enumerate(actions, 1)]
-        self._say("\n".join([safe(message), *numbered]), "bold")
+        numbered = [f"  {number} {exact_line(action)}" for number, action in enumerate(actions, 1)]
+        self._say("\n".join([exact(message), *numbered]), "bold")
 
         def parse(line: str) -> tuple[str | None, str | None]:
             if line.isdecimal() and 1 <= int(line) <= len(actions):
@@ -301,7 +301,7 @@ class Conversation:
 
     async def review(self, message: str, diff: str, chunks: int) -> Sequence[int] | None:
         """See Dialogue."""
-        self._say(safe(message or "Which chunks should be applied?"), "bold")
+        self._say(exact(message or "Which chunks should be applied?"), "bold")
         self.screen.show(cards.call("apply_patch_review", {"diff": diff}, self.workspace))
 
         def parse(line: str) -> tuple[list[int] | None, str | None]:

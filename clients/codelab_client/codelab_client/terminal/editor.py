@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from codelab_client.safe_text import exact_json
 from codelab_client.tools.processes import own_path
 
 #: The argument that is edited as plain text, and the end of the file's name; other calls are edited as JSON.
@@ -37,7 +38,7 @@ def _editor() -> list[str]:
 def edited(tool: str, arguments: Mapping[str, Any]) -> dict[str, Any] | None:
     """Open the editor and wait for its end. Returns all arguments, or None if nothing was changed. Raises EditError."""
     name, ending = _TEXTS.get(tool, (None, ".json"))
-    text = json.dumps(arguments, indent=2, ensure_ascii=False) if name is None else str(arguments.get(name, ""))
+    text = exact_json(arguments) if name is None else str(arguments.get(name, ""))
     if tool == "write_file":
         ending = Path(str(arguments.get("path", ""))).suffix[:20]
     with tempfile.TemporaryDirectory(prefix="codelab-") as folder:

@@ -27,13 +27,14 @@ from rich.console import RenderableType
 
 from codelab_client import private_folder
 from codelab_client.private_file import PrivateFileError, append_to
-from codelab_client.safe_text import safe, safe_line
+from codelab_client.safe_text import exact_line, safe
 from codelab_client.session.journal import state_folder
 from codelab_client.terminal import cards
 from codelab_client.terminal.commands import Commands, is_command
 from codelab_client.terminal.completion import Suggestions
 from codelab_client.terminal.conversation import Conversation
 from codelab_client.terminal.editor import EditError, edited
+from codelab_client.terminal.wrapping import wrapped
 
 #: A key decides only if the user has had time to see the question, and was not just typing (seconds).
 _LOOK_S = 0.5
@@ -172,11 +173,12 @@ class InlineScreen:
 
     def _compose(self) -> StyleAndTextTuples:
         columns, rows = shutil.get_terminal_size()
-        lines = self.conversation.live()
-        shown: StyleAndTextTuples = [
-            ("class:live", f"{_cut(line, columns)}\n") for line in _wrapped(lines, columns)[-max(3, rows // 3) :]
+        live = [piece for line in self.conversation.live() for piece in wrapped(line, columns - 1)]
+        shown: StyleAndTextTuples = [("class:live", f"{piece}\n") for piece in live[-max(3, rows // 3) :]]
+        asked = self._asked()
+        shown += [
+            ("class:ask", f"{piece}\n") for line in asked.split("\n") if asked for piece in wrapped(line, columns - 1)
         ]
-        shown += [("class:ask", f"{_cut(line, columns)}\n") for line in self._asked().splitlines()]
         shown.append(("class:prompt", "› "))
         return shown
 
@@ -184,7 +186,7 @@ class InlineScreen:
         """The question to the user, if there is one."""
         conversation = self.conversation
         if conversation.questions:
-            return safe_line(conversation.questions[0].prompt, 300)
+            return exact_line(conversation.questions[0].prompt)
         if not conversation.approvals:
             return ""
         call = conversation.approvals[0]
@@ -196,7 +198,7 @@ class InlineScreen:
             return f"Allow from now on: {cards.rule(call)}\ns in this session{users}  Esc back"
         more = f" ({len(conversation.approvals) - 1} more)" if len(conversation.approvals) > 1 else ""
         always = "  a always" if call.remember else ""
-        return f"Run {safe_line(call.tool_name, 40)}?{more}  y yes  n no  e edit{always}"
+        return f"Run {exact_line(call.tool_name)}?{more}  y yes  n no  e edit{always}"
 
     def _toolbar(self) -> str:
         columns = shutil.get_terminal_size().columns
@@ -369,26 +371,6 @@ def _write(text: str) -> None:
     sys.stdout.flush()
 
 
-def _wrapped(lines: list[str], columns: int) -> list[str]:
-    """Lines cut into pieces that fit, between words if possible."""
-    from prompt_toolkit.utils import get_cwidth
-
-    found = []
-    for line in lines:
-        piece, width = "", 0
-        for character in line.expandtabs(4):
-            size = max(0, get_cwidth(character))
-            if width + size > columns - 1:
-                head, space, word = piece.rpartition(" ")
-                if not head.strip() or character == " ":
-                    head, space, word = piece, "", ""
-                found.append(head + space)
-                piece, width = word, sum(max(0, get_cwidth(one)) for one in word)
-            piece, width = piece + character, width + size
-        found.append(piece)
-    return found
-
-
 def _cut(line: str, columns: int) -> str:
-    pieces = _wrapped([line], columns)
-    return pieces[0] if len(pieces) == 1 else f"{_wrapped([line], columns - 1)[0]}…"
+    pieces = wrapped(line, columns - 1)
+    return pieces[0] if len(pieces) == 1 else f"{wrapped(line, columns - 2)[0]}…"

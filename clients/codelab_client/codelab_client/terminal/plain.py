@@ -39,7 +39,7 @@ class PlainScreen:
         """See Screen."""
         width = shutil.get_terminal_size().columns
         text = cards.rendered(renderable, width, colour=False)
-        sys.stdout.write("".join(f"{line.rstrip()}\n" for line in text.splitlines()))
+        sys.stdout.write("".join(f"{line.rstrip()}\n" for line in text.removesuffix("\n").split("\n")))
         sys.stdout.flush()
 
     def changed(self) -> None:

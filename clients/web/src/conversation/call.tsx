@@ -10,7 +10,7 @@ import { type Change, changesOf } from '../workspace/changes.ts';
 import { folder } from '../workspace/open.ts';
 import type { CallView } from './entries.ts';
 import { Long } from './markdown.tsx';
-import { visible } from './safe.ts';
+import { visible, visibleJson, visibleLine } from './safe.ts';
 
 const REVIEWED = ['write_file', 'edit_file', 'apply_patch'];
 
@@ -69,7 +69,7 @@ function Asked({ call, decided }: { call: CallView; decided: boolean }) {
   const mode = useSignal<'ask' | 'edit' | 'reject' | 'always'>('ask');
   const feedback = useSignal('');
   const problem = useSignal('');
-  const edited = useSignal(JSON.stringify(args ?? {}, null, 2));
+  const edited = useSignal(visibleJson(args ?? {}));
   const changes = useSignal<Change[] | string | undefined>(undefined);
 
   useSignalEffect(() => {
@@ -213,21 +213,35 @@ function Preview({ tool, args, changes }: { tool: string; args: Record<string, u
         {changes.map((change) => (
           <DiffView key={change.path} change={change} />
         ))}
+        <Arguments args={args} but={['path', 'content', 'edits', 'diff']} />
       </>
     );
   }
   if (tool === 'run_command' || tool === 'run_persistent') {
     return (
+      <>
       <pre class="command" dir="ltr" tabIndex={0}>
         {visible(String(args['command'] ?? ''))}
       </pre>
+        <Arguments args={args} but={['command']} />
+      </>
     );
   }
   return (
     <>
       {typeof changes === 'string' && <p class="problem">{t('call.nofile', { why: visible(changes) })}</p>}
+      <Arguments args={args} but={[]} />
+    </>
+  );
+}
+
+/** All arguments of a call, but for those that are shown in another form. */
+function Arguments({ args, but }: { args: Record<string, unknown>; but: readonly string[] }) {
+  const shown = Object.entries(args).filter(([name]) => !but.includes(name));
+  if (!shown.length) return null;
+  return (
       <dl class="arguments">
-        {Object.entries(args).map(([name, value]) => (
+        {shown.map(([name, value]) => (
           <div key={name}>
             <dt>{visible(name)}</dt>
             <dd>
@@ -238,14 +252,13 @@ function Preview({ tool, args, changes }: { tool: string; args: Record<string, u
           </div>
         ))}
       </dl>
-    </>
   );
 }
 
 function subjectOf(args: Record<string, unknown>): string {
   const found = args['path'] ?? args['command'] ?? args['query'] ?? args['from'] ?? '';
-  const text = typeof found === 'string' ? visible(found) : '';
-  return typeof args['to'] === 'string' ? `${text} → ${visible(args['to'])}` : text;
+  const text = typeof found === 'string' ? visibleLine(found) : '';
+  return typeof args['to'] === 'string' ? `${text} → ${visibleLine(args['to'])}` : text;
 }
 
 function resultText(outcome: NonNullable<CallView['outcome']>): string {

@@ -1,6 +1,6 @@
 import { t } from '../i18n/index.ts';
 import type { PlanStep } from './entries.ts';
-import { visible } from './safe.ts';
+import { readable } from './safe.ts';
 
 export function Plan({ items }: { items: readonly PlanStep[] }) {
   if (!items.length || items.every((item) => item.status === 'completed')) return null;
@@ -16,7 +16,7 @@ export function Plan({ items }: { items: readonly PlanStep[] }) {
       <ol>
         {items.map((item, index) => (
           <li key={index} class={item.status}>
-            <span dir="auto">{visible(item.text)}</span>
+            <span dir="auto">{readable(item.text)}</span>
             <span class="hidden"> ({t(`plan.${item.status}`)})</span>
           </li>
         ))}

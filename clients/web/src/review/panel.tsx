@@ -1,10 +1,12 @@
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
-import { visible } from '../conversation/safe.ts';
+import { visible, visibleLine } from '../conversation/safe.ts';
 import { t } from '../i18n/index.ts';
 import { Dialog } from '../shell/dialog.tsx';
 import type { Question } from '../workspace/dialogue.ts';
 import { reviewedArguments } from './arguments.ts';
+import { Notes } from './diff.tsx';
+import { difference, spelledOut } from './difference.ts';
 import { type Review, review } from './state.ts';
 
 /** The changes of a call in the merge view: each hunk is accepted or rejected, and the text can be edited. */
@@ -38,13 +40,14 @@ export function ReviewPanel({ given }: { given: Review }) {
     close();
   };
   return (
-    <Dialog wide title={t('review.title', { path: given.changes.map((change) => visible(change.path)).join(', ') })} onClose={close}>
+    <Dialog wide title={t('review.title', { path: given.changes.map((change) => visibleLine(change.path)).join(', ') })} onClose={close}>
       <p class="note">{t('review.help')}</p>
       <div class="merge" ref={place}>
         {given.changes.map((change) => (
           <section key={change.path}>
-            {given.changes.length > 1 && <h3>{visible(change.path)}</h3>}
-            {change.after === null ? <p>{t('call.deletes', { path: visible(change.path) })}</p> : <div class="host" data-path={change.path} />}
+            {given.changes.length > 1 && <h3>{visibleLine(change.path)}</h3>}
+            <Notes notes={change.after === null ? [] : difference(change).notes} />
+            {change.after === null ? <p>{t('call.deletes', { path: visibleLine(change.path) })}</p> : <div class="host" data-path={change.path} />}
           </section>
         ))}
       </div>
@@ -109,7 +112,7 @@ export function QuestionPanel({ question }: { question: Question }) {
                           selected.value = next;
                         }}
                       />
-                      <pre dir="ltr">{visible(hunk.raw.join('\n'))}</pre>
+                      <pre dir="ltr">{spelledOut(hunk.raw).lines.join('\n')}</pre>
                     </label>
                   );
                 })}

@@ -1,6 +1,6 @@
 import { useSignal, useSignalEffect } from '@preact/signals';
 import type { SessionSummary } from '@codelab/client';
-import { visible } from '../conversation/safe.ts';
+import { readable } from '../conversation/safe.ts';
 import { ago, t } from '../i18n/index.ts';
 import { listSessions, live, open, sessionsChanged } from '../live.ts';
 import { Dialog } from '../shell/dialog.tsx';
@@ -51,7 +51,7 @@ export function SessionsView({ onChoice }: { onChoice(): void }) {
       <nav aria-label={t('sessions.list')}>
         <ul>
           {listed.map((one) => {
-            const title = visible(one.title) || t('sessions.untitled');
+            const title = readable(one.title) || t('sessions.untitled');
             const current = live.value?.session.sessionId === one.session_id;
             return (
               <li key={one.session_id} class={current ? 'current' : ''}>
@@ -95,7 +95,7 @@ function Actions({ session, onClose, onOpen }: { session: SessionSummary; onClos
       problem.value = (error as Error).message;
     }
   };
-  const shown = visible(session.title) || t('sessions.untitled');
+  const shown = readable(session.title) || t('sessions.untitled');
   return (
     <Dialog title={shown} onClose={onClose}>
       <form

@@ -1,5 +1,5 @@
 import { useSignal } from '@preact/signals';
-import { visible } from '../conversation/safe.ts';
+import { readable, visible } from '../conversation/safe.ts';
 import { language, type Language, n, t } from '../i18n/index.ts';
 import { link, live, signOut } from '../live.ts';
 import { user } from '../signin/login.ts';
@@ -19,7 +19,7 @@ export function TopBar() {
         <rect width="32" height="32" rx="8" />
         <path d="M13 10 7 16l6 6M19 10l6 6-6 6" />
       </svg>
-      <h1 dir="auto">{visible(title) || t('app.name')}</h1>
+      <h1 dir="auto">{readable(title) || t('app.name')}</h1>
       <span class={`link ${state}`} title={linkText}>
         <span class="hidden">{linkText}</span>
       </span>

@@ -8,16 +8,19 @@ import { python } from '@codemirror/lang-python';
 import { bracketMatching, HighlightStyle, indentOnInput, syntaxHighlighting } from '@codemirror/language';
 import { unifiedMergeView } from '@codemirror/merge';
 import { highlightSelectionMatches, search, searchKeymap } from '@codemirror/search';
-import { EditorState, type Extension } from '@codemirror/state';
+import { EditorState, type Extension, Text } from '@codemirror/state';
 import {
   drawSelection,
   EditorView,
   highlightActiveLine,
   highlightSpecialChars,
+  highlightTrailingWhitespace,
   keymap,
   lineNumbers,
 } from '@codemirror/view';
 import { tags } from '@lezer/highlight';
+import { HIDDEN, spelled } from '../conversation/safe.ts';
+import { comparable } from '../review/difference.ts';
 import type { Change } from './changes.ts';
 
 /** The page's colours by what they mean; style.css defines them for both themes. */
@@ -71,7 +74,14 @@ function languageOf(path: string): Extension {
   return [];
 }
 
-const BIDI = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+/** A hidden character as its code point. */
+function shown(code: number, description: string | null): HTMLElement {
+  const element = document.createElement('span');
+  element.className = 'cm-specialChar';
+  element.textContent = spelled(String.fromCodePoint(code));
+  element.title = description ?? '';
+  return element;
+}
 
 function basics(path: string, label: string): Extension[] {
   return [
@@ -82,7 +92,8 @@ function basics(path: string, label: string): Extension[] {
     bracketMatching(),
     highlightActiveLine(),
     highlightSelectionMatches(),
-    highlightSpecialChars({ addSpecialChars: BIDI }),
+    highlightSpecialChars({ specialChars: HIDDEN, render: shown }),
+    EditorState.lineSeparator.of('\n'), // no other character ends a line, so none is lost
     search({ top: true }),
     syntaxHighlighting(COLOURS),
     THEME,
@@ -114,7 +125,7 @@ export function fileEditor(host: HTMLElement, path: string, text: string, label:
     root,
     parent: root,
     state: EditorState.create({
-      doc: text,
+      doc: comparable(text, ''),
       extensions: [
         ...basics(path, label),
         keymap.of([{ key: 'Mod-s', preventDefault: true, run: () => (on.saved(), true) }, ...searchKeymap, ...historyKeymap, ...defaultKeymap]),
@@ -122,11 +133,11 @@ export function fileEditor(host: HTMLElement, path: string, text: string, label:
       ],
     }),
   });
-  const ends = text.includes('\r\n') ? '\r\n' : '\n';
+  const ends = comparable(text, '') === text ? '\n' : '\r\n';
   return {
     text: () => view.state.doc.toString().replaceAll('\n', ends),
     show: (next) => {
-      const plain = next.replaceAll('\r\n', '\n');
+      const plain = comparable(next, '');
       if (plain !== view.state.doc.toString()) view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: plain } });
     },
     goTo: (line) => {
@@ -142,16 +153,18 @@ export function fileEditor(host: HTMLElement, path: string, text: string, label:
 export function mergeEditor(host: HTMLElement, change: Change, label: string, changed: (text: string) => void): () => void {
   const root = rootIn(host);
   const proposed = change.after ?? '';
-  const ends = proposed.includes('\r\n') ? '\r\n' : '\n';
+  const [doc, original] = [comparable(proposed, change.before ?? ''), comparable(change.before ?? '', proposed)];
+  const ends = doc === proposed ? '\n' : '\r\n';
   const view = new EditorView({
     root,
     parent: root,
     state: EditorState.create({
-      doc: proposed,
+      doc,
       extensions: [
         ...basics(change.path, label),
         keymap.of([...searchKeymap, ...historyKeymap, ...defaultKeymap, indentWithTab]),
-        unifiedMergeView({ original: (change.before ?? '').replaceAll('\r\n', '\n'), mergeControls: true, collapseUnchanged: { margin: 3, minSize: 6 } }),
+        highlightTrailingWhitespace(),
+        unifiedMergeView({ original: Text.of(original.split('\n')), mergeControls: true, collapseUnchanged: { margin: 3, minSize: 6 } }),
         EditorView.updateListener.of((update) => update.docChanged && changed(update.state.doc.toString().replaceAll('\n', ends))),
       ],
     }),

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import NoReturn
 
 from codelab.protocol.errors import ErrorCode, ProtocolError
-from codelab.protocol.paths import workspace_path
+from codelab.protocol.paths import checked_path
 
 _NOTHING = "/dev/null"
 _MODE = r"100(?:644|755)"  # Not a symlink's mode: a later write could follow it out of the workspace.
@@ -162,7 +162,7 @@ class _Reader:
         name = self._unquoted(text) if text.startswith('"') else text
         if not name.startswith(prefix):
             self._refuse(f"a name must begin with {prefix}, or be {_NOTHING} for a new or deleted file")
-        name = workspace_path(name.removeprefix(prefix), lenient=False)
+        name = checked_path(name.removeprefix(prefix), lenient=False)
         if "\\" in name or '"' in name or any(part in ("", ".") or part != part.strip() for part in name.split("/")):
             raise ProtocolError(ErrorCode.INVALID_PATH, f"The diff, line {self.at + 1}: invalid file name")
         return name

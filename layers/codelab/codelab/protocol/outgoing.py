@@ -136,7 +136,7 @@ class LoggedMessage(PayloadFrame):
 class Remembrance(_Part):
     """The approval rule that an approval of the call can create."""
 
-    rule: str = Field(description="What the rule covers without a pattern, human-readable; commands in full.")
+    rule: str = Field(description="What the rule covers without a pattern, human-readable and never cut.")
     scopes: list[Literal["session", "user"]] = Field(description="The scopes allowed in `remember`.")
 
 

@@ -17,9 +17,21 @@ _INVISIBLE = re.compile(
 
 
 def workspace_path(path: str, *, lenient: bool = True) -> str:
-    """Check `path` and return it as the client gets it: relative and inside the workspace.
+    """Check `path` and return it as the client gets it: relative, inside the workspace, without empty names and `.`.
 
-    Lenient mode strips one leading slash, because two of the seed documents show `/src/main.dart`.
+    A slash at the end stays: it says that a directory is meant. Lenient mode strips one leading slash, because two of
+    the seed documents show `/src/main.dart`. Raises ProtocolError: INVALID_PATH or PATH_OUTSIDE_WORKSPACE.
+    """
+    path = checked_path(path, lenient=lenient)
+    normal = "/".join(name for name in path.split("/") if name not in ("", ".")) or "."
+    if normal != path:
+        checked_path(normal, lenient=False)  # `./~/x` would become a path of a home directory
+    return f"{normal}/" if path.endswith(("/", "/.")) and normal != "." else normal
+
+
+def checked_path(path: str, *, lenient: bool) -> str:
+    """Check `path` and return it as it is, but for the leading slash: for patterns of rules and names in diffs.
+
     Raises ProtocolError: INVALID_PATH or PATH_OUTSIDE_WORKSPACE.
     """
     if lenient and path.startswith("/") and not path.startswith("//"):

@@ -20,7 +20,7 @@ from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.globs import matches
 from codelab.protocol.incoming import Remember
 from codelab.protocol.outgoing import Remembrance, RuleInfo, RuleList
-from codelab.protocol.paths import workspace_path
+from codelab.protocol.paths import checked_path
 from codelab.protocol.tools import Tool
 from codelab.sessions.approval_rules import RULE_KEYS, ApprovalRule, ApprovalRules, Effect, Scope
 from codelab.sessions.items import CallItem, dumps
@@ -31,7 +31,8 @@ from codelab.turns.policy import always_asks, needs_approval
 
 #: The pattern that covers every call of its tool.
 ANY = "**"
-_COVERS_CHARS = 120
+#: Characters of what a rule covers, as people see it. A longer text is not cut, which would hide the rest, but named.
+_COVERS_CHARS = 300
 
 
 def apply(draft: Draft, call: CallItem, tool: Tool, *, alone: bool = True) -> ApprovalRule | None:
@@ -235,7 +236,7 @@ def _pattern(call: CallItem, tool: Tool, effect: Effect, pattern: str) -> str:
             call, "remember.pattern", f"{tool.name} has no paths: omit pattern, or use {ANY!r} for every call"
         )
     try:
-        return workspace_path(pattern, lenient=False)
+        return checked_path(pattern, lenient=False)
     except ProtocolError as error:
         raise _refused(call, "remember.pattern", error.message) from None
 
@@ -287,7 +288,10 @@ def _shown(arguments: Mapping[str, Any], tool: Tool) -> str:
         return host
     paths = [] if tool.risk == "execute" else [path for _, path in _path_arguments(arguments, tool)]
     text = ", ".join(paths) or dumps(dict(arguments))
-    return text if len(text) <= _COVERS_CHARS else text[: _COVERS_CHARS - 1] + "…"
+    if len(text) <= _COVERS_CHARS:
+        return text
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"exactly these {'paths' if paths else 'arguments'} ({len(text):,} characters, sha256 {digest[:16]})"
 
 
 def _folded(path: str) -> str:

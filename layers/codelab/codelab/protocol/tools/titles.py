@@ -5,7 +5,6 @@ in brackets is left out without its argument.
 """
 
 import re
-import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
@@ -32,8 +31,12 @@ def _value(value: Any) -> str:
 
 
 def _printable(text: str) -> str:
-    """The text without characters that control a terminal, end a line or change the direction of writing."""
-    return "".join(" " if unicodedata.category(one) in _HIDDEN else one for one in text)
+    """The text without what controls a terminal, ends a line, changes the direction of writing or is unseen."""
+    return _UNSEEN.sub(" ", "".join(one if one.isprintable() else " " for one in text))
 
 
-_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+#: Letters and marks that are printable for Unicode, and drawn as nothing or as a space.
+_UNSEEN = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\ufffc"
+    "\U00013430-\U00013442\U00016fe4\U0001d159\U000e0100-\U000e01ef]"
+)

@@ -1,0 +1,73 @@
+"""What a call that waits for approval would do to a file of the workspace."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from codelab_client.differences import Difference, difference, lossless, spelled_out
+from codelab_client.safe_text import exact_line
+
+if TYPE_CHECKING:
+    from codelab_client.tools.edits import Edit
+
+_FILE_BYTES = 1_000_000
+
+
+class _Unreadable(Exception):
+    """There is something, but no text to compare with. The text says why."""
+
+
+def written(workspace: Path, path: str, content: str) -> Difference:
+    """What changes if a file gets this content."""
+    try:
+        return difference(_text(workspace, path), content, path)
+    except _Unreadable as unreadable:
+        whole = difference(None, content, path)
+        return Difference(whole.lines, [f"{exact_line(unreadable)}: not compared, all of it is replaced", *whole.notes])
+
+
+def edited(workspace: Path, path: str, given: Any) -> Difference:
+    """What changes if these edits are made; the edits themselves if they do not fit the file."""
+    from codelab_client.tools.edits import Edit, apply
+    from codelab_client.tools.failure import ToolFailure
+
+    edits = [
+        Edit(str(one.get("old", "")), str(one.get("new", "")), one.get("replace_all") is True)
+        for one in (given if isinstance(given, list) else ())
+        if isinstance(one, dict) and one.get("old")
+    ]
+    try:
+        before = _text(workspace, path)
+        if before is None or not edits:
+            return _as_written(edits, "")
+        return difference(before, apply(before, edits, path)[0], path)
+    except _Unreadable as unreadable:
+        return _as_written(edits, str(unreadable))
+    except ToolFailure as failure:
+        return _as_written(edits, failure.message)
+
+
+def _as_written(edits: "Sequence[Edit]", why: str) -> Difference:
+    lines = []
+    for edit in edits:
+        lines += ["@@ everywhere @@" if edit.replace_all else "@@", *(f"-{line}" for line in edit.old.split("\n"))]
+        lines += [f"+{line}" for line in edit.new.split("\n")]
+    shown = spelled_out(lines)
+    return Difference(shown.lines, [*([exact_line(why)] if why else []), *shown.notes])
+
+
+def _text(workspace: Path, path: str) -> str | None:
+    """The text of a file of the workspace; None if there is none. Raises _Unreadable."""
+    try:
+        file = (workspace / path).resolve()
+        if not file.is_relative_to(workspace):
+            raise _Unreadable("It leads out of the workspace")
+        if not file.exists():
+            return None
+        if not file.is_file():
+            raise _Unreadable("It is there and is no file")
+        if (size := file.stat().st_size) > _FILE_BYTES:
+            raise _Unreadable(f"The present file has {size:,} bytes")
+        return lossless(file.read_bytes())
+    except (OSError, ValueError) as error:
+        raise _Unreadable(f"The present file cannot be read: {error}") from None

@@ -1,0 +1,46 @@
+"""Lines that are too long for the screen. Nothing of them is left out, runs of spaces neither."""
+
+from collections.abc import Iterator
+
+from rich.cells import get_character_cell_size
+from rich.console import Console, ConsoleOptions
+from rich.text import Text
+
+_TAB = 4
+
+
+def wrapped(line: str, width: int) -> list[str]:
+    """A line as pieces of at most `width` columns, which are cut between words if possible. Tabs become spaces."""
+    line = line.expandtabs(_TAB)
+    if line.isascii() and len(line) <= width:
+        return [line]
+    pieces: list[str] = []
+    begun, columns, space = 0, 0, 0  # where the piece begins, how wide it is, and what follows its last space
+    for place, character in enumerate(line):
+        size = get_character_cell_size(character)
+        if columns + size > max(2, width):
+            end = space if character != " " and line[begun:space].strip() else place
+            pieces.append(line[begun:end])
+            begun, columns = end, sum(map(get_character_cell_size, line[end:place]))
+        columns += size
+        if character == " ":
+            space = place + 1
+    return [*pieces, line[begun:]]
+
+
+class Whole:
+    """A text of any length, all of which is printed; Rich itself drops spaces where it ends a line."""
+
+    def __init__(self, text: Text) -> None:
+        self._text = text
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        for line in self._text.split("\n", allow_blank=True):
+            line.expand_tabs(_TAB)
+            place, places = 0, []
+            for piece in wrapped(line.plain, options.max_width)[:-1]:
+                place += len(piece)
+                places.append(place)
+            for part in line.divide(places):
+                part.no_wrap, part.overflow = True, "ignore"
+                yield part
