@@ -1,11 +1,9 @@
 """The executor: one call in, one outcome out."""
 
 import asyncio
-import functools
 import logging
 import os
 import shutil
-import subprocess
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
@@ -21,7 +19,8 @@ from codelab_client.tools.arguments import ALIASES, ARGUMENTS, checked
 from codelab_client.tools.commands import CommandRunner, Commands
 from codelab_client.tools.dialogue import Dialogue
 from codelab_client.tools.failure import ToolFailure
-from codelab_client.tools.git import Git, Identity
+from codelab_client.tools.git import Git
+from codelab_client.tools.hooks import Hooks
 from codelab_client.tools.instructions import project_instructions
 from codelab_client.tools.paths import components, joined
 from codelab_client.tools.processes import own_path, scrubbed
@@ -128,11 +127,11 @@ class Executor:
             changes_git=settings.changes_git,
         )
         git, ripgrep = shutil.which("git", path=path), shutil.which("rg", path=path)
-        identity = functools.partial(_identity, git, environment)
-        self._git = Git(root, git, path, sandbox, identity)
+        hooks = Hooks(root, sandbox, inherited, settings.readable, network=settings.network, dialogue=self._dialogue)
+        self._git = Git(root, git, path, sandbox, environment, hooks)
         hides = isinstance(workspace, DiskWorkspace) and workspace.tree.has_private
         if ripgrep and sandbox.guarantees.writes_only_there and not hides:
-            self._search = Search(workspace, Ripgrep(root, ripgrep, path, sandbox), self._ignored)
+            self._search = Search(workspace, Ripgrep(root, ripgrep, path, sandbox, self._git.excludes), self._ignored)
 
     @property
     def tools_supported(self) -> Sequence[str]:
@@ -442,20 +441,3 @@ def _encoded(text: str, name: str, most: int) -> bytes:
     if len(data) > most:
         raise ToolFailure("FILE_TOO_LARGE", f"{name} has {len(data)} bytes; at most {most} are allowed")
     return data
-
-
-def _identity(git: str | None, environment: Mapping[str, str]) -> Identity:
-    """The user's name and address from the user's own settings; those of a repository come before them."""
-
-    def setting(name: str) -> str:
-        asked = subprocess.run(
-            [git or "git", "config", "--global", "--get", name],
-            env={"PATH": os.defpath, **environment},
-            cwd="/",
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-        )
-        return asked.stdout.decode(errors="replace").strip()
-
-    return Identity(setting("user.name"), setting("user.email"))

@@ -8,7 +8,7 @@ import asyncio
 import base64
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -58,13 +58,15 @@ class Matches:
 
 
 class Ripgrep:
-    """ripgrep for one workspace. program: its path. Methods raise OSError, and return None if ripgrep fails.
+    """ripgrep for one workspace. program: its path. excludes: the user's own list of files to ignore.
 
-    If the waiting task is cancelled, ripgrep is stopped.
+    Methods raise OSError, and return None if ripgrep fails. If the waiting task is cancelled, ripgrep is stopped.
     """
 
-    def __init__(self, root: Path, program: str, path: str, sandbox: Sandbox) -> None:
-        self._root, self._path, self._sandbox = root, path, sandbox
+    def __init__(
+        self, root: Path, program: str, path: str, sandbox: Sandbox, excludes: Callable[[], Awaitable[Path | None]]
+    ) -> None:
+        self._root, self._path, self._sandbox, self._excludes = root, path, sandbox, excludes
         self._program = str(Path(program).resolve())  # It may be in the home directory, which the sandbox hides.
 
     async def search(self, names: Names, wanted: Wanted, most: int, *, ignores: bool = True) -> Matches | None:
@@ -101,7 +103,10 @@ class Ripgrep:
 
     async def _run(self, names: Names, options: Sequence[str], reader: "_Reader | None", *, ignores: bool) -> Process:
         above = await asyncio.to_thread(_ignores_above, self._root) if ignores else ()
-        rules = () if ignores else ("--no-ignore",)
+        rules: tuple[str, ...] = () if ignores else ("--no-ignore",)
+        excludes = await self._excludes() if ignores else None
+        if excludes is not None:
+            above, rules = (*above, excludes), (f"--ignore-file={excludes}",)
         argv = (self._program, *_WALKING, *rules, *options, "--", f"./{joined(names)}")
         access = Access(readable=(self._root, Path(self._program), *above))
         launch = self._sandbox.launch(argv, access, self._root)
