@@ -3,6 +3,8 @@
 import asyncio
 import os
 import selectors
+import shutil
+import sys
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -13,7 +15,7 @@ from codelab_client.execution import ToolCall, ToolOutcome
 from codelab_client.sandbox import Sandbox, Unsandboxed
 from codelab_client.sandbox.bubblewrap import Bubblewrap
 from codelab_client.sandbox.landlock import Landlock
-from codelab_client.tools import limits
+from codelab_client.tools import limits, processes
 from codelab_client.tools.executor import Executor, Settings
 from codelab_client.tools.workspace import DiskWorkspace
 
@@ -51,6 +53,41 @@ def run(executor: Executor, what: Callable[[], Awaitable[Any]]) -> Any:
             await executor.aclose()
 
     return asyncio.run(conversation())
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "EVERY_S", 0.1)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what a process reads")
+@pytest.mark.parametrize("wish", ["head -c 1 < /dev/stderr", "vim a"])
+def test_a_program_that_wants_a_terminal_ends_at_once(executor: Executor, wish: str, impatient: None) -> None:
+    """Vim reads keys from its error output if its input has none, and waits for ever if that is a pipe."""
+    if shutil.which(wish.split()[0]) is None:
+        pytest.skip("it is not installed")
+    done = result(executor, "run_command", command=f"({wish}) >&2; echo after")
+    assert (done["stdout"], done["exit_code"]) == ("after\n", 0)
+    assert f"{wish.split()[0]} waited for a terminal" in done["note"]
+
+
+def test_a_program_that_wants_input_reads_its_end(executor: Executor) -> None:
+    done = result(
+        executor, "run_command", command="cat; read answer || echo end; (: < /dev/tty) 2>/dev/null || echo none"
+    )
+    assert done["stdout"] == "end\nnone\n"
+    assert "note" not in done
+
+
+def test_a_program_that_ignores_the_end_of_its_terminal_is_killed(executor: Executor, impatient: None) -> None:
+    done = result(executor, "run_command", command="(trap '' HUP; exec head -c 1 < /dev/stderr); echo after")
+    assert done["stdout"] == "after\n"
+
+
+def test_what_is_read_from_a_pipe_of_its_own_is_left_alone(executor: Executor, impatient: None) -> None:
+    done = result(executor, "run_command", command="(sleep 0.5; echo word) | (read answer; echo $answer) | cat")
+    assert done["stdout"] == "word\n"
+    assert "note" not in done
 
 
 async def happens(condition: Callable[[], bool]) -> None:

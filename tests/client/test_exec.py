@@ -54,6 +54,29 @@ def test_control_characters_do_not_reach_the_terminal(codelab: Codelab, folder: 
     assert done.stdout == "a␛]0;owned␇b<U+009B>31mc<U+202E>d\n"
 
 
+@pytest.mark.parametrize(
+    "locale",
+    [
+        {"PYTHONIOENCODING": "latin-1"},
+        {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"},
+    ],
+)
+def test_an_answer_in_any_language_is_written_whatever_the_locale(
+    environment: dict[str, str], folder: Path, model: ScriptedModel, locale: dict[str, str]
+) -> None:
+    """A cron job has the locale C."""
+    kind = locale.get("PYTHONIOENCODING", "ascii")
+    script = model.script("exec-words", Says("Grüße, 漢字"))
+    expected = "Grüße, 漢字\n".encode(kind, "backslashreplace")
+    options: dict[str, Any] = {"cwd": folder, "env": {**environment, **locale}, "text": False}
+    piped = run(
+        *CODELAB, "exec", "-", input=f"{script} Zürich".encode("latin-1" if kind == "latin-1" else "utf-8"), **options
+    )
+    typed = run(*CODELAB, "exec", f"{script} Zürich", **options)
+    assert [(done.returncode, done.stdout) for done in (piped, typed)] == [(0, expected)] * 2, (piped, typed)
+    assert all("Zürich" in str(asked["messages"]) for asked in model.requests["exec-words"])
+
+
 def test_a_dangerous_call_is_rejected_unless_the_policy_allows_it(
     codelab: Codelab, folder: Path, tmp_path: Path, model: ScriptedModel
 ) -> None:

@@ -331,8 +331,8 @@ def test_ripgrep_finds_what_we_find(folder: Path, query: str, case_sensitive: bo
     sandbox = choose(folder.parent / "home").sandbox
     assert sandbox.guarantees.writes_only_there
     by_ripgrep, by_us = Executor(DiskWorkspace(folder), sandbox), Executor(DiskWorkspace(folder))
-    assert by_ripgrep._ripgrep is not None
-    assert by_us._ripgrep is None
+    assert by_ripgrep._search._ripgrep is not None
+    assert by_us._search._ripgrep is None
 
     def found(executor: Executor, path: str) -> list[Any]:
         said = result(executor, "search_in_project", path=path, query=query, case_sensitive=case_sensitive)

@@ -20,6 +20,7 @@ from codelab.llm.client.unsupported_cache import UnsupportedFeatures
 from codelab.llm.config import RequestConfig
 from codelab.llm.errors import InvalidRequest, TransportError
 from codelab.llm.modes import Mode, modes
+from codelab.llm.overflow import context_overflow
 from codelab.llm.profiles import PROFILES
 from codelab.llm.schema.validation import compile_validator, explain
 from codelab.llm.tokens import estimate_context, estimate_tokens
@@ -313,3 +314,48 @@ def test_the_demo_model_supports_all_strategies(demonstration: str, strategy: An
         assert {"message": answer.text, "calls": answer.items} == result.solution
     assert result.strategy == strategy
     assert json.dumps(result.solution["calls"]) == '[{"_tool": "read_file", "path": "src/main.py"}]'
+
+
+# A context that is larger than the model's window.
+
+#: What providers say, as their users have reported it.
+OVERFLOWS = [
+    (400, "This model's maximum context length is 128000 tokens. However, your messages resulted in 130000 tokens."),
+    (400, '{"code": "context_length_exceeded"}'),
+    (400, "prompt is too long: 210000 tokens > 200000 maximum"),
+    (400, "input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000"),
+    (400, "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576)."),
+    (400, "the request exceeds the available context size (4096 tokens), try increasing it"),
+    (500, '{"type": "exceed_context_size_error", "n_ctx": 4096}'),
+    (400, "Prompt contains 40000 tokens, too large for model with 32768 maximum context length"),
+    (400, "Input is too long for requested model."),
+    (400, "Please reduce the length of the messages or completion."),
+    (400, "This endpoint's maximum context length is 65536 tokens."),
+    (400, "This model's maximum prompt length is 131072 but the request contains 140000 tokens."),
+    (400, "The decoder prompt (length 5000) is longer than the maximum model length of 4096."),
+    (400, "Range of input length should be [1, 30720]"),
+    (None, "This model's maximum context length is 8192 tokens"),
+]
+OTHERS = [
+    (
+        413,
+        "Request too large for model on tokens per minute (TPM): Limit 6000, please reduce the length of your message",
+    ),
+    (429, "Rate limit reached, maximum context length"),
+    (400, "'max_tokens' is too large: this model supports at most 16384 completion tokens"),
+    (400, "Invalid schema for response_format"),
+    (401, "maximum context length"),
+    (400, "image exceeds 5 MB maximum"),
+]
+
+
+@pytest.mark.parametrize(("status", "message"), OVERFLOWS)
+def test_an_overflow_is_recognised(status: int | None, message: str) -> None:
+    found = context_overflow(TransportError("Error code: 400", status=status, body=message))
+    assert found is not None
+    assert (found.code, found.status, found.retryable) == ("context_overflow", status, False)
+
+
+@pytest.mark.parametrize(("status", "message"), OTHERS)
+def test_other_refusals_are_no_overflow(status: int, message: str) -> None:
+    assert context_overflow(TransportError(message, status=status)) is None

@@ -2,7 +2,9 @@
 
 import argparse
 import asyncio
+import codecs
 import contextlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -21,6 +23,7 @@ Start one with `make run` in a checkout of codelab-serverless: it listens at
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run `codelab` with these arguments. Returns the exit code."""
+    _accept_all_characters()
     options = parser().parse_args(arguments)
     _close_state()
     try:
@@ -55,6 +58,23 @@ def _close_state() -> None:
 
     with contextlib.suppress(PrivateFileError):
         private_folder.ensure(state_folder())
+
+
+def _accept_all_characters() -> None:
+    """Write what the output's encoding lacks as an escape: the agent's text is of any language, the locale may be C."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        is_ascii = codecs.lookup(sys.stdin.encoding).name == "ascii"
+        sys.stdin.reconfigure(encoding="utf-8" if is_ascii else sys.stdin.encoding, errors="replace")
+
+
+def _typed(argument: str) -> str:
+    """An argument, read as UTF-8 if the locale's encoding cannot read it."""
+    if argument.isascii() or not any("\udc80" <= character <= "\udcff" for character in argument):
+        return argument
+    return os.fsencode(argument).decode(errors="replace")
 
 
 def _failed(message: str, code: int) -> int:
@@ -179,7 +199,7 @@ async def _exec(options: argparse.Namespace) -> int:
         policy = Policy.load(options.policy) if getattr(options, "policy", None) else Policy()
     except PolicyError as error:
         return _failed(str(error), 2)
-    prompt = sys.stdin.read() if options.prompt == "-" else options.prompt
+    prompt = sys.stdin.read() if options.prompt == "-" else _typed(options.prompt)
     if not prompt.strip():
         return _failed("The prompt is empty", 2)
     ask = options.prompt != "-" and sys.stdin.isatty() and sys.stderr.isatty()

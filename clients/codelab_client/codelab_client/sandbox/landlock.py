@@ -2,6 +2,7 @@
 
 Landlock restricts files. It does not restrict sockets with a name in the file system, by which a program could ask a
 service manager or a container engine to act in its place, nor UDP; so a seccomp filter forbids to create sockets.
+Bubblewrap uses the same filter for what its namespaces do not keep apart (`seccomp_filter`).
 
 This file is also the launcher: `python landlock.py RULES PROGRAM ...` gives up all other rights and becomes PROGRAM.
 It imports only the standard library, because it runs without the package.
@@ -12,6 +13,7 @@ import errno
 import json
 import os
 import stat
+import struct
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -32,14 +34,20 @@ _OF_FILES = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 14 | 1 << 15
 _RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
 _TCP = 1 << 0 | 1 << 1
 _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 22, 2
-#: Of each architecture: its number for seccomp (linux/audit.h), and its system call `socket`.
-_ARCHITECTURES = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}
+#: Of each architecture: its number for seccomp (linux/audit.h), and its system calls `socket`, `ioctl` and those of
+#: keyrings: `add_key`, `request_key`, `keyctl`.
+_ARCHITECTURES = {"x86_64": (0xC000003E, 41, 16, (248, 249, 250)), "aarch64": (0xC00000B7, 198, 29, (217, 218, 219))}
 _IO_URING_SETUP = 425  # On every architecture. By io_uring, a program creates sockets without calling `socket`.
 _X32 = 0x40000000
-_AF_UNIX = 1
+_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+#: Families of sockets (linux/socket.h), and the only protocol of the last one: interfaces and routes.
+AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
+_NETLINK_ROUTE = 0
 #: Of classic BPF: load a word; jump if equal, if greater or equal; return.
 _LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
 _ALLOW, _ERROR = 0x7FFF0000, 0x00050000
+#: Where the filter finds the architecture, the call's number, and the low words of its arguments (linux/seccomp.h).
+_AT_ARCHITECTURE, _AT_NUMBER, _AT_ARGUMENT = 4, 0, (16, 24, 32)
 _SCOPES = 1 << 0 | 1 << 1
 #: Older versions cannot forbid to truncate files.
 _OLDEST = 3
@@ -52,12 +60,8 @@ class _Ruleset(ctypes.Structure):
     _fields_ = (("files", ctypes.c_uint64), ("network", ctypes.c_uint64), ("scoped", ctypes.c_uint64))
 
 
-class _Instruction(ctypes.Structure):
-    _fields_ = (("code", ctypes.c_uint16), ("yes", ctypes.c_uint8), ("no", ctypes.c_uint8), ("value", ctypes.c_uint32))
-
-
 class _Program(ctypes.Structure):
-    _fields_ = (("length", ctypes.c_uint16), ("instructions", ctypes.POINTER(_Instruction)))
+    _fields_ = (("length", ctypes.c_uint16), ("instructions", ctypes.c_char_p))
 
 
 class _Beneath(ctypes.Structure):
@@ -79,7 +83,7 @@ class Landlock:
         version = _version()
         if version < _OLDEST:
             raise RuntimeError(f"the kernel has version {version} of Landlock; {_OLDEST} is needed")
-        if os.uname().machine not in _ARCHITECTURES:
+        if not has_seccomp_filter():
             raise RuntimeError(f"there is no seccomp filter for {os.uname().machine}")
         self.guarantees = Guarantees(writes_only_there=True, home_hidden=True, private_tmp=True, no_network=True)
         self._temporary = tempfile.TemporaryDirectory(prefix="codelab-tmp-")
@@ -132,27 +136,63 @@ def restrict(rules: dict[str, Any]) -> None:
         raise OSError(ctypes.get_errno(), "prctl")
     _call(_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint32(0))
     os.close(ruleset)
-    _forbid_sockets(but_internet=rules["network"])
+    _filter_calls((AF_INET, AF_INET6, AF_NETLINK) if rules["network"] else ())
 
 
-def _forbid_sockets(*, but_internet: bool) -> None:
-    """Forbid to create sockets: all, or only those of the machine itself. Pairs of connected sockets stay allowed."""
-    machine, socket = _ARCHITECTURES[os.uname().machine]
-    refused = _ERROR | errno.EACCES
-    filtering = [
-        (_LOAD, 0, 0, 4),  # the architecture: a program of another one has other numbers
-        (_EQUAL, 0, 6, machine),
-        (_LOAD, 0, 0, 0),  # the number of the system call
-        (_AT_LEAST, 4, 0, _X32),
-        (_EQUAL, 3, 0, _IO_URING_SETUP),
-        (_EQUAL, 0, 3, socket),
-        (_LOAD, 0, 0, 16),  # its first argument, the family of the socket
-        (_EQUAL, 0, 1, _AF_UNIX) if but_internet else (_AT_LEAST, 0, 0, 0),
-        (_RETURN, 0, 0, refused),
-        (_RETURN, 0, 0, _ALLOW),
-    ]
-    instructions = (_Instruction * len(filtering))(*(_Instruction(*line) for line in filtering))
-    program = _Program(len(filtering), instructions)
+_Instruction = tuple[int, int, int, int]
+_REFUSE: _Instruction = (_RETURN, 0, 0, _ERROR | errno.EACCES)
+_PASS: _Instruction = (_RETURN, 0, 0, _ALLOW)
+
+
+def has_seccomp_filter() -> bool:
+    """Whether the system calls of this architecture are known."""
+    return os.uname().machine in _ARCHITECTURES
+
+
+def seccomp_filter(families: "Sequence[int]") -> bytes:
+    """A filter of system calls for the kernel: an array of `struct sock_filter` (linux/filter.h).
+
+    Programs create sockets of these families only; pairs of connected ones (`socketpair`) stay allowed. They reach none
+    of the kernel's keyrings, which belong to the user's session and no namespace, and type into no terminal. Refused,
+    because it would evade the filter, are io_uring and the system calls of other architectures, programs of 32 bits.
+    """
+    machine, socket, ioctl, keys = _ARCHITECTURES[os.uname().machine]
+    by_family = [line for family in families for line in _if(family, _family(family))]
+    return b"".join(
+        struct.pack("=HBBI", *line)
+        for line in (
+            (_LOAD, 0, 0, _AT_ARCHITECTURE),
+            (_EQUAL, 1, 0, machine),
+            _REFUSE,
+            (_LOAD, 0, 0, _AT_NUMBER),
+            (_AT_LEAST, 0, 1, _X32),
+            _REFUSE,
+            *(line for number in (_IO_URING_SETUP, *keys) for line in _if(number, [_REFUSE])),
+            *_if(socket, [(_LOAD, 0, 0, _AT_ARGUMENT[0]), *by_family, _REFUSE]),
+            *_if(
+                ioctl,
+                [(_LOAD, 0, 0, _AT_ARGUMENT[1]), *_if(_TIOCSTI, [_REFUSE]), *_if(_TIOCLINUX, [_REFUSE]), _PASS],
+            ),
+            _PASS,
+        )
+    )
+
+
+def _if(value: int, then: "Sequence[_Instruction]") -> "list[_Instruction]":
+    """Instructions that run if the loaded word is this value, else are jumped over."""
+    return [(_EQUAL, 0, len(then), value), *then]
+
+
+def _family(family: int) -> "list[_Instruction]":
+    if family != AF_NETLINK:
+        return [_PASS]
+    return [(_LOAD, 0, 0, _AT_ARGUMENT[2]), *_if(_NETLINK_ROUTE, [_PASS]), _REFUSE]
+
+
+def _filter_calls(families: "Sequence[int]") -> None:
+    """Put the filter on this process and all that it starts."""
+    instructions = seccomp_filter(families)
+    program = _Program(len(instructions) // 8, instructions)
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(program), 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "seccomp")

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from codelab_client.execution import OnOutput
 from codelab_client.sandbox import Access, Sandbox
 from codelab_client.tools import limits
+from codelab_client.tools.explanations import explanation
 from codelab_client.tools.failure import ToolFailure
 from codelab_client.tools.processes import Ended, Process, shell
 from codelab_client.tools.repository import find
@@ -84,7 +85,7 @@ class Commands:
             "stderr": process.stderr.text(),
             "exit_code": ended.exit_code,
             **killed,
-            **self._surroundings(),
+            **self._surroundings(process),
         }
 
     async def start(self, command: str, process_id: str, cwd: Path) -> dict[str, Any]:
@@ -106,7 +107,7 @@ class Commands:
             "status": how if process.has_ended else "running",
             "stdout": process.stdout.text(),
             "stderr": process.stderr.text(),
-            **self._surroundings(),
+            **self._surroundings(process),
         }
 
     async def read(self, process_id: str) -> dict[str, Any]:
@@ -121,6 +122,7 @@ class Commands:
             "stdout": held.process.stdout.text(),
             "stderr": held.process.stderr.text(),
             "exit_code": ended.exit_code if ended is not None else None,
+            **explanation(held.process, protects_git=self._protects_git),
         }
 
     async def kill(self, process_id: str) -> dict[str, Any]:
@@ -161,9 +163,15 @@ class Commands:
         readable = (*self._readable, *(folder for folder in repository if not folder.is_relative_to(self._root)))
         return Access((self._root,), readable, (dot_git,) if protects else (), self._network)
 
-    def _surroundings(self) -> dict[str, Any]:
+    @property
+    def _protects_git(self) -> bool:
+        return self._sandbox.guarantees.protects_git and not self._changes_git
+
+    def _surroundings(self, process: Process) -> dict[str, Any]:
         """What explains to the model why a command could not reach something."""
-        return {"sandbox": self._sandbox.name, "network": self._network or not self._sandbox.guarantees.no_network}
+        network = self._network or not self._sandbox.guarantees.no_network
+        explained = explanation(process, protects_git=self._protects_git)
+        return {"sandbox": self._sandbox.name, "network": network, **explained}
 
 
 def _how(ended: Ended) -> str:

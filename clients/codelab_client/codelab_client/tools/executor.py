@@ -1,12 +1,9 @@
 """The executor: one call in, one outcome out."""
 
 import asyncio
-import functools
 import logging
 import os
-import re
 import shutil
-import subprocess
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
@@ -17,18 +14,20 @@ from typing import TYPE_CHECKING, Any
 
 from codelab_client.execution import OnOutput, Stream, ToolCall, ToolOutcome
 from codelab_client.sandbox import Sandbox, Unsandboxed
-from codelab_client.tools import edits, globs, limits, patches
+from codelab_client.tools import edits, limits, patches
 from codelab_client.tools.arguments import ALIASES, ARGUMENTS, checked
 from codelab_client.tools.commands import CommandRunner, Commands
 from codelab_client.tools.dialogue import Dialogue
 from codelab_client.tools.failure import ToolFailure
-from codelab_client.tools.git import Git, Identity
+from codelab_client.tools.git import Git
+from codelab_client.tools.hooks import Hooks
 from codelab_client.tools.instructions import project_instructions
 from codelab_client.tools.paths import components, joined
 from codelab_client.tools.processes import own_path, scrubbed
 from codelab_client.tools.ripgrep import Ripgrep
+from codelab_client.tools.search import Search
 from codelab_client.tools.tree import Change, Names
-from codelab_client.tools.workspace import DiskWorkspace, Match, Query, Workspace, walk
+from codelab_client.tools.workspace import DiskWorkspace, Workspace
 
 if TYPE_CHECKING:
     from codelab_client.tools.web import Web
@@ -111,7 +110,7 @@ class Executor:
         self._changing = asyncio.Lock()
         self._commands: CommandRunner | None = commands
         self._git: Git | None = None
-        self._ripgrep: Ripgrep | None = None
+        self._search = Search(workspace, None, self._ignored)
         if workspace.root is not None:
             self._add_programs(workspace.root, sandbox or Unsandboxed(), environment)
 
@@ -128,11 +127,11 @@ class Executor:
             changes_git=settings.changes_git,
         )
         git, ripgrep = shutil.which("git", path=path), shutil.which("rg", path=path)
-        identity = functools.partial(_identity, git, environment)
-        self._git = Git(root, git, path, sandbox, identity)
+        hooks = Hooks(root, sandbox, inherited, settings.readable, network=settings.network, dialogue=self._dialogue)
+        self._git = Git(root, git, path, sandbox, environment, hooks)
         hides = isinstance(workspace, DiskWorkspace) and workspace.tree.has_private
         if ripgrep and sandbox.guarantees.writes_only_there and not hides:
-            self._ripgrep = Ripgrep(root, ripgrep, path, sandbox)
+            self._search = Search(workspace, Ripgrep(root, ripgrep, path, sandbox, self._git.excludes), self._ignored)
 
     @property
     def tools_supported(self) -> Sequence[str]:
@@ -177,7 +176,7 @@ class Executor:
 
     async def instructions(self) -> list[dict[str, str]]:
         """The project's instructions for agents (see `project_instructions`)."""
-        return await project_instructions(self._workspace, self._ignored)
+        return await project_instructions(self._workspace, self._ignored, self._search.paths_named)
 
     async def aclose(self) -> None:
         """See ToolExecutor."""
@@ -261,14 +260,7 @@ class Executor:
         return {"success": True, "replacements": count}
 
     async def _find_files(self, given: dict[str, Any]) -> dict[str, Any]:
-        names, most = components(given.get("path", ".")), given.get("max_results", limits.FOUND_FILES)
-        entries = await walk(self._workspace, names, recursive=True, ignored=self._ignored)
-        found = sorted(
-            joined((*names, *below))
-            for below, node in entries
-            if node.kind == "file" and globs.matches(given["glob"], below)
-        )
-        return {"files": found[:most], "truncated": len(found) > most or len(entries) > limits.ENTRIES}
+        return await self._search.find_files(given)
 
     async def _write_file(self, given: dict[str, Any]) -> dict[str, Any]:
         names = components(given["path"])
@@ -278,59 +270,10 @@ class Executor:
         return {"success": True, "bytes_written": len(data)}
 
     async def _list_files(self, given: dict[str, Any]) -> dict[str, Any]:
-        names, pattern = components(given["path"]), given.get("pattern")
-        recursive = given.get("recursive", False)
-        entries = await walk(self._workspace, names, recursive=recursive, ignored=self._ignored)
-        files = [
-            {"name": "/".join(below), "type": node.kind, **({"size": node.size} if node.kind == "file" else {})}
-            for below, node in entries
-            if pattern is None or globs.matches(pattern, below)
-        ]
-        more = {"truncated": True} if len(entries) > limits.ENTRIES else {}
-        return {"files": files[: limits.ENTRIES], **more}
+        return await self._search.list_files(given)
 
     async def _search_in_project(self, given: dict[str, Any]) -> dict[str, Any]:
-        most = min(given.get("max_results", limits.MATCHES), limits.MATCHES)
-        found = await self._found(given, most + 1)
-        shown = [
-            {
-                "path": match.path,
-                "line": match.line,
-                "text": match.text,
-                **({"before": match.before, "after": match.after} if given.get("context") else {}),
-            }
-            for match in found[:most]
-        ]
-        return {"matches": shown, "truncated": len(found) > most}
-
-    async def _found(self, given: dict[str, Any], most: int) -> list[Match]:
-        """The matching lines: by ripgrep, or by ourselves in one file, for what it does not do, or if it fails."""
-        names, text, case_sensitive = (
-            components(given.get("path", ".")),
-            given["query"],
-            given.get("case_sensitive", False),
-        )
-        query = _query(given)
-        is_plain = query.text is not None and not query.context and "glob" not in given and not {"\n", "\0"} & set(text)
-        try:
-            await self._workspace.scan([names])
-        except ToolFailure as failure:
-            if not names or failure.code != "FILE_NOT_FOUND":
-                raise
-            await self._workspace.read(names, limits.SEARCHED_BYTES)
-            files = [names]
-        else:
-            if self._ripgrep is not None and is_plain:
-                by_ripgrep = await self._ripgrep.search(names, text, case_sensitive=case_sensitive, most=most)
-                if by_ripgrep is not None:
-                    return by_ripgrep
-            entries = await walk(self._workspace, names, recursive=True, ignored=self._ignored)
-            files = [
-                (*names, *below)
-                for below, node in entries
-                if node.kind == "file" and ("glob" not in given or globs.matches(given["glob"], below))
-            ]
-        return await self._workspace.search(files, query, most)
+        return await self._search.search_in_project(given)
 
     async def _create_directory(self, given: dict[str, Any]) -> dict[str, Any]:
         async with self._changing:
@@ -489,22 +432,6 @@ def _part(text: str, first: int, count: int | None) -> str:
     return part + "\n" if last is not None and last < len(lines) else part
 
 
-def _query(given: Mapping[str, Any]) -> Query:
-    """What a search looks for. Raises ToolFailure INVALID_ARGUMENTS for a wrong regular expression."""
-    text, case_sensitive, context = given["query"], given.get("case_sensitive", False), given.get("context", 0)
-    if not given.get("regex"):
-        return Query(re.compile(re.escape(text), re.NOFLAG if case_sensitive else re.IGNORECASE), context=context)
-    import re2  # It needs linear time, unlike `re`, whatever the model asks for.
-
-    options = re2.Options()
-    options.case_sensitive, options.log_errors = case_sensitive, False
-    try:
-        return Query(pattern=re2.compile(text, options), context=context)
-    except (re2.error, UnicodeError) as error:
-        why = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else error.args[0]
-        raise ToolFailure("INVALID_ARGUMENTS", f"query: not a regular expression (RE2): {why}") from None
-
-
 def _encoded(text: str, name: str, most: int) -> bytes:
     """A text as UTF-8. Raises ToolFailure: ENCODING_ERROR or FILE_TOO_LARGE."""
     try:
@@ -514,20 +441,3 @@ def _encoded(text: str, name: str, most: int) -> bytes:
     if len(data) > most:
         raise ToolFailure("FILE_TOO_LARGE", f"{name} has {len(data)} bytes; at most {most} are allowed")
     return data
-
-
-def _identity(git: str | None, environment: Mapping[str, str]) -> Identity:
-    """The user's name and address from the user's own settings; those of a repository come before them."""
-
-    def setting(name: str) -> str:
-        asked = subprocess.run(
-            [git or "git", "config", "--global", "--get", name],
-            env={"PATH": os.defpath, **environment},
-            cwd="/",
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-        )
-        return asked.stdout.decode(errors="replace").strip()
-
-    return Identity(setting("user.name"), setting("user.email"))

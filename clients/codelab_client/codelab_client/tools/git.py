@@ -1,14 +1,16 @@
 """The git tools, by the program `git`.
 
 A repository's own settings name programs that git would run: filters, hooks, pagers, monitors, diff programs. Here they
-are overridden, so that a hostile `.git/config` runs nothing; and git itself runs in the sandbox, if there is one.
+are overridden, so that a hostile `.git/config` runs nothing; and git itself runs in the sandbox, if there is one. What
+that leaves out and a commit needs, hooks, signatures and filters, is not skipped: the hooks run by themselves after the
+user has allowed them (`hooks`), and a commit that needs the others is refused.
 """
 
 import asyncio
 import os
 import re
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,9 +18,20 @@ from typing import Any
 from codelab_client.sandbox import Access, Sandbox
 from codelab_client.tools import limits
 from codelab_client.tools.failure import ToolFailure
+from codelab_client.tools.git_settings import (
+    WHO,
+    WHO_VARIABLES,
+    Entries,
+    Settings,
+    entries,
+    own_values,
+    users_file,
+    users_values,
+)
+from codelab_client.tools.hooks import Hooks, active
 from codelab_client.tools.paths import joined
 from codelab_client.tools.processes import Process
-from codelab_client.tools.repository import Repository, find
+from codelab_client.tools.repository import Repository, find, read_small
 
 #: Settings that would run a program or reach out, and what they are set to instead.
 _HARMLESS = {
@@ -30,7 +43,7 @@ _HARMLESS = {
     "core.sshCommand": "false",
     "core.gitProxy": "",
     "core.alternateRefsCommand": "",
-    "core.attributesFile": "/dev/null",
+    "core.attributesFile": "/dev/null",  # unless the user has one, which then comes here
     "core.excludesFile": "/dev/null",
     "core.quotePath": "false",
     "credential.helper": "",
@@ -40,6 +53,7 @@ _HARMLESS = {
     "submodule.recurse": "false",
     "fetch.recurseSubmodules": "false",
     "commit.gpgSign": "false",
+    "user.useConfigOnly": "true",  # Nobody commits as root of the sandbox.
     "gpg.program": "false",
     "gpg.ssh.program": "false",
     "gpg.x509.program": "false",
@@ -80,6 +94,7 @@ _ENVIRONMENT = {
 _NOT_A_BRANCH = re.compile(
     r"[\0-\x20\x7f~^:?*\[\\\ud800-\udfff]|\.\.|@\{|//|\A/|/\Z|\.\Z|(?:\A|/)\.|\.lock(?:/|\Z)|\A-|\A(?:@|HEAD)\Z"
 )
+_UPDATING = ("update-index", "-z", "--add", "--remove", "--replace", "--stdin")
 _STATES = {
     "M": "modified",
     "T": "modified",
@@ -91,12 +106,16 @@ _STATES = {
 }
 
 
-@dataclass(frozen=True)
-class Identity:
-    """Who commits: the user's name and e-mail address, as the user's own settings have them; empty if unknown."""
-
-    name: str = ""
-    email: str = ""
+#: Settings of the user that count in a repository that does not say otherwise.
+_USERS = (*WHO, "core.autocrlf", "core.eol", "core.safecrlf")
+_SIGNED = (
+    "commit.gpgSign is set, and this tool cannot sign: the user's key is not in the sandbox. Nothing is committed. Ask"
+    " the user to commit in a terminal, or to switch it off for this repository: git config commit.gpgSign false"
+)
+_WHO_IS_IT = (
+    "Git does not know who commits here, so nothing is committed. Ask the user to set it: git config user.name NAME,"
+    " and git config user.email ADDRESS"
+)
 
 
 @dataclass(frozen=True)
@@ -109,8 +128,8 @@ class _Answer:
 class Git:
     """git for one workspace. Every method raises ToolFailure: GIT_NOT_INITIALIZED, GIT_ERROR or FILE_NOT_FOUND.
 
-    program: the path of git, or None if it is not installed. path: the PATH that git gets. identity: who commits, asked
-    for each commit.
+    program: the path of git, or None if it is not installed. path: the PATH that git gets. environment: the user's, by
+    which the user's own settings are found. hooks: runs those of commits.
     """
 
     def __init__(
@@ -119,13 +138,16 @@ class Git:
         program: str | None,
         path: str,
         sandbox: Sandbox,
-        identity: Callable[[], Identity],
+        environment: Mapping[str, str],
+        hooks: Hooks,
     ) -> None:
         self._root = root
         self._program = program
         self._path = path
         self._sandbox = sandbox
-        self._identity = identity
+        self._environment = environment
+        self._hooks = hooks
+        self._users: Mapping[str, str | None] | None = None
 
     async def diff(self, names: tuple[str, ...], *, staged: bool) -> dict[str, Any]:
         """The result of git.diff."""
@@ -139,6 +161,7 @@ class Git:
 
     async def status(self, names: tuple[str, ...]) -> dict[str, Any]:
         """The result of git.status."""
+        self._users = None  # They may have changed.
         options = ["--porcelain=v2", "-z", "--branch", "--untracked-files=all", "--ignore-submodules=all"]
         answer = await self._checked("status", *options, "--", joined(names))
         prefix = self._prefix(find(self._root))
@@ -193,11 +216,13 @@ class Git:
             if find(self._root).top != self._root:
                 why = "The workspace is a part of a repository, and switching would change files outside it"
                 raise ToolFailure("PERMISSION_DENIED", why)
+            await self._check_switch()
             options = ["switch", "--quiet", "--no-guess", "--no-recurse-submodules", "--no-progress", name]
         else:
             options = ["branch", "--quiet", "--no-track", name] if action == "create" else ["branch", "-d", name]
         answer = await self._checked(*options, writes=True, writes_files=action == "switch")
-        return {"success": True, "message": (answer.out + answer.error).strip()}
+        skipped = await self._skipped() if action == "switch" else ""
+        return {"success": True, "message": (answer.out + answer.error + skipped).strip()}
 
     async def commit(self, message: str, files: Sequence[tuple[str, ...]]) -> dict[str, Any]:
         """The result of git.commit.
@@ -205,23 +230,49 @@ class Git:
         `git commit` would look into submodules, whose own settings name programs, too. So the commit is put together
         from its parts: the tree, the commit, the branch.
         """
-        if (await asyncio.to_thread(find, self._root)).git_dir.joinpath("MERGE_HEAD").exists():
+        repository = await asyncio.to_thread(find, self._root)
+        if repository.git_dir.joinpath("MERGE_HEAD").exists():
             raise ToolFailure("GIT_ERROR", "A merge is not finished, and this tool cannot finish it")
+        self._users = None  # They may have changed.
+        settings = await self._settings(repository, is_needed=True)
+        if settings.is_true("commit.gpgsign"):
+            raise ToolFailure("GIT_ERROR", _SIGNED)
+        self._check_excludes(settings, repository)
+        hooks = await self._hooks.allowed(settings, repository, self._environment)
         head = await self._run("rev-parse", "--quiet", "--verify", "HEAD^{commit}")
         parent = head.out.strip() if head.code == 0 else ""
-        tree = await (self._tree_of(files, parent) if files else self._checked("write-tree", writes=True))
         before = (await self._checked("rev-parse", f"{parent}^{{tree}}")).out if parent else ""
-        if tree.out == before:
-            raise ToolFailure("GIT_ERROR", "There is nothing to commit")
+        index = f"codelab-index-{secrets.token_hex(8)}" if files else "index"
+        try:
+            wanted = await self._staged_for(files, parent, index, settings) if files else b""
+            tree = await self._checked("write-tree", writes=True, index=index)
+            if tree.out == before:
+                raise ToolFailure("GIT_ERROR", "There is nothing to commit")
+            message = await self._hooks.before(hooks, repository, repository.git_dir / index, message)
+            if not message.strip():
+                raise ToolFailure("GIT_ERROR", "A hook left the commit without a message")
+        finally:
+            if files:
+                (repository.git_dir / index).unlink(missing_ok=True)
         text = f"{message.strip()}\n".encode()
         parents = ("-p", parent) if parent else ()
-        made = (await self._checked("commit-tree", tree.out.strip(), *parents, writes=True, stdin=text)).out.strip()
+        committed = await self._run("commit-tree", tree.out.strip(), *parents, writes=True, stdin=text)
+        if committed.code != 0 and "auto-detection is disabled" in committed.error:
+            raise ToolFailure("GIT_ERROR", _WHO_IS_IT)
+        self._check(committed)
+        made = committed.out.strip()
+        if wanted:
+            await self._checked(*_UPDATING, writes=True, stdin=wanted)
         why = f"commit: {message.strip().splitlines()[0]}" if message.strip() else "commit"
         await self._checked("update-ref", "-m", why, "HEAD", made, parent or "0" * len(made), writes=True)
+        await self._hooks.after(hooks, repository)
         return {"success": True, "hash": made}
 
-    async def _tree_of(self, files: Sequence[tuple[str, ...]], parent: str) -> _Answer:
-        """Stage these files, and write a tree that has them as they are and everything else as in the last commit."""
+    async def _staged_for(self, files: Sequence[tuple[str, ...]], parent: str, index: str, settings: Settings) -> bytes:
+        """Make an index that has these files as they are and everything else as in the last commit.
+
+        Returns the paths, for `git update-index -z --stdin`. Raises ToolFailure if a filter converts one of them.
+        """
         for names in files:
             known = await self._checked(
                 "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", joined(names)
@@ -236,16 +287,43 @@ class Git:
             path.removesuffix("/") for path in (*changed, *await self._staged(paths, parent)) if path
         )
         given = b"".join(os.fsencode(path) + b"\0" for path in wanted)
-        index = f"codelab-index-{secrets.token_hex(8)}"
-        updating = ("update-index", "-z", "--add", "--remove", "--replace", "--stdin")
-        await self._checked(*updating, writes=True, stdin=given)
-        try:
-            await self._checked("read-tree", parent or "--empty", writes=True, index=index)
-            await self._checked(*updating, writes=True, stdin=given, index=index)
-            return await self._checked("write-tree", writes=True, index=index)
-        finally:
-            repository = await asyncio.to_thread(find, self._root)
-            (repository.git_dir / index).unlink(missing_ok=True)
+        await self._check_filters(given, settings)
+        await self._checked("read-tree", parent or "--empty", writes=True, index=index)
+        await self._checked(*_UPDATING, writes=True, stdin=given, index=index)
+        return given
+
+    def _check_excludes(self, settings: Settings, repository: Repository) -> None:
+        """Raise ToolFailure if the repository's settings name a list of files to ignore that is not read here."""
+        named = settings.own.get("core.excludesfile")
+        if named and "core.excludesFile" not in self._users_files(settings, repository):
+            why = f"core.excludesFile of this repository is {named}, which is no file in the repository"
+            raise ToolFailure("GIT_ERROR", f"{why}, so nothing is committed: ask the user to commit in a terminal")
+
+    async def _check_filters(self, paths: bytes, settings: Settings) -> None:
+        """Raise ToolFailure if a filter would convert one of these files, as git-lfs does: it does not run here."""
+        if not settings.filters():
+            return
+        answer = await self._checked("check-attr", "-z", "--stdin", "filter", stdin=paths)
+        parts = answer.out.split("\0")
+        for path, used in zip(parts[::3], parts[2::3], strict=False):
+            if used in settings.filters():
+                why = f"{path} is converted by the filter {used}, which does not run in this tool"
+                raise ToolFailure("GIT_ERROR", f"{why}, so nothing is committed: ask the user to commit in a terminal")
+
+    async def _check_switch(self) -> None:
+        """Raise ToolFailure if files of another branch would lack what a filter makes of them."""
+        repository = await asyncio.to_thread(find, self._root)
+        settings = await self._settings(repository, is_needed=True)
+        if settings.filters() and "filter=" in read_small(repository.top / ".gitattributes"):
+            why = "Filters convert files of this repository (.gitattributes), and they do not run in this tool"
+            raise ToolFailure("GIT_ERROR", f"{why}: ask the user to switch in a terminal")
+
+    async def _skipped(self) -> str:
+        """What a switch of the branch has left out; empty if nothing."""
+        repository = await asyncio.to_thread(find, self._root)
+        settings = await self._settings(repository)
+        hooks = active(settings, repository, self._environment, ("post-checkout",))
+        return "".join(f"\nThe hook {hook.shown} was not run." for hook in hooks)
 
     async def _staged(self, paths: Sequence[str], parent: str) -> list[str]:
         """The files that are staged, below these paths."""
@@ -259,12 +337,53 @@ class Git:
         asked = b"".join(b"./" + os.fsencode(path) + b"\0" for path in paths)  # "./": never a pattern or an option
         try:
             repository = await asyncio.to_thread(find, self._root)
-            reading = Access(readable=(repository.top, *repository.folders))
+            settings = await self._settings(repository)
+            files = self._users_files(settings, repository)
+            reading = Access(readable=(repository.top, *repository.folders, *files.values()))
+            harmless = {**_HARMLESS, **{name: str(path) for name, path in files.items()}}
             arguments = ("check-ignore", "-z", "--stdin")
-            answer = await self._start(repository, reading, _HARMLESS, arguments, asked)
+            answer = await self._start(repository, reading, harmless, arguments, asked)
         except ToolFailure:
             return set()
         return {path.removeprefix("./") for path in answer.out.split("\0")} if answer.code == 0 else set()
+
+    async def excludes(self) -> Path | None:
+        """The user's own list of files to ignore in this repository; None if there is none."""
+        try:
+            repository = await asyncio.to_thread(find, self._root)
+            settings = await self._settings(repository)
+        except ToolFailure:
+            return None
+        return self._users_files(settings, repository).get("core.excludesFile")
+
+    # -- settings ----------------------------------------------------------------------------------------------------
+
+    async def _settings(self, repository: Repository, *, is_needed: bool = False) -> Settings:
+        """The repository's settings and the user's. is_needed: raise ToolFailure if the user's cannot be read."""
+        listed = await self._listed(repository)
+        if self._users is None:
+            given = (self._program or "git", self._environment, repository, listed)
+            try:
+                self._users = await asyncio.to_thread(users_values, *given)
+            except ToolFailure:
+                if is_needed:
+                    raise
+                return Settings(own_values(listed))
+        return Settings(own_values(listed), self._users)
+
+    async def _listed(self, repository: Repository) -> Entries:
+        reading = Access(readable=(repository.top, *repository.folders))
+        arguments = ("config", "--list", "--show-scope", "-z")
+        return entries((await self._start(repository, reading, {}, arguments)).out)
+
+    def _users_files(self, settings: Settings, repository: Repository) -> dict[str, Path]:
+        """The files that the user keeps for all repositories: what to ignore, and attributes."""
+        wanted = (("core.excludesFile", "ignore"), ("core.attributesFile", "attributes"))
+        found = {
+            name: users_file(settings, name.lower(), default, self._environment, repository.top)
+            for name, default in wanted
+        }
+        return {name: path for name, path in found.items() if path is not None}
 
     # -- running git -------------------------------------------------------------------------------------------------
 
@@ -296,18 +415,14 @@ class Git:
     ) -> _Answer:
         """Run git. writes: it may change the repository. writes_files: also the working tree. most: its output."""
         repository = await asyncio.to_thread(find, self._root)
-        reading = Access(readable=(repository.top, *repository.folders))
-        settings = _HARMLESS
-        listed = await self._start(repository, reading, settings, ("config", "--list", "--name-only", "-z"))
-        named = dict.fromkeys(filter(_NAMED.fullmatch, listed.out.split("\0")), "")
+        found = await self._settings(repository)
+        named = dict.fromkeys(filter(_NAMED.fullmatch, found.own), "")
         named |= {name: "false" for name in named if name.endswith(".required")}
-        if arguments[0] == "commit-tree":
-            identity, known = self._identity(), set(listed.out.split("\0"))
-            user = {"user.name": identity.name, "user.email": identity.email}
-            settings = {**settings, **{name: said for name, said in user.items() if said and name not in known}}
-        settings = {**settings, **named}
+        users = {name: found.users[name] or "" for name in _USERS if name in found.users and name not in found.own}
+        files = self._users_files(found, repository)
+        settings = {**_HARMLESS, **users, **{name: str(path) for name, path in files.items()}, **named}
         access = Access(
-            readable=reading.readable,
+            readable=(repository.top, *repository.folders, *files.values()),
             writable=(*((repository.top,) if writes_files else ()), *(repository.folders if writes else ())),
         )
         return await self._start(repository, access, settings, arguments, stdin, most, index)
@@ -327,6 +442,7 @@ class Git:
         argv = (self._program, "--no-pager", *arguments)
         environment = {
             **_ENVIRONMENT,
+            **{name: self._environment[name] for name in WHO_VARIABLES if name in self._environment},
             "PATH": self._path,
             "GIT_DIR": str(repository.git_dir),
             "GIT_COMMON_DIR": str(repository.common_dir),

@@ -3,6 +3,8 @@
 They come from the workspace, so nothing in them changes what the client allows.
 """
 
+from collections.abc import Awaitable, Callable, Sequence
+
 from codelab_client.tools.failure import ToolFailure
 from codelab_client.tools.paths import components, joined
 from codelab_client.tools.tree import Names, Tree
@@ -16,16 +18,20 @@ _BYTES = 128_000
 _READ_BYTES = 1_000_000
 
 
-async def project_instructions(workspace: Workspace, ignored: Ignored) -> list[dict[str, str]]:
+async def project_instructions(
+    workspace: Workspace, ignored: Ignored, paths_named: Callable[[str], Awaitable[Sequence[Names]]]
+) -> list[dict[str, str]]:
     """The `path` and `content` of each AGENTS.md, nearest to the top first, as many as a session takes.
 
-    ignored: which paths version control ignores. A long file is cut; one that is not UTF-8 text is left out.
+    ignored: which paths version control ignores. paths_named: the files with a name, also where `walk` does not come
+    to. A long file is cut; one that is not UTF-8 text is left out.
     """
-    found: list[Names] = [
+    walked = [
         names
         for names, node in await walk(workspace, (), recursive=True, ignored=ignored)
-        if names[-1] == NAME and node.kind == "file" and _may_be_named(names)
+        if names[-1] == NAME and node.kind == "file"
     ]
+    found = {names for names in (*walked, *await paths_named(NAME)) if _may_be_named(names)}
     files: list[dict[str, str]] = []
     for names in sorted(found, key=lambda names: (len(names), names)):
         try:

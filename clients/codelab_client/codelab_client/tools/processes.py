@@ -14,6 +14,7 @@ from codelab_client.execution import OnOutput, Stream
 from codelab_client.sandbox import Launch
 from codelab_client.tools import limits
 from codelab_client.tools.output import Output
+from codelab_client.tools.terminal_readers import EVERY_S, members, terminal_readers
 
 _CHUNK = 65_536
 #: Seconds to wait for the pipes of an ended process, which a daemon may hold open.
@@ -27,7 +28,14 @@ _KEPT = frozenset(
         *("LC_ADDRESS", "LC_IDENTIFICATION", "LC_MEASUREMENT", "LC_NAME", "LC_PAPER", "LC_TELEPHONE"),
     }
 )
-_SET = {"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
+#: npm asks its registry for a newer npm, for more than a minute where there is no network.
+_SET = {
+    "TERM": "dumb",
+    "PAGER": "cat",
+    "GIT_PAGER": "cat",
+    "GIT_TERMINAL_PROMPT": "0",
+    "NPM_CONFIG_UPDATE_NOTIFIER": "false",
+}
 
 
 def scrubbed(environment: Mapping[str, str], also: Sequence[str] = ()) -> dict[str, str]:
@@ -61,6 +69,8 @@ class Process:
         self._fed = asyncio.Event()
         self.stdout = Output() if most is None else Output(most + 1, 0)
         self.stderr = Output()
+        #: The programs that were ended because they waited for a terminal, in that order, each once.
+        self.wanted_terminal: dict[str, None] = {}
         outputs = (self.stdout, self.stderr)
         self._readers = [asyncio.create_task(self._read(*pair)) for pair in zip(pipes, outputs, strict=True)]
         self._writer = asyncio.create_task(self._write(stdin)) if stdin is not None else None
@@ -107,6 +117,7 @@ class Process:
         """
         try:
             streaming = asyncio.create_task(self._stream(on_output, beat)) if on_output else None
+            watching = asyncio.create_task(self._end_terminal_readers())
             try:
                 waiting = asyncio.create_task(self._process.wait())
                 await asyncio.wait({waiting, streaming} if streaming else {waiting}, return_when=_FIRST)
@@ -115,8 +126,8 @@ class Process:
                 await waiting
                 await self._finish()
             finally:
-                if streaming:
-                    await _cancelled(streaming)
+                for task in (watching, *([streaming] if streaming else [])):
+                    await _cancelled(task)
             if on_output:
                 await self._flush(on_output)
         except BaseException:
@@ -169,11 +180,22 @@ class Process:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, number)
             return
-        for entry in Path("/proc").iterdir():
+        for member in members(self._process.pid):
             with suppress(ProcessLookupError, PermissionError):
-                member = int(entry.name) if entry.name.isdecimal() else 0
-                if member not in (0, self._process.pid) and os.getpgid(member) == self._process.pid:
+                if member != self._process.pid:
                     os.kill(member, number)
+
+    async def _end_terminal_readers(self) -> None:
+        """Do to programs that wait for a terminal what its end does to them; kill those that do not mind."""
+        hung_up = set[int]()
+        pipes = [pipe.number for pipe in self._pipes]
+        while True:
+            await asyncio.sleep(EVERY_S)
+            for process, name in await asyncio.to_thread(terminal_readers, self._process.pid, pipes):
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(process, signal.SIGKILL if process in hung_up else signal.SIGHUP)
+                hung_up.add(process)
+                self.wanted_terminal[name] = None
 
     # -- streams -----------------------------------------------------------------------------------------------------
 
@@ -216,12 +238,13 @@ _FIRST = asyncio.FIRST_COMPLETED
 class _Pipe:
     """A pipe of our own, so that waiting for a process does not mean to wait for daemons that hold its pipes open.
 
-    end: the descriptor for the process.
+    end: the descriptor for the process. number: the pipe's, its inode.
     """
 
     reader: asyncio.StreamReader
     transport: asyncio.ReadTransport
     end: int
+    number: int
 
     @classmethod
     async def open(cls) -> Self:
@@ -231,7 +254,7 @@ class _Pipe:
         transport, _ = await loop.connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(ours, "rb", buffering=0)
         )
-        return cls(reader, transport, theirs)
+        return cls(reader, transport, theirs, os.fstat(theirs).st_ino)
 
     def close(self) -> None:
         self.transport.close()

@@ -18,7 +18,7 @@ from codelab_client.tools.tree import Change, Content, Names, Node, Tree
 
 Result = TypeVar("Result")
 
-#: Files read by one search in a row; between them it can be cancelled.
+#: Files read by one search, and directories by one walk, in a row; between them it can be cancelled.
 _BATCH = 200
 
 
@@ -192,10 +192,11 @@ async def walk(workspace: Workspace, top: Names, *, recursive: bool, ignored: Ig
     level: list[Names] = [()]
     asks = recursive and not (top and await ignored([joined(top)]))
     while level and len(found) <= limits.ENTRIES:
-        scanned = await workspace.scan([(*top, *names) for names in level])
+        batch, level = level[:_BATCH], level[_BATCH:]
+        scanned = await workspace.scan([(*top, *names) for names in batch])
         here = [
             ((*names, node.name), node)
-            for names, nodes in zip(level, scanned, strict=True)
+            for names, nodes in zip(batch, scanned, strict=True)
             for node in nodes
             if node.name != ".git"
         ]
@@ -203,7 +204,7 @@ async def walk(workspace: Workspace, top: Names, *, recursive: bool, ignored: Ig
             gone = await ignored([joined((*top, *names)) for names, _ in here])
             here = [entry for entry in here if joined((*top, *entry[0])) not in gone]
         found += here
-        level = [names for names, node in here if node.kind == "directory"] if recursive else []
+        level += [names for names, node in here if node.kind == "directory"] if recursive else []
     return found
 
 

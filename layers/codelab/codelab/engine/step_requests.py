@@ -54,6 +54,11 @@ class Asked:
         assert self._parts is not None
         return self._parts.result()
 
+    @property
+    def context_tokens(self) -> int:
+        """The estimated tokens of its messages."""
+        return sum(size for part, size in self.parts.items() if part != "tools")
+
     def estimated(self, streamed: Sequence[str]) -> int:
         """The tokens of the Request, estimated from its prompt and the `streamed` text."""
         return sum(self.parts.values()) + estimate_tokens("".join(streamed))
@@ -104,13 +109,19 @@ class StepRequests:
         for titled in (False, True):
             Request(role.config, self._schema(role, executor, titled=titled), [prompt]).compile()
 
-    def make(self, register: Register, read: Conversation, executor: ExecutorTools) -> Asked:
+    def make(
+        self, register: Register, read: Conversation, executor: ExecutorTools, overflowed: int | None = None
+    ) -> Asked:
         """The Request to the session's agent; `executor` is what the session's executor executes.
+
+        `overflowed`: the tokens of a context that was too large for the model; this one has half as many.
 
         Raises ProtocolError CONTEXT_TOO_LARGE if the message does not fit behind the prompt.
         """
         role = self._role(self.agent_of(register), register.settings, executor)
         budget = models.budget(register, self._settings)
+        if overflowed is not None:
+            budget = budget.half_of(overflowed)
         images = models.capabilities(role.config.model, self._settings).images
         messages = assemble(
             read, role.agent.prompt, budget=budget.tokens, fits=budget.fits, cut_n=register.cut_n, images=images

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from codelab.delivery.fan_out import DRAIN_S, FanOut
@@ -24,7 +25,7 @@ from codelab.engine.meter import Meter
 from codelab.engine.step_requests import Asked, StepRequests
 from codelab.llm.client.transport import Cancellation, Transport
 from codelab.llm.client.unsupported_cache import UnsupportedFeatures
-from codelab.llm.errors import Cancelled, ModelError, RequestError, TransportError, Truncated
+from codelab.llm.errors import Cancelled, ContextOverflow, ModelError, RequestError, TransportError, Truncated
 from codelab.llm.outcome import Done, Result, TextDelta, ThinkingDelta, Usage
 from codelab.llm.tokens import estimate_tokens
 from codelab.observability import bind, logger
@@ -70,8 +71,10 @@ class _Invocation:
 class _Attempt:
     """A step to acquire: the lease, what stops its Requests, and the sender of its text.
 
-    `register` names the session's agent. `restarted` is the sender of the second text, if there is one. `streamed` is
-    the text of the last Request, `wasted` the usage of those before it.
+    `register` names the session's agent. `overflow`, `overflowed`: the refusal of a context that was too large, and its
+    tokens.
+    `restarted` is the sender of the second text, if there is one. `streamed` is the text of the last Request, `wasted`
+    the usage of those before it.
     """
 
     register: Register
@@ -83,6 +86,8 @@ class _Attempt:
     _failure: BaseException | None = None
     restarted: StreamSender | None = None
     broke_off: bool = False
+    overflow: ContextOverflow | None = None
+    overflowed: int | None = None
     streamed: list[str] = field(default_factory=list)
     wasted: Counter[str] = field(default_factory=Counter)
 
@@ -277,7 +282,7 @@ class StepRunner:
                             span.answered(result.usage, result.finish_reason)
                 except ModelError as failed:
                     told, broke_off = self._requests.told(asked, failed.usage, streamed, was_stopped=False), True
-                    if not self._may_ask_again(attempt, failed, told, invoked):
+                    if not self._may_ask_again(asked, attempt, failed, told, invoked):
                         raise
                 if result is not None:
                     break
@@ -318,14 +323,20 @@ class StepRunner:
         return replace(answer, last=last)
 
     def _asked(self, attempt: _Attempt, read: Conversation, executor: ExecutorTools) -> Asked:
-        """The Request to the session's agent, or to the fallback agent if the prompts of all agents leave no room."""
+        """The Request to the session's agent, or to the fallback agent if the prompts of all agents leave no room.
+
+        Raises ContextOverflow if the model refused a larger one, and there is nothing to leave out.
+        """
+        make = partial(self._requests.make, read=read, executor=executor, overflowed=attempt.overflowed)
         try:
-            return self._requests.make(attempt.register, read, executor)
+            return make(attempt.register)
         except ProtocolError:
+            if attempt.overflow is not None:
+                raise attempt.overflow from None
             if not self._requests.agent_of(attempt.register).routes:
                 raise
         self._route(attempt, routing.NO_CHOICE)
-        return self._requests.make(attempt.register, read, executor)
+        return make(attempt.register)
 
     def _streamed(self, asked: Asked, attempt: _Attempt, deadline: float, meter: Meter) -> Result | None:
         """Run the Request, send its text, and add it to `streamed`. None: the chosen agent must be asked by another."""
@@ -384,9 +395,19 @@ class StepRunner:
         attempt.register = routed.after
 
     def _may_ask_again(
-        self, attempt: _Attempt, failed: ModelError, usage: dict[str, int], invoked: _Invocation
+        self, asked: Asked, attempt: _Attempt, failed: ModelError, usage: dict[str, int], invoked: _Invocation
     ) -> bool:
-        """Prepare another Request after one that has failed: the same if the model broke off, or one without choice."""
+        """Prepare another Request after one that has failed.
+
+        It is the same if the model broke off, a smaller one if its context was too large, or one without choice.
+        """
+        if isinstance(failed, ContextOverflow):
+            if attempt.overflowed is not None or attempt.streamed:
+                return False
+            attempt.overflow, attempt.overflowed = failed.with_traceback(None), asked.context_tokens
+            said = {"session": attempt.register.pk, "tokens": attempt.overflowed, "error": failed.message}
+            logger().warning("the context is larger than the model's; half of it is tried", extra=said)
+            return True
         if isinstance(failed, Truncated | TransportError) and not attempt.broke_off:
             attempt.broke_off = True
             if self._restart(attempt, failed, usage, invoked):

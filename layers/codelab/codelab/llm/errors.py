@@ -143,6 +143,16 @@ class TransportError(ModelError):
         )
 
 
+class ContextOverflow(TransportError):
+    """The provider refused the context, or ended the answer, because the model's window is smaller."""
+
+    code = "context_overflow"
+
+    @property
+    def public_message(self) -> str:
+        return "what it was sent does not fit into its context"
+
+
 class DeadlineExceeded(ModelError):
     """The caller's deadline passed."""
 

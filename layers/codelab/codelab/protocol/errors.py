@@ -135,7 +135,8 @@ FACTS: Mapping[ErrorCode, CodeFacts] = {
     ),
     ErrorCode.CONTEXT_TOO_LARGE: CodeFacts(
         "Larger than the model's context",
-        "The message alone, one more context file or, over REST, a Request does not fit.",
+        "The message alone, one more context file or, over REST, a Request does not fit. Or the model's provider "
+        "refused a session's context as too large, and again when half of it was left out.",
         (_REPLY, _TURN, _REST),
     ),
     ErrorCode.LLM_ERROR: CodeFacts(

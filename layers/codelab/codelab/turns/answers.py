@@ -5,13 +5,19 @@ from functools import lru_cache
 from typing import Any
 
 from codelab.agents import Agent, agents
-from codelab.llm.errors import RequestError, TransportError
+from codelab.llm.errors import ContextOverflow, RequestError, TransportError
 from codelab.llm.tools import with_tool
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.tools import ExecutorTools, Tool
 from codelab.sessions.items import CallRequest
 from codelab.turns import titles
 from codelab.turns.steps import Answer
+
+_OVERFLOW = (
+    "The conversation is larger than the model's context, even with half of it left out. Compact it, begin a new"
+    " session, or choose another model. If this happens again, the operator must tell the server the model's window"
+    " (LLM_CAPABILITIES)"
+)
 
 #: The text, then the calls: the model generates the keys in this order, so the text streams first.
 MESSAGE, CALLS = "message", "calls"
@@ -93,7 +99,7 @@ def answer_of(
 
 
 def failure(error: RequestError, request_id: str) -> ProtocolError:
-    """The error LLM_ERROR, retryable if the same message may work later.
+    """The error LLM_ERROR, retryable if the same message may work later; CONTEXT_TOO_LARGE if half was too much, too.
 
     `details` has the kind of failure (`reason`), the provider's `status` if any, and the `request_id` of the log entry.
     """
@@ -104,6 +110,8 @@ def failure(error: RequestError, request_id: str) -> ProtocolError:
             details["status"] = error.status
     else:
         retryable = error.code in ("truncated", "empty", "invalid_json", "invalid_answer", "deadline")
+    if isinstance(error, ContextOverflow):
+        return ProtocolError(ErrorCode.CONTEXT_TOO_LARGE, _OVERFLOW, details=details, retryable=False)
     return ProtocolError(
         ErrorCode.LLM_ERROR, f"The model failed: {error.public_message}", details=details, retryable=retryable
     )

@@ -28,6 +28,10 @@ class Budget:
     messages: int
     fits: int
 
+    def half_of(self, sent: int) -> "Budget":
+        """Half of it, and half of what the model was sent and could not take (estimated tokens)."""
+        return Budget(self.tokens // 2, self.messages, min(self.fits, sent) // 2)
+
 
 def model_of(register: Register, settings: Settings) -> str:
     """The model that answers next: the user's choice, else the agent's own, else the operator's."""

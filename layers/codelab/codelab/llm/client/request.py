@@ -15,6 +15,7 @@ from codelab.llm.content import BUILT_IN
 from codelab.llm.errors import (
     Cancelled,
     ContentFilter,
+    ContextOverflow,
     DeadlineExceeded,
     Empty,
     InvalidAnswer,
@@ -27,6 +28,7 @@ from codelab.llm.errors import (
 )
 from codelab.llm.modes import Mode, modes
 from codelab.llm.outcome import Done, Event, ItemDone, Result, TextDelta, ThinkingDelta, Usage
+from codelab.llm.overflow import context_overflow
 from codelab.llm.parsing import parse
 from codelab.llm.pipeline import Registry, prepare
 from codelab.llm.profiles import PROFILES
@@ -255,6 +257,8 @@ class _Run:
             raise Length("the answer did not fit into the output limit")
         if reason in ("content_filter", "safety", "SAFETY", "guardrail_intervened"):
             raise ContentFilter("the provider's content filter stopped the answer")
+        if reason == "model_context_window_exceeded":
+            raise ContextOverflow("the answer did not fit into the model's context")
         if reason == "refusal":
             raise Refusal(choice.text or "the model refused")
         if reason == "error":
@@ -320,6 +324,9 @@ class _Run:
                 yield from self._receive(body, received, compiled, visible=visible)
             except TransportError as error:
                 self.usage += received.usage
+                overflow = context_overflow(error)
+                if overflow is not None:
+                    raise overflow from error
                 if received.begun:
                     error.retryable = error.retryable or error.status is None
                     raise

@@ -1,0 +1,45 @@
+"""Finds programs that wait for a terminal which commands do not have.
+
+A command has no controlling terminal, and nothing to read. Most programs that want a user's keys end then. Some, such
+as vim, read them from their error output instead, as if it were the terminal. It is a pipe, which never has any: they
+would wait for ever.
+"""
+
+import os
+import stat
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+#: Seconds between two looks. A command that ends earlier is not looked at.
+EVERY_S = 1.0
+_PROCESSES = Path("/proc")
+
+
+def terminal_readers(group: int, outputs: Collection[int]) -> list[tuple[int, str]]:
+    """The processes of a group that read from where they write to, with their names. Linux only; none elsewhere.
+
+    outputs: the numbers (inodes) of the pipes that the group writes to.
+    """
+    return [(process, _name(process)) for process in members(group) if _reads(process, outputs)]
+
+
+def members(group: int) -> Iterator[int]:
+    """The processes of a group."""
+    for entry in _PROCESSES.iterdir() if _PROCESSES.is_dir() else ():
+        with suppress(OSError, ValueError):
+            if os.getpgid(int(entry.name)) == group:
+                yield int(entry.name)
+
+
+def _reads(process: int, outputs: Collection[int]) -> bool:
+    with suppress(OSError):
+        found = (_PROCESSES / str(process) / "fd/0").stat()
+        return stat.S_ISFIFO(found.st_mode) and found.st_ino in outputs
+    return False
+
+
+def _name(process: int) -> str:
+    with suppress(OSError):
+        return (_PROCESSES / str(process) / "comm").read_bytes().decode(errors="replace").strip()
+    return "a program"
