@@ -152,6 +152,31 @@ def test_undo_leaves_what_the_user_wrote_by_hand_during_the_turn(one: Window) ->
     talk((one,), both)
 
 
+def test_undo_brings_back_what_a_call_deleted_although_there_was_nothing_before_the_turn(one: Window) -> None:
+    async def talks() -> None:
+        await one.write("a", "agent")
+        one.edit("a", "by hand")
+        await one.call("delete_file", path="a")
+        undone = await one.undo()
+        assert (undone.restored, undone.changed_since) == (("a",), ("a",))
+        assert one.files() == {"a": "by hand"}
+
+    talk((one,), talks)
+
+
+def test_undo_reaches_no_further_through_a_hard_link(one: Window, tmp_path: Path) -> None:
+    async def talks() -> None:
+        one.edit("a", "old")
+        (tmp_path / "outside").hardlink_to(one.folder / "a")
+        one.edit("other", "other")
+        await one.write("a", "agent")
+        (tmp_path / "outside").write_text((one.folder / "a").read_text())
+        await one.undo()
+        assert one.files() == {"a": "old", "other": "other"}
+
+    talk((one,), talks)
+
+
 def test_undo_asks_about_what_changed_while_a_command_ran(one: Window, two: Window) -> None:
     """Nobody can tell who wrote a file while a command ran, so nothing of it is reverted unasked."""
 
@@ -331,7 +356,7 @@ def test_nothing_is_lost_if_the_client_dies(tmp_path: Path, how: str) -> None:
 
     async def talks() -> None:
         undone = await window.undo(everything=how == "during_a_command")
-        assert undone.asks == ()
+        assert (undone.asks, len(undone.unknown)) == ((), how == "during_a_command")
         assert window.files() == {"a": "old"}
         await window.redo()
         assert window.files()["a"] in ("first", "second")

@@ -56,7 +56,8 @@ class EditorWorkspace(DiskWorkspace):
             await self._check(changes, before)
         done: list[Change] = []
         try:
-            async with in_threads(self.recorder.changing(through_editor, alone=False)):
+            seen = {names: old.data for names, old in before.items() if old is not None}
+            async with in_threads(self.recorder.changing(through_editor, alone=False, seen=seen)):
                 for change in through_editor:
                     await self._write(change.names, _decoded(change))
                     done.append(change)

@@ -2,7 +2,7 @@
 
 import logging
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +20,7 @@ _log = logging.getLogger(__name__)
 _KEPT, _KEPT_TOGETHER = 50_000_000, 200_000_000
 _LABEL_CHARS = 200
 
+_NOTHING: Mapping[Names, bytes] = {}
 #: What a call is about to do to a path.
 _Planned = tuple[Names, Captured, FileState]
 
@@ -73,11 +74,13 @@ class SessionRecord:
     # -- the tools for files: see Recorder -----------------------------------------------------------------------
 
     @contextmanager
-    def changing(self, changes: Sequence[files.Change], *, alone: bool = True) -> Iterator[Sequence[files.Change]]:
+    def changing(
+        self, changes: Sequence[files.Change], *, alone: bool = True, seen: Mapping[Names, bytes] = _NOTHING
+    ) -> Iterator[Sequence[files.Change]]:
         """See Recorder."""
 
         def planned(_: Record) -> list[_Planned]:
-            plans = [(one.names, capture(self.tree, one.names, _KEPT), _made(one)) for one in changes]
+            plans = [(one.names, self._replaced(one.names, seen), _made(one)) for one in changes]
             made = [one.names for one in changes if one.data is not None]
             return [*self._directories(made), *plans]
 
@@ -176,6 +179,13 @@ class SessionRecord:
             is_alone = change.names not in others
             if new != change.new or not is_alone:
                 record.correct(change, new, exact=is_alone)
+
+    def _replaced(self, names: Names, seen: Mapping[Names, bytes]) -> Captured:
+        """What a change replaces: what is on the disk, or what an editor has in its place."""
+        now = capture(self.tree, names, _KEPT)
+        if names not in seen or now.state.kind != "file":
+            return now
+        return replace(now, state=replace(now.state, digest=digest_of(seen[names])), data=seen[names])
 
     def _now(self, names: Names) -> FileState:
         try:

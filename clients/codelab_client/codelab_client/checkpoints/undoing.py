@@ -164,8 +164,6 @@ def _target(changes: Sequence[Change], now: FileState, *, everything: bool) -> t
     what lies before somebody else's change stays untouched below it.
     """
     first, at = changes[0].old, now
-    if at.same(first):
-        return now, ""
     reason: _Reason = ""
     for change in reversed(changes):
         if at.same(change.new) and change.exact:

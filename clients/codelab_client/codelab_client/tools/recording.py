@@ -1,10 +1,12 @@
 """Where the agent's own changes of files are told to whoever can take them back."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
 from codelab_client.tools.tree import Change, Names
+
+_NOTHING: Mapping[Names, bytes] = {}
 
 
 class Recorder(Protocol):
@@ -13,10 +15,13 @@ class Recorder(Protocol):
     The blocks belong in a thread: they wait for files, and for the other sessions in the same folder.
     """
 
-    def changing(self, changes: Sequence[Change], *, alone: bool = True) -> AbstractContextManager[Sequence[Change]]:
+    def changing(
+        self, changes: Sequence[Change], *, alone: bool = True, seen: Mapping[Names, bytes] = _NOTHING
+    ) -> AbstractContextManager[Sequence[Change]]:
         """Around all changes or none. Gives them with the version that each replaces, which is the recorded one.
 
         alone: nobody else's change comes in between. That is not to be had for a change that may take long.
+        seen: texts that the disk does not have yet, and that are replaced all the same.
         """
         ...
 
@@ -37,7 +42,9 @@ class Unrecorded:
     """Nobody takes anything back. See Recorder."""
 
     @contextmanager
-    def changing(self, changes: Sequence[Change], *, alone: bool = True) -> Iterator[Sequence[Change]]:
+    def changing(
+        self, changes: Sequence[Change], *, alone: bool = True, seen: Mapping[Names, bytes] = _NOTHING
+    ) -> Iterator[Sequence[Change]]:
         """See Recorder."""
         yield changes
 
