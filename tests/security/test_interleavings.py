@@ -26,7 +26,7 @@ def test_two_sessions_and_the_user_in_one_folder_lose_nothing(
 
     for module in (checkpoints, workspace):  # A thread for each step takes longer than the step.
         monkeypatch.setattr(module, "finished", at_once)
-    figures = asyncio.run(play(tmp_path, range(500), 8))
+    figures = asyncio.run(play(tmp_path, range(500), 6))
     show(figures, capsys)
     assert figures.wrong == []
     assert (figures.interleavings, figures.bytes_wrong) == (500, 0)

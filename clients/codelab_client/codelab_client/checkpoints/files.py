@@ -55,6 +55,7 @@ def digest_of(data: bytes) -> str:
 
 def capture(tree: Tree, names: Names, most: int) -> Captured:
     """What is at a path now, with at most so many bytes. No link is followed. Raises ToolFailure."""
+    unread: Captured | None = None
     try:
         found = tree.status(names)
         mode = f"{stat.S_IMODE(found.st_mode) & 0o777:04o}"
@@ -65,12 +66,12 @@ def capture(tree: Tree, names: Names, most: int) -> Captured:
             return Captured(FileState("link", digest_of(target)), target)
         if not stat.S_ISREG(found.st_mode):
             return Captured(FileState("special"))
-        if found.st_size > most:
-            # Enough to see that it is still the same.
-            digest = f"unread:{found.st_ino}:{found.st_size}:{found.st_mtime_ns}"
-            return Captured(FileState("file", digest, mode))
+        # Enough to see that a file is still the same that is too large, or that the client may only write.
+        unread = Captured(FileState("file", f"unread:{found.st_ino}:{found.st_size}:{found.st_mtime_ns}", mode))
         content = tree.read(names, most)
     except ToolFailure as failure:
+        if failure.code in ("FILE_TOO_LARGE", "PERMISSION_DENIED") and unread is not None:
+            return unread
         if failure.code == "FILE_NOT_FOUND":
             return Captured(ABSENT)
         raise

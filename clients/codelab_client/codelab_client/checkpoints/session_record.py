@@ -120,7 +120,7 @@ class SessionRecord:
     ) -> Iterator[dict[Names, Captured]]:
         """Record what a call is about to change, and afterwards what it has changed."""
         with ExitStack() as holding:
-            step, before = self._begin(holding, plan, contents)
+            step, before, unplanned = self._begin(holding, plan, contents)
             if not alone:
                 holding.close()
             try:
@@ -129,16 +129,21 @@ class SessionRecord:
                 self._finish(holding, step, alone=alone, failed=True)
                 raise
             self._finish(holding, step, alone=alone, failed=False)
+            if unplanned:
+                self._not_recorded(CheckpointFailed(unplanned))
 
     def _begin(
         self, holding: ExitStack, plan: Callable[[Record], list[_Planned]], contents: Sequence[bytes]
-    ) -> tuple[int | None, dict[Names, Captured]]:
+    ) -> tuple[int | None, dict[Names, Captured], str]:
+        """The number of the step, what it replaces, and why it cannot be recorded if it can be made all the same."""
         try:
             record = holding.enter_context(self.locked())
             try:
                 planned = plan(record)
-            except (OSError, ToolFailure):
-                return None, {}  # The call fails for the same reason, and says it.
+            except ToolFailure as failure:  # The call should fail for the same reason, and say it.
+                return None, {}, failure.message
+            except OSError as error:
+                return None, {}, str(error)
             with record.transaction():
                 step = record.begin_step(self.turn(record), "call", self._label, self.folder.owner)
                 for data in (*contents, *(now.data for _, now, _ in planned)):
@@ -148,8 +153,8 @@ class SessionRecord:
                     record.add(step, Change(names, now.state, new))
         except CheckpointFailed as failed:
             self._not_recorded(failed)
-            return None, {}
-        return step, {names: now for names, now, _ in planned}
+            return None, {}, ""
+        return step, {names: now for names, now, _ in planned}, ""
 
     def _finish(self, holding: ExitStack, step: int | None, *, alone: bool, failed: bool) -> None:
         if step is None:

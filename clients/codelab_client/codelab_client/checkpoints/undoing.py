@@ -130,7 +130,7 @@ class Undoing:
         restored = [joined(one.names) for one in plan.wanted if one.names not in failed and _is_shown(one)]
         changed = plan.of("changed")
         others = [names for names in changed if record.is_anothers(names, self._state(names))]
-        missing = [f"{joined(names)} (too large)" for names in plan.of("not stored")]
+        missing = [f"{joined(names)} (too large, or not readable)" for names in plan.of("not stored")]
         unknown: list[str] = []
         for window in record.windows(turn.number) if with_commands else ():
             missing += [f"{path} ({how})" for path, how in window.unstored.items() if window.kind == "end"]
