@@ -317,6 +317,36 @@ def test_undo_takes_back_what_the_turn_did(open_editor: Open, folder: Path, mode
     assert editor.prompt(session, "/undo") == "end_turn"
     assert (folder / "a.py").read_text() == "old\n"
     assert len(model.requests["acp-undo"]) == 2
+    editor.prompt(session, "/redo")
+    assert (folder / "a.py").read_text() == "new\n"
+    (folder / "a.py").write_text("mine")
+    editor.prompt(session, "/undo")
+    assert "were changed since:\n- `a.py`" in editor.text
+    assert (folder / "a.py").read_text() == "mine"
+    editor.prompt(session, "/undo all")
+    assert (folder / "a.py").read_text() == "old\n"
+
+
+def test_undo_takes_back_what_was_written_through_the_editor(
+    open_editor: Open, folder: Path, model: ScriptedModel
+) -> None:
+    (folder / "a.py").write_text("saved\n")
+
+    def write(params: dict[str, Any]) -> dict[str, Any]:
+        Path(params["path"]).write_text(params["content"])
+        return {}
+
+    answers = {
+        "session/request_permission": allow,
+        "fs/write_text_file": write,
+        "fs/read_text_file": lambda _: {"content": "not saved\n"},
+    }
+    editor = open_editor(answers=answers, offers=FILES)
+    session = editor.new(folder)
+    editor.prompt(session, model.script("acp-undo-editor", Says("", [WRITE]), DONE))
+    assert (folder / "a.py").read_text() == "new\n"
+    editor.prompt(session, "/undo")
+    assert (folder / "a.py").read_text() == "not saved\n"  # What the call has replaced.
 
 
 def test_at_the_end_of_stdin_the_turn_is_stopped_and_the_agent_ends(

@@ -1,35 +1,45 @@
-"""Undo: what a turn did, shell commands included, is taken back; what others did is not."""
+"""Undo: what a session's calls did is taken back and brought back; what others did is not."""
 
 import asyncio
 import shutil
+import stat
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from codelab_client.checkpoints import CheckpointFailed, Checkpoints, Undone
+from codelab_client.checkpoints import CheckpointFailed, Checkpoints, Undone, report
+from codelab_client.checkpoints import record as records
 from codelab_client.execution import ToolCall
 from codelab_client.sandbox import Sandbox, Unsandboxed, choose
 from codelab_client.tools.executor import Executor
 from codelab_client.tools.workspace import DiskWorkspace
 
-from tests.client.calls import git, repository, result, snapshot
+from tests.client.calls import error_code, git, repository, result, snapshot
 
 
 class Project:
-    """A workspace with checkpoints. A turn is what a shell script does."""
+    """A workspace and a session in it. A turn is a shell script, run as a command, or calls of `tools`."""
 
     def __init__(self, folder: Path, sandbox: Sandbox, **options: Any) -> None:
-        self.folder = folder / "ws"
-        self.state = folder / "state"
+        self.folder, self.state = folder / "ws", folder / "state"
         self.folder.mkdir(exist_ok=True)
-        self.sandbox = sandbox
-        self.options = options
-        self.checkpoints = self.fresh()
+        self.sandbox, self.options = sandbox, options
+        self.restart()
 
-    def fresh(self) -> Checkpoints:
-        """As after a restart of the client."""
-        return Checkpoints(DiskWorkspace(self.folder), self.state, self.sandbox, **self.options)
+    def restart(self, session: str = "one") -> None:
+        """Continue as after a restart of the client, or as another session."""
+        workspace = DiskWorkspace(self.folder)
+        self.checkpoints = Checkpoints(workspace, self.state, self.sandbox, session, **self.options)
+        workspace.recorder = self.checkpoints.recorder
+        self.tools = Executor(workspace, Unsandboxed(), around=self.checkpoints.around)
+
+    def other(self, session: str = "two") -> "Project":
+        """Another session in the same folder."""
+        other = Project(self.folder.parent, self.sandbox, **self.options)
+        other.restart(session)
+        return other
 
     def begin(self, message: str = "do it") -> None:
         asyncio.run(self.checkpoints.begin_turn(message))
@@ -39,14 +49,33 @@ class Project:
 
     def turn(self, script: str, message: str = "do it") -> None:
         self.begin(message)
-        self.sh(script)
+        self.command(script)
         self.end()
+
+    def command(self, script: str) -> None:
+        async def run() -> None:
+            async with self.checkpoints.around(ToolCall("c", "run_command", {"command": script})):
+                self.sh(script)
+
+        asyncio.run(run())
+
+    def call(self, tool: str, **arguments: Any) -> None:
+        result(self.tools, tool, **arguments)
 
     def sh(self, script: str) -> None:
         subprocess.run(["sh", "-ec", script], cwd=self.folder, check=True)
 
     def undo(self, **options: Any) -> Undone:
         return asyncio.run(self.checkpoints.undo(**options))
+
+    def redo(self, **options: Any) -> Undone:
+        return asyncio.run(self.checkpoints.redo(**options))
+
+    def diff(self) -> str:
+        return asyncio.run(self.checkpoints.diff())
+
+    def text(self, name: str) -> str:
+        return (self.folder / name).read_text()
 
     def files(self) -> dict[str, tuple[Any, ...]]:
         """Kinds, modes and contents of all files but git's."""
@@ -57,7 +86,12 @@ class Project:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    return Project(tmp_path, choose(tmp_path / "home").sandbox)
+    return Project(tmp_path, Unsandboxed())
+
+
+@pytest.fixture(scope="module")
+def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Sandbox:
+    return choose(tmp_path_factory.mktemp("home")).sandbox
 
 
 SCRIPTS = {
@@ -81,101 +115,132 @@ SCRIPTS = {
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_a_turn_is_taken_back(project: Project, tmp_path: Path, name: str) -> None:
+def test_what_a_command_did_is_taken_back_and_brought_back(tmp_path: Path, name: str, sandbox: Sandbox) -> None:
+    project = Project(tmp_path, sandbox)
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside/file").write_text("outside")
     project.sh("echo a > a; printf '1\\r\\n2\\n' > crlf; mkdir dir; echo f > dir/f; echo g > dir/g; echo r > run")
     project.sh("chmod 755 run; chmod 640 a; ln -s a old-link")
     before, outside = project.files(), snapshot(tmp_path / "outside")
     project.turn(SCRIPTS[name])
-    undone = project.undo()
+    changed = project.files()
+    undone = project.undo(everything=True)
     after = project.files()
     if name in ("delete", "rename", "everything", "directory_for_file", "link_for_file"):  # Git stores no 0640.
         before, after = ({path: said[1] for path, said in found.items()} for found in (before, after))
     assert after == before
-    assert (undone.label, undone.changed_meanwhile) == ("do it", ())
+    assert (undone.label, undone.asks, undone.failed) == ("do it", (), ())
     assert bool(undone.restored) == (name != "nothing")
     assert snapshot(tmp_path / "outside") == outside
+    project.redo()
+    assert project.files() == changed
 
 
-def test_what_commands_did_is_taken_back_and_each_has_a_checkpoint(project: Project) -> None:
-    workspace = DiskWorkspace(project.folder)
-    executor = Executor(workspace, project.sandbox, before_command=project.checkpoints.before_command)
-    project.sh("echo a > a")
-    project.begin("clean up")
-    result(executor, "run_command", command="rm a; echo b > b")
-    result(executor, "write_file", path="c", content="c")
-    result(executor, "run_command", command="echo d > d")
+CALLS: dict[str, list[tuple[str, dict[str, Any]]]] = {
+    "write": [("write_file", {"path": "a", "content": "2"}), ("write_file", {"path": "a", "content": "3"})],
+    "create": [("write_file", {"path": "deep/er/file", "content": "x"})],
+    "edit": [("edit_file", {"path": "a", "edits": [{"old": "a", "new": "b"}]})],
+    "patch": [("apply_patch", {"diff": "--- a/a\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n"})],
+    "mode": [("apply_patch", {"diff": "diff --git a/a b/a\nold mode 100644\nnew mode 100755\n"})],
+    "delete": [("delete_file", {"path": "a"}), ("delete_file", {"path": "old-link"})],
+    "delete_directory": [("delete_file", {"path": "dir"})],
+    "move": [
+        ("move_file", {"from": "dir", "to": "new/place"}),
+        ("write_file", {"path": "new/place/f", "content": "x"}),
+    ],
+    "make": [("create_directory", {"path": "one/two"})],
+    "in_place_of_a_directory": [("delete_file", {"path": "dir"}), ("write_file", {"path": "dir", "content": "x"})],
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_what_the_tools_did_is_taken_back_and_brought_back_exactly(project: Project, name: str) -> None:
+    project.sh("echo a > a; chmod 640 a; mkdir -p dir/empty; echo f > dir/f; chmod 755 dir/f; ln -s a old-link")
+    before = project.files()
+    project.begin()
+    for tool, arguments in CALLS[name]:
+        project.call(tool, **arguments)
     project.end()
-    taken = asyncio.run(project.checkpoints.taken())
-    assert [(found.kind, found.label) for found in taken] == [
-        ("turn", "clean up"),
-        ("command", "rm a; echo b > b"),
-        ("command", "echo d > d"),
-        ("end", ""),
-    ]
-    assert sorted(project.undo().restored) == ["a", "b", "c", "d"]
-    assert [path.name for path in project.folder.iterdir()] == ["a"]
+    changed = project.files()
+    assert changed != before
+    undone = project.undo()
+    assert project.files() == before
+    assert (undone.asks, undone.failed, undone.not_stored) == ((), (), ())
+    project.restart()
+    redone = project.redo()
+    assert project.files() == changed
+    assert redone.asks == ()
+    project.undo()
+    assert project.files() == before
 
 
-def test_turns_are_taken_back_one_after_the_other_also_after_a_restart(project: Project) -> None:
+def test_turns_are_taken_back_and_brought_back_one_after_the_other_also_after_a_restart(project: Project) -> None:
     for number in "123":
-        project.turn(f"echo {number} > a", number)
-    project.checkpoints = project.fresh()
-    assert (project.undo().label, (project.folder / "a").read_text()) == ("3", "2\n")
-    project.checkpoints = project.fresh()
-    assert (project.undo().label, (project.folder / "a").read_text()) == ("2", "1\n")
-    project.turn("echo 4 > a", "4")
-    assert (project.undo().label, (project.folder / "a").read_text()) == ("4", "1\n")
+        project.begin(number)
+        project.call("write_file", path="a", content=number)
+        project.end()
+    for label, content in (("3", "2"), ("2", "1")):
+        project.restart()
+        assert (project.undo().label, project.text("a")) == (label, content)
+    for label, content in (("2", "2"), ("3", "3")):
+        project.restart()
+        assert (project.redo().label, project.text("a")) == (label, content)
+    assert project.redo() == Undone(None)
+    assert [project.undo().label, project.undo().label, project.text("a")] == ["3", "2", "1"]
+    project.begin("4")
+    project.call("write_file", path="a", content="4")
+    assert project.redo() == Undone(None)
+    assert (project.undo().label, project.text("a")) == ("4", "1")
     assert (project.undo().label, (project.folder / "a").exists()) == ("1", False)
     assert project.undo() == Undone(None)
 
 
 @pytest.mark.parametrize("change", ["echo user >> a", "rm a", "chmod +x a", "rm a; mkdir a; touch a/x", "ln -sf b a"])
-def test_files_that_were_changed_meanwhile_stay(project: Project, change: str) -> None:
+def test_files_that_were_changed_since_stay_until_the_user_wants_them_back(project: Project, change: str) -> None:
     project.sh("echo a > a; echo b > b; echo mine > mine")
-    project.turn("echo 2 > a; echo 2 > b")
+    project.begin()
+    for name in "ab":
+        project.call("write_file", path=name, content="2")
     project.sh(f"{change}; echo user > mine")
     now = project.files()
     undone = project.undo()
-    assert (undone.restored, undone.changed_meanwhile) == ((), ("a",))
-    assert project.files() == now
-    undone = project.undo(leave_changed=True)
-    assert (undone.restored, undone.changed_meanwhile) == (("b",), ("a",))
-    after = project.files()
-    assert after[str(project.folder / "b")] != now[str(project.folder / "b")]
-    assert {**after, str(project.folder / "b"): now[str(project.folder / "b")]} == now
-    assert (project.folder / "mine").read_text() == "user\n"
+    b = str(project.folder / "b")
+    assert (undone.restored, undone.changed_since) == (("b",), ("a",))
+    assert {**project.files(), b: now[b]} == now
+    assert project.text("b") == "b\n"
+    rest = project.undo(everything=True)
+    if "mkdir" in change:  # Somebody else's file is in the directory.
+        assert rest.failed == ("a",)
+        return
+    assert (rest.restored, rest.changed_since, project.text("a")) == (("a",), (), "a\n")
+    assert project.redo().changed_since == ()
+    assert project.files() == {**now, b: project.files()[b]}
+    assert project.text("b") == "2"
 
 
-def test_a_turn_that_still_runs_is_shown_and_taken_back(project: Project) -> None:
+def test_a_turn_that_still_runs_is_shown_and_taken_back_and_goes_on_as_another(project: Project) -> None:
     project.sh("echo a > a")
     project.begin()
-    project.sh("echo b > a; echo new > new")
-    diff = asyncio.run(project.checkpoints.diff())
+    project.call("write_file", path="a", content="b\n")
+    project.command("echo new > new")
+    diff = project.diff()
     assert "-a\n+b\n" in diff
     assert "new file mode 100644" in diff
-    assert sorted(project.undo().restored) == ["a", "new"]
-    assert asyncio.run(project.checkpoints.diff()) == ""
-
-
-def test_a_turn_that_never_ended_ends_when_the_next_begins(project: Project) -> None:
-    project.begin("first")
-    project.sh("echo 1 > a")
-    project.checkpoints = project.fresh()
-    project.turn("echo 2 > b", "second")
-    project.sh("echo user > c")
-    assert (project.undo().restored, project.undo().restored) == (("b",), ("a",))
-    assert (project.folder / "c").exists()
+    project.undo(everything=True)
+    assert (project.text("a"), project.diff()) == ("a\n", "")
+    project.call("write_file", path="a", content="c\n")
+    assert (project.undo().restored, project.text("a")) == (("a",), "a\n")
 
 
 def test_the_diff_is_of_the_turn_only(project: Project) -> None:
     project.sh("echo a > a; echo b > b")
-    project.turn("echo 2 > a")
-    project.sh("echo user > b")
-    diff = asyncio.run(project.checkpoints.diff())
-    assert "a/a" in diff
-    assert "user" not in diff
+    project.begin()
+    project.call("write_file", path="a", content="2")
+    project.end()
+    project.sh("echo user > b; echo user > a")
+    assert project.diff() == (
+        "diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1 +1 @@\n-a\n+2\n\\ No newline at end of file\n"
+    )
 
 
 def test_the_users_repository_is_not_touched(project: Project) -> None:
@@ -183,10 +248,9 @@ def test_the_users_repository_is_not_touched(project: Project) -> None:
     project.sh("echo staged > staged; git add staged; echo 2 > a")
     before = snapshot(project.folder / ".git")
     project.turn("echo 3 > a; rm staged; echo new > new")
-    asyncio.run(project.checkpoints.diff())
-    project.undo()
-    after = snapshot(project.folder / ".git")
-    assert after == before
+    project.diff()
+    project.undo(everything=True)
+    assert snapshot(project.folder / ".git") == before
     assert git(project.folder, "status", "--short").split("\n")[:-1] == [" M a", "A  staged"]
 
 
@@ -206,69 +270,70 @@ def test_nothing_of_the_workspace_is_executed(tmp_path: Path, trap: str) -> None
         for name in ("post-index-change", "reference-transaction"):
             shutil.copy(program, project.folder / ".git/hooks" / name)
     project.turn("echo 2 > a")
-    project.undo()
-    assert (project.folder / "a").read_text() == "a\n"
+    project.undo(everything=True)
+    assert project.text("a") == "a\n"
     assert not (tmp_path / "executed").exists()
 
 
-def test_ignored_large_and_special_files_and_other_repositories_are_left_alone(tmp_path: Path) -> None:
-    project = Project(tmp_path, choose(tmp_path / "home").sandbox, largest=1000)
-    repository(project.folder)
-    project.sh("echo '*.log' > .gitignore; echo out >> .git/info/exclude; mkfifo pipe; echo small > grows")
-    repository(project.folder / "inner", x="x\n")
-    project.turn(
-        "echo 1 > x.log; echo 1 > out; head -c 2000 /dev/zero > large; echo 2 > inner/x; echo a > a;"
-        "head -c 2000 /dev/zero > grows"
-    )
-    undone = project.undo()
-    assert (undone.restored, undone.changed_meanwhile) == ((), ("grows",))
-    undone = project.undo(leave_changed=True)
-    assert (undone.restored, undone.changed_meanwhile) == (("a",), ("grows",))
-    assert sorted(undone.left_out) == ["grows", "inner", "large"]
-    for name in ("x.log", "out", "large", "inner/x"):
-        assert (project.folder / name).exists()
-
-
-def test_old_checkpoints_are_dropped(tmp_path: Path) -> None:
+def test_old_turns_are_forgotten_with_their_contents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cleaned = []
     project = Project(tmp_path, Unsandboxed(), keep=4)
-    project.checkpoints._shadow.clean = lambda: cleaned.append(1)  # type: ignore[method-assign]
-    cleaned: list[int] = []
-
-    async def many() -> None:
-        for number in range(54):
-            (project.folder / "a").write_text(str(number))
-            await project.checkpoints.before_command(ToolCall(str(number), "run_command", {"command": str(number)}))
-
-    asyncio.run(many())
-    taken = asyncio.run(project.fresh().taken())
-    assert [found.label for found in taken] == ["50", "51", "52", "53"]
+    monkeypatch.setattr(project.checkpoints._windows._states, "clean", lambda: cleaned.append(1))
+    for number in range(54):
+        project.begin(str(number))
+        project.call("write_file", path="a", content=f"content {number}")
+    project.begin("last")
     assert cleaned == [1]
+    database = next((project.state / "changes").iterdir()) / "changes.sqlite3"
+    data = database.read_bytes() + database.with_name("changes.sqlite3-wal").read_bytes()
+    assert b"content 53" in data
+    assert b"content 3\x00" not in data
+    assert [project.undo().label for _ in range(6)] == ["last", "53", "52", "51", "50", None]
 
 
-def test_cleaning_keeps_what_is_kept(project: Project) -> None:
+def test_the_space_of_states_is_freed(project: Project) -> None:
     project.sh("echo a > a")
     project.turn("echo b > a")
-    asyncio.run(project.checkpoints.taken())
-    project.checkpoints._shadow.clean()
-    assert project.undo().restored == ("a",)
+    git_dir = next((project.state / "checkpoints").iterdir())
+    project.checkpoints._windows._states.clean()
+    assert len([path for path in git_dir.rglob("objects/??/*") if path.is_file()]) <= 3
+    assert project.undo(everything=True).restored == ("a",)
 
 
-def test_checkpoints_are_outside_the_workspace_and_private(project: Project, tmp_path: Path) -> None:
+def test_the_record_is_outside_the_workspace_and_private(project: Project) -> None:
     with pytest.raises(ValueError, match="inside"):
         Checkpoints(DiskWorkspace(project.folder), project.folder / "state", project.sandbox)
     project.turn("echo a > a")
-    folders = [path for path in (tmp_path / "state/checkpoints").iterdir() if path.is_dir()]
-    assert [folder.stat().st_mode & 0o777 for folder in folders] == [0o700]
+    project.call("write_file", path="b", content="secret")
+    kept = [path for name in ("changes", "checkpoints") for path in (project.state / name).rglob("*")]
+    others = {str(path): oct(path.stat().st_mode) for path in kept if stat.S_IMODE(path.stat().st_mode) & 0o077}
+    assert len(kept) > 10
+    assert others == {}
 
 
-def test_a_command_runs_without_a_checkpoint_but_a_turn_says_so(project: Project, caplog: Any) -> None:
-    project.begin()
+def test_a_command_whose_state_cannot_be_seen_runs_and_undo_names_it(project: Project, caplog: Any) -> None:
+    project.turn("true")
     (next((project.state / "checkpoints").iterdir()) / "index.lock").touch()
-    project.sh("echo a > a")
-    asyncio.run(project.checkpoints.before_command(ToolCall("c", "run_command", {"command": "x"})))
-    assert "no checkpoint before the command" in caplog.text
-    with pytest.raises(CheckpointFailed, match=r"index\.lock"):
-        project.end()
+    project.turn("echo a > a", "broken")
+    assert "cannot be taken back" in caplog.text
+    undone = project.undo()
+    assert (undone.label, undone.restored, (project.folder / "a").exists()) == ("broken", (), True)
+    assert [name.partition(" (git ")[0] for name in undone.unknown] == ["echo a > a"]
+    project.restart()  # The lock is a dead git's.
+    project.turn("echo b > b")
+    assert project.undo().unsure == ("b",)
+
+
+def test_without_git_only_commands_cannot_be_taken_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    monkeypatch.setattr("codelab_client.checkpoints.shadow.own_path", lambda *_: str(tmp_path))
+    project = Project(tmp_path, Unsandboxed())
+    project.begin()
+    project.call("write_file", path="a", content="a")
+    project.command("echo b > b")
+    undone = project.undo()
+    assert (undone.restored, undone.unknown) == (("a",), ("echo b > b (git is not installed)",))
 
 
 def test_a_file_swapped_for_a_link_while_it_is_restored_leads_nowhere(project: Project, tmp_path: Path) -> None:
@@ -276,15 +341,71 @@ def test_a_file_swapped_for_a_link_while_it_is_restored_leads_nowhere(project: P
     (tmp_path / "outside/f").write_text("outside")
     project.sh("mkdir dir; echo f > dir/f; echo g > dir/g")
     project.turn("rm dir/f; echo 2 > dir/g")
-    contents = project.checkpoints._shadow.contents
+    finish = records.Record.begin_step
 
-    def swapped(blobs: Any) -> Any:
-        shutil.rmtree(project.folder / "dir")
-        (project.folder / "dir").symlink_to(tmp_path / "outside")
-        return contents(blobs)
+    def swapped(*arguments: Any) -> int:
+        with suppress(OSError):
+            shutil.rmtree(project.folder / "dir")
+            (project.folder / "dir").symlink_to(tmp_path / "outside")
+        return finish(*arguments)
 
-    project.checkpoints._shadow.contents = swapped  # type: ignore[method-assign]
     before = snapshot(tmp_path / "outside")
-    undone = project.undo()
-    assert (undone.restored, sorted(undone.changed_meanwhile)) == ((), ["dir/f", "dir/g"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(records.Record, "begin_step", swapped)
+        undone = project.undo(everything=True)
+    assert (undone.restored, undone.failed) == ((), ("dir/f", "dir/g"))
     assert snapshot(tmp_path / "outside") == before
+
+
+def test_what_run_persistent_started_is_watched_to_the_end_of_the_turn(project: Project) -> None:
+    project.begin()
+    call = ToolCall("c", "run_persistent", {"command": "server", "process_id": "p"})
+
+    async def start() -> None:
+        async with project.checkpoints.around(call):
+            pass
+
+    asyncio.run(start())
+    project.sh("echo log > log")
+    project.call("write_file", path="own", content="x")
+    project.end()
+    undone = project.undo()
+    assert (undone.restored, undone.unsure) == (("own",), ("log",))
+
+
+def test_a_file_that_the_user_saves_in_the_moment_of_a_write_is_not_lost(project: Project) -> None:
+    project.sh("echo a > a")
+    project.begin()
+    plan = project.checkpoints.recorder._begin  # type: ignore[attr-defined]
+
+    def saved(*arguments: Any) -> Any:
+        planned = plan(*arguments)
+        project.sh("echo user > a")
+        return planned
+
+    project.checkpoints.recorder._begin = saved  # type: ignore[attr-defined]
+    assert error_code(project.tools, "write_file", path="a", content="x") == "PATCH_APPLY_FAILED"
+    assert project.text("a") == "user\n"
+
+
+def test_the_report_names_all_that_is_left_and_shortens_what_is_done() -> None:
+    many = tuple(f"f{number}" for number in range(99))
+    said = report(Undone("do it", many, many, ("f1",), unsure=many, not_stored=(".env (deleted)",)), "undo")
+    lengths = [len(some.paths) for some in said.lists]
+    assert (said.gist, lengths) == ("Taken back: do it", [51, 98, 1, 99, 1])
+    assert said.lists[0].paths[-1] == "… and 49 more"
+    assert said.hint.startswith("/undo all ")
+    assert report(Undone("do it"), "undo").gist == "The turn changed no file: do it"
+    assert report(Undone("do it", not_stored=(".env (deleted)",)), "undo").gist == "Nothing was taken back of: do it"
+
+
+def test_a_record_of_a_newer_version_is_refused(project: Project) -> None:
+    project.turn("echo a > a")
+    database = next((project.state / "changes").iterdir()) / "changes.sqlite3"
+    subprocess.run(
+        ["python3", "-c", f"import sqlite3; sqlite3.connect({str(database)!r}).execute('pragma user_version = 9')"],
+        check=True,
+    )
+    project.restart()
+    with pytest.raises(CheckpointFailed, match="newer version"):
+        project.undo()

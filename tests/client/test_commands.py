@@ -6,7 +6,8 @@ import selectors
 import shutil
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from codelab_client.tools import limits, processes
 from codelab_client.tools.executor import Executor, Settings
 from codelab_client.tools.workspace import DiskWorkspace
 
-from tests.client.calls import Output, call, error_code, execute, result, stand_still
+from tests.client.calls import Output, call, error_code, execute, repository, result, stand_still
 from tests.waiting import until
 
 #: Each way to run commands that exists on this machine.
@@ -266,17 +267,30 @@ def test_an_output_that_cannot_be_sent_ends_the_command(tmp_path: Path) -> None:
     assert outcome.error.code == "EXECUTION_FAILED"
 
 
-def test_something_happens_before_every_command(tmp_path: Path) -> None:
-    seen = []
+def test_something_happens_around_every_call_that_may_change_any_file(tmp_path: Path) -> None:
+    seen: list[tuple[str, list[str]]] = []
 
-    async def before(given: ToolCall) -> None:
-        seen.append((given.tool_name, sorted(path.name for path in tmp_path.iterdir())))
+    def look(given: ToolCall) -> None:
+        seen.append((given.tool_name, sorted(path.name for path in tmp_path.iterdir() if path.name != ".git")))
 
-    executor = Executor(DiskWorkspace(tmp_path), before_command=before)
+    @asynccontextmanager
+    async def around(given: ToolCall) -> AsyncIterator[None]:
+        look(given)
+        try:
+            yield
+        finally:
+            look(given)
+
+    repository(tmp_path)
+    executor = Executor(DiskWorkspace(tmp_path), around=around)
     result(executor, "run_command", command="touch a")
-    result(executor, "execute_command", command="touch b")
+    execute(executor, "execute_command", command="touch b", cwd="nowhere")
     result(executor, "read_file", path="a")
-    assert seen == [("run_command", []), ("execute_command", ["a"])]
+    result(executor, "git.branch", action="create", name="other")
+    result(executor, "git.branch", action="switch", name="other")
+    tools = ("run_command", "execute_command", "git.branch")
+    states = ([], ["a"], ["a"], ["a"], ["a"], ["a"])
+    assert seen == [(tool, states[2 * at + end]) for at, tool in enumerate(tools) for end in (0, 1)]
 
 
 def test_a_persistent_process_runs_until_it_is_killed(

@@ -1,6 +1,8 @@
 """Tools that the client declares: skills, with the limits of the server."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -121,9 +123,15 @@ def test_a_tool_that_the_server_refuses_does_not_cost_the_others(new_session: Op
 def test_a_call_of_an_own_tool_asks_and_can_be_cancelled(new_session: Open, model: ScriptedModel) -> None:
     script = model.script("own-cancel", Says("", [call("slow")]), Says("Done"))
     before: list[str] = []
+    after: list[str] = []
 
-    async def note(call: ToolCall) -> None:
+    @asynccontextmanager
+    async def note(call: ToolCall) -> AsyncIterator[None]:
         before.append(call.tool_name)
+        try:
+            yield
+        finally:
+            after.append(call.tool_name)
 
     async def talk() -> None:
         tools = Tools("slow", waits=True)
@@ -137,7 +145,7 @@ def test_a_call_of_an_own_tool_asks_and_can_be_cancelled(new_session: Open, mode
         assert tools.closed
 
     run(talk())
-    assert before == ["slow"]
+    assert before == after == ["slow"]
 
 
 def test_an_unknown_tool_goes_to_the_other_executor() -> None:

@@ -291,6 +291,15 @@ def test_commands_with_a_slash(codelab: Codelab, folder: Path, model: ScriptedMo
     terminal.type("/undo\r")
     terminal.expect("Taken back: [[tty-undo]]")
     assert not (folder / "a.py").exists()
+    terminal.type("/redo\r")
+    terminal.expect("Brought back: [[tty-undo]]")
+    (folder / "a.py").write_text("mine")
+    terminal.type("/undo\r")
+    terminal.expect("Left as they are, because they were changed since:")
+    terminal.expect("/undo all takes these as well")
+    assert (folder / "a.py").read_text() == "mine"
+    terminal.type("/undo all\r")
+    until(lambda: not (folder / "a.py").exists())
 
 
 def test_a_conversation_goes_on_with_its_history(codelab: Codelab, model: ScriptedModel) -> None:

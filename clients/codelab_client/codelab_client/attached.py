@@ -18,7 +18,7 @@ from codelab_client.unattended import unattended_executor
 
 async def attach(address: Address, workspace: Path, token: Token, session_id: str) -> int:
     """Execute the calls of a session until it ends. Others send its messages and decide about its calls."""
-    local = LocalExecutor(workspace, None, state_folder())
+    local = LocalExecutor(workspace, None, state_folder(), session=session_id)
     executor = await unattended_executor(local, workspace, _say)
     opening = connect(address, workspace, session_id=session_id, token=token, executor=executor, on_event=waiting.tell)
     async with opening as session:

@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,8 +25,9 @@ _DIALOGUE = ("apply_patch_review", "prompt_user")
 class LocalExecutor:
     """Executes calls in `workspace`. It looks for a sandbox when it is first needed, because that takes a while.
 
-    dialogue: asks the user; without it, the tools that ask are not supported. state: the folder in which checkpoints
-    are kept; None: there are none. commands: runs commands, in place of the sandbox.
+    dialogue: asks the user; without it, the tools that ask are not supported. state: the folder that keeps what calls
+    change; None: nothing can be taken back. commands: runs commands, in place of the sandbox. session: the
+    conversation, of which `/undo` takes back the turns.
     """
 
     def __init__(
@@ -34,8 +36,11 @@ class LocalExecutor:
         dialogue: "Dialogue | None" = None,
         state: Path | None = None,
         commands: "CommandRunner | None" = None,
+        *,
+        session: str = "",
     ) -> None:
         self._workspace, self._dialogue, self._state, self._commands = workspace, dialogue, state, commands
+        self._session = session
         self._making: asyncio.Task[tuple[Executor, Checkpoints | None]] | None = None
         self._waiting: set[str] = set()  # calls that the executor does not have yet
         self._turn = asyncio.Lock()
@@ -55,17 +60,21 @@ class LocalExecutor:
         self._waiting.add(call.call_id)
         executor, _ = await self._made()
         if call.risk != "read":
-            await self.before_change(call)
+            await self._begin_turn()
         if call.call_id not in self._waiting:
             return ToolOutcome.failed("CANCELLED", "The call was cancelled before it began")
         self._waiting.discard(call.call_id)
         return await executor.execute(call, on_output)
 
-    async def before_change(self, _: ToolCall) -> None:
-        """A call of this turn may change files: make the turn's checkpoint, if it has none."""
-        checkpoints = (await self._made())[1]
-        if checkpoints is not None:
-            await self._begin_turn(checkpoints)
+    @asynccontextmanager
+    async def around_change(self, call: ToolCall) -> AsyncIterator[None]:
+        """Around a call of another's tool, which may change any file."""
+        checkpoints = await self._begin_turn()
+        if checkpoints is None:
+            yield
+            return
+        async with checkpoints.around(call):
+            yield
 
     async def instructions(self) -> list[dict[str, str]]:
         """The project's instructions for agents: all AGENTS.md files."""
@@ -77,16 +86,11 @@ class LocalExecutor:
 
     async def end_turn(self) -> None:
         """The turn has ended: later changes are the user's."""
-        from codelab_client.checkpoints import CheckpointFailed
-
         async with self._turn:
             checkpoints = (await self._made())[1]
             if checkpoints is not None and self._has_begun:
                 self._has_begun = False
-                try:
-                    await checkpoints.end_turn()
-                except CheckpointFailed as failed:
-                    _log.warning("there is no checkpoint after the turn: %s", failed)
+                await checkpoints.end_turn()
 
     async def checkpoints(self) -> "Checkpoints | None":
         """The checkpoints of the workspace, if there are any."""
@@ -102,19 +106,27 @@ class LocalExecutor:
     async def aclose(self) -> None:
         """See ToolExecutor."""
         if self._making is not None:
-            await (await self._made())[0].aclose()
+            executor, checkpoints = await self._made()
+            await executor.aclose()
+            if checkpoints is not None:
+                await checkpoints.end_turn()
+                checkpoints.close()
 
-    async def _begin_turn(self, checkpoints: "Checkpoints") -> None:
-        """Make the checkpoint before a turn's first change. If that fails, the call runs all the same."""
+    async def _begin_turn(self) -> "Checkpoints | None":
+        """Begin a turn in the record before its first change. If that fails, the call runs all the same."""
         from codelab_client.checkpoints import CheckpointFailed
 
+        checkpoints = (await self._made())[1]
+        if checkpoints is None:
+            return None
         async with self._turn:
             if not self._has_begun:
                 self._has_begun = True
                 try:
                     await checkpoints.begin_turn(self.label)
                 except CheckpointFailed as failed:
-                    _log.warning("there is no checkpoint before the turn: %s", failed)
+                    _log.warning("the turn cannot be taken back: %s", failed)
+        return checkpoints
 
     async def _made(self) -> "tuple[Executor, Checkpoints | None]":
         if self._making is None:
@@ -138,14 +150,14 @@ class LocalExecutor:
         )
         checkpoints = None
         if self._state is not None and not self._state.resolve().is_relative_to(workspace.root):
-            checkpoints = Checkpoints(workspace, self._state, sandbox)
-        before = checkpoints.before_command if checkpoints is not None else None
+            checkpoints = Checkpoints(workspace, self._state, sandbox, self._session)
+            workspace.recorder = checkpoints.recorder
         made = Executor(
             workspace,
             sandbox,
             settings,
             dialogue=self._dialogue,
             commands=self._commands,
-            before_command=before,
+            around=checkpoints.around if checkpoints is not None else None,
         )
         return made, checkpoints

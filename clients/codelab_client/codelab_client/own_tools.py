@@ -1,7 +1,8 @@
 """Tools besides those of the catalogue, which the client declares in `hello`: skills, and tools of MCP servers."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Protocol
 
 from codelab_client.execution import DeclaredTool, OnOutput, ToolCall, ToolExecutor, ToolOutcome
@@ -27,16 +28,16 @@ class ToolSource(Protocol):
 class WithOwnTools:
     """A `ToolExecutor` that executes another one's tools, and those of these sources.
 
-    before: awaited before a call of a source's tool that may change something.
+    around: entered around a call of a source's tool that may change something.
     """
 
     def __init__(
         self,
         executor: ToolExecutor,
         sources: Sequence[ToolSource],
-        before: Callable[[ToolCall], Awaitable[None]] | None = None,
+        around: Callable[[ToolCall], AbstractAsyncContextManager[None]] | None = None,
     ) -> None:
-        self._executor, self._sources, self._before = executor, sources, before
+        self._executor, self._sources, self._around = executor, sources, around
         self._running: dict[str, asyncio.Task[ToolOutcome]] = {}
 
     @property
@@ -89,6 +90,5 @@ class WithOwnTools:
         return None
 
     async def _execute(self, source: ToolSource, tool: DeclaredTool, call: ToolCall) -> ToolOutcome:
-        if self._before is not None and not tool.read_only:
-            await self._before(call)
-        return await source.execute(call)
+        async with self._around(call) if self._around is not None and not tool.read_only else nullcontext():
+            return await source.execute(call)

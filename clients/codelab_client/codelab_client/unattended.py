@@ -14,4 +14,4 @@ async def unattended_executor(local: LocalExecutor, workspace: Path, say: Callab
     """The tools of `local`, the skills of the workspace, and the MCP servers that the user has trusted before."""
     servers = McpTools(workspace, state_folder())
     await start_trusted(servers, workspace, Trust(state_folder(), workspace), None, say)
-    return WithOwnTools(local, [Skills(workspace), servers], local.before_change)
+    return WithOwnTools(local, [Skills(workspace), servers], local.around_change)

@@ -1,7 +1,8 @@
 """The slash commands that the editor offers, answered without the model."""
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Literal
 
 from codelab_client.acp.tool_calls import fenced, shortened
 from codelab_client.local_executor import LocalExecutor
@@ -21,7 +22,8 @@ class Commands:
         self.session: Session
         self.usage: Mapping[str, Any] = {}
         self._commands: dict[str, tuple[Callable[[str], Awaitable[str]], str, str]] = {
-            "undo": (self._undo, "Take back what the last turn did to files", "others: keep files changed since"),
+            "undo": (self._undo, "Take back what the last turn did to files", "all: also what it names and leaves"),
+            "redo": (self._redo, "Bring back what /undo took back", "all: also what it names and leaves"),
             "diff": (self._diff, "Show what the last turn did to files", ""),
             "rules": (self._rules, "List remembered decisions", "revoke ID"),
             "usage": (self._usage, "Show tokens and quotas", ""),
@@ -51,22 +53,26 @@ class Commands:
         return command
 
     async def _undo(self, what: str) -> str:
-        from codelab_client.checkpoints import CheckpointFailed
+        return await self._take_back("undo", what)
+
+    async def _redo(self, what: str) -> str:
+        return await self._take_back("redo", what)
+
+    async def _take_back(self, command: Literal["undo", "redo"], what: str) -> str:
+        from codelab_client.checkpoints import CheckpointFailed, report
 
         checkpoints = await self._executor.checkpoints()
         if checkpoints is None:
             return _NO_CHECKPOINTS
+        if what not in ("", "all"):
+            return f"`/{command}`, `/{command} all`"
+        method = checkpoints.undo if command == "undo" else checkpoints.redo
         try:
-            undone = await checkpoints.undo(leave_changed=what == "others")
+            said = report(await method(everything=what == "all"), command)
         except CheckpointFailed as failed:
             return safe(failed)
-        if undone.changed_meanwhile and what != "others":
-            return f"Changed after the turn:\n{_files(undone.changed_meanwhile)}\n`/undo others` takes back the others."
-        if undone.label is None:
-            return "There is no turn to take back."
-        if not undone.restored:
-            return "The turn changed no file."
-        return f"Taken back: {safe_line(undone.label)}\n{_files(undone.restored)}"
+        lists = [f"{some.title}:\n{_files(some.paths)}" if some.title else _files(some.paths) for some in said.lists]
+        return "\n\n".join(filter(None, (safe_line(said.gist), *lists, said.hint)))
 
     async def _diff(self, _: str) -> str:
         from codelab_client.checkpoints import CheckpointFailed
@@ -102,5 +108,12 @@ class Commands:
         return "\n".join(lines) or "The server limits nothing."
 
 
-def _files(paths: Any) -> str:
-    return "\n".join(f"- {safe_line(path)}" for path in list(paths)[:20])
+def _files(paths: Sequence[str]) -> str:
+    """A list of whole paths, each in one line and as it is."""
+    return "\n".join(f"- {_code(safe(path.replace(chr(10), chr(92) + 'n')))}" for path in paths)
+
+
+def _code(text: str) -> str:
+    """A text as code in Markdown, whatever backticks it has."""
+    fence = "`" * (1 + max((len(run) for run in re.findall("`+", text)), default=0))
+    return f"{fence} {text} {fence}" if "`" in text else f"{fence}{text}{fence}"

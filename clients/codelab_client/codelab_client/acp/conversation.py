@@ -75,10 +75,10 @@ class Conversation:
         self._workspace = EditorWorkspace(root, peer, editor, session_id, self.updates.edited)
         terminals = EditorTerminals(peer, session_id, self.updates.runs_in) if editor.terminals else None
         self._local = LocalExecutor(
-            self._workspace, self._permissions, state_folder(), None if sandboxed else terminals
+            self._workspace, self._permissions, state_folder(), None if sandboxed else terminals, session=session_id
         )
         editors = EditorExecutor(self._local)
-        self.executor = WithOwnTools(editors, [Skills(root), servers.tools], self._local.before_change)
+        self.executor = WithOwnTools(editors, [Skills(root), servers.tools], self._local.around_change)
         self._servers, self._starting = servers, asyncio.Event()
         self._complaints: list[str] = []
         self.session: Session

@@ -13,7 +13,7 @@ from codelab_client.tools import limits
 from codelab_client.tools.failure import ToolFailure
 from codelab_client.tools.paths import joined
 from codelab_client.tools.tree import ANY, Change, Content, Names
-from codelab_client.tools.workspace import DiskWorkspace, finished
+from codelab_client.tools.workspace import DiskWorkspace, finished, in_threads
 
 #: Called with a call's id, a file's absolute path, and its text before (None: there was no file) and after.
 OnEdit = Callable[[str, str, str | None, str], None]
@@ -56,9 +56,11 @@ class EditorWorkspace(DiskWorkspace):
             await self._check(changes, before)
         done: list[Change] = []
         try:
-            for change in through_editor:
-                await self._write(change.names, _decoded(change))
-                done.append(change)
+            seen = {names: old.data for names, old in before.items() if old is not None}
+            async with in_threads(self.recorder.changing(through_editor, alone=False, seen=seen)):
+                for change in through_editor:
+                    await self._write(change.names, _decoded(change))
+                    done.append(change)
             rest = [replace(one, expected=ANY) if done else one for one in changes if one not in through_editor]
             if rest:
                 await super().apply(rest)

@@ -1,6 +1,8 @@
-"""Checkpoints of a workspace, so that the user can see and take back what a turn did, shell commands included."""
+"""What a session's calls changed in a workspace, so that the user can see it, take it back and bring it back again."""
 
-from codelab_client.checkpoints.checkpoints import Checkpoint, Checkpoints, Undone
-from codelab_client.checkpoints.shadow import CheckpointFailed
+from codelab_client.checkpoints.checkpoints import Checkpoints
+from codelab_client.checkpoints.folder import CheckpointFailed
+from codelab_client.checkpoints.report import Paths, Report, report
+from codelab_client.checkpoints.undoing import Undone
 
-__all__ = ["Checkpoint", "CheckpointFailed", "Checkpoints", "Undone"]
+__all__ = ["CheckpointFailed", "Checkpoints", "Paths", "Report", "Undone", "report"]

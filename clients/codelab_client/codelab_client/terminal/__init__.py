@@ -45,7 +45,7 @@ async def talk(
     while wanted is not None:
         screen = _screen(workspace, plain=plain)
         conversation = screen.conversation = Conversation(workspace, screen)
-        executor = conversation.executor = LocalExecutor(workspace, conversation, state_folder())
+        executor = conversation.executor = LocalExecutor(workspace, conversation, state_folder(), session=wanted)
         servers = McpServers(conversation, state_folder())
         own_tools: list[ToolSource] = [Skills(workspace), servers.tools]
         opening = connect(
@@ -53,7 +53,7 @@ async def talk(
             workspace,
             session_id=wanted,
             token=token,
-            executor=WithOwnTools(executor, own_tools, executor.before_change),
+            executor=WithOwnTools(executor, own_tools, executor.around_change),
             last_seq=history.get("last_seq"),
             instructions=topmost_instructions(Tree(workspace)),
             on_event=waiting.tell_until_open(),

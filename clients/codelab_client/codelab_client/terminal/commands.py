@@ -4,7 +4,7 @@ import difflib
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from codelab_client.differences import spelled_out
 from codelab_client.local_executor import LocalExecutor
@@ -44,7 +44,8 @@ class Commands:
             "new": (self._new, "begin another conversation"),
             "queue": (self._queue, "messages that wait; /queue edit NUMBER, /queue drop NUMBER"),
             "steer": (self._steer, "/steer MESSAGE: give it to the agent at the next step of the running turn"),
-            "undo": (self._undo, "take back what the last turn did to files; /undo others keeps those changed since"),
+            "undo": (self._undo, "take back what the last turn did to files; /undo all: also what it names and leaves"),
+            "redo": (self._redo, "bring back what /undo took back; /redo all: also what it names and leaves"),
             "diff": (self._diff, "what the last turn did to files"),
             "compact": (self._compact, "let a summary replace the conversation so far for the model"),
             "rules": (self._rules, "remembered decisions; /rules revoke ID"),
@@ -191,27 +192,34 @@ class Commands:
         return found
 
     async def _undo(self, what: str) -> None:
-        from codelab_client.checkpoints import CheckpointFailed
+        await self._take_back("undo", what)
+
+    async def _redo(self, what: str) -> None:
+        await self._take_back("redo", what)
+
+    async def _take_back(self, command: Literal["undo", "redo"], what: str) -> None:
+        from codelab_client.checkpoints import CheckpointFailed, report
 
         checkpoints = await self._checkpoints()
         if checkpoints is None:
             return
-        if self._conversation.is_busy:
+        if what not in ("", "all"):
+            self._say(f"/{command}, /{command} all", "red")
+        elif self._conversation.is_busy:
             self._say("A turn is running: stop it first (Ctrl-C)", "yellow")
-            return
-        try:
-            undone = await checkpoints.undo(leave_changed=what == "others")
-        except CheckpointFailed as failed:
-            self._say(str(failed), "red")
-            return
-        if undone.changed_meanwhile and what != "others":
-            files = "\n".join(f"  {safe_line(path)}" for path in undone.changed_meanwhile[:20])
-            self._say(f"Changed after the turn:\n{files}\n/undo others takes back the other files", "yellow")
-        elif undone.label is None:
-            self._say("There is no turn to take back")
         else:
-            names = "\n".join(f"  {safe_line(path)}" for path in undone.restored[:20])
-            self._say(f"Taken back: {safe_line(undone.label)}\n{names}" if names else "The turn changed no file", "")
+            method = checkpoints.undo if command == "undo" else checkpoints.redo
+            try:
+                said = report(await method(everything=what == "all"), command)
+            except CheckpointFailed as failed:
+                self._say(str(failed), "red")
+                return
+            self._say(safe_line(said.gist), "")
+            for some in said.lists:
+                title = f"{some.title}:\n" if some.title else ""
+                self._say(title + "\n".join(f"  {_path(path)}" for path in some.paths), "yellow" if title else "")
+            if said.hint:
+                self._say(said.hint, "yellow")
 
     async def _diff(self, _: str) -> None:
         from codelab_client.checkpoints import CheckpointFailed
@@ -294,6 +302,11 @@ class Commands:
 
     def _say(self, text: str, style: str = "dim") -> None:
         self._conversation.screen.show(cards.notice(text, style))
+
+
+def _path(path: str) -> str:
+    """A path in one line, whole."""
+    return safe(path.replace("\n", "\\n"))
 
 
 def _objects(found: Any, name: str) -> list[dict[str, Any]]:

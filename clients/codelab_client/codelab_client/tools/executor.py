@@ -5,8 +5,8 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -83,8 +83,8 @@ class Executor:
     """Executes the calls of docs/tools.md in a workspace (see `execution.ToolExecutor`).
 
     dialogue: asks the user; without it, the two tools that ask are not supported. commands: runs commands, in place of
-    the package's own in the sandbox. before_command: awaited before every command, for a checkpoint. environment: the
-    client's; commands get a part of it. clock: seconds since the epoch. web: fetches pages; None: as usual.
+    the package's own in the sandbox. around: entered around every call that may change any file, for undo. environment:
+    the client's; commands get a part of it. clock: seconds since the epoch. web: fetches pages; None: as usual.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Executor:
         *,
         dialogue: Dialogue | None = None,
         commands: CommandRunner | None = None,
-        before_command: Callable[[ToolCall], Awaitable[None]] | None = None,
+        around: Callable[[ToolCall], AbstractAsyncContextManager[None]] | None = None,
         environment: Mapping[str, str] = os.environ,
         clock: Callable[[], float] = time.time,
         web: "Web | None" = None,
@@ -103,7 +103,7 @@ class Executor:
         self._workspace = workspace
         self._settings = settings or Settings()
         self._dialogue = dialogue
-        self._before_command = before_command
+        self._around = around
         self._clock = clock
         self._web = web
         self._running: dict[str, _Run] = {}
@@ -218,11 +218,10 @@ class Executor:
 
     async def _perform(self, tool: str, given: dict[str, Any], run: _Run) -> Any:
         method = getattr(self, f"_{tool.replace('.', '_')}")
-        if tool in ("run_command", "run_persistent"):
-            if self._before_command is not None:
-                await self._before_command(run.call)
-            return await method(given, run)
-        return await method(given)
+        runs = tool in ("run_command", "run_persistent")
+        changes = runs or (tool == "git.branch" and given["action"] == "switch")
+        async with self._around(run.call) if changes and self._around is not None else nullcontext():
+            return await (method(given, run) if runs else method(given))
 
     # -- files -------------------------------------------------------------------------------------------------------
 

@@ -129,6 +129,18 @@ class Tree:
         with self._located(names, follow=False) as (directory, name), _reported(names):
             return _status(directory, name)
 
+    def target(self, names: Names) -> bytes:
+        """Where a link leads, as the link has it."""
+        with self._located(names, follow=False) as (directory, name), _reported(names):
+            return os.fsencode(os.readlink(name, dir_fd=directory))
+
+    def below(self, names: Names) -> Iterator[Names]:
+        """Everything in a directory and those in it, a directory before its entries. No link is followed."""
+        with self._located(names, follow=False) as (directory, name):
+            for folder, folders, files, _ in os.fwalk(name, dir_fd=directory, follow_symlinks=False):
+                parts = (*names, *folder.split("/")[1:])
+                yield from ((*parts, entry) for entry in (*folders, *files))
+
     # -- changing ----------------------------------------------------------------------------------------------------
 
     def write(self, names: Names, data: bytes) -> None:
@@ -148,14 +160,14 @@ class Tree:
             else:
                 os.unlink(name, dir_fd=directory)
 
-    def delete_empty_directories(self, names: Names) -> None:
-        """Delete the directory, and those above it, as far as they are empty."""
-        for length in range(len(names), 0, -1):
-            try:
-                with self._located(names[:length], follow=False) as (directory, name):
-                    os.rmdir(name, dir_fd=directory)
-            except (OSError, ToolFailure):
-                return
+    def delete_empty(self, names: Names) -> bool:
+        """Delete a directory if it is empty. Returns whether there is none any more."""
+        try:
+            with self._located(names, follow=False) as (directory, name):
+                os.rmdir(name, dir_fd=directory)
+        except (OSError, ToolFailure):
+            return False
+        return True
 
     def move(self, source: Names, target: Names) -> None:
         """Move a file, a link or a directory to a name that is free. Creates the directories above it."""

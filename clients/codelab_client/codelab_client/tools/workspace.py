@@ -2,8 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -14,6 +14,7 @@ from codelab_client.session.journal import state_folder
 from codelab_client.tools import limits
 from codelab_client.tools.failure import ToolFailure
 from codelab_client.tools.paths import joined
+from codelab_client.tools.recording import Recorder, Unrecorded
 from codelab_client.tools.tree import Change, Content, Names, Node, Tree
 
 Result = TypeVar("Result")
@@ -95,9 +96,11 @@ class DiskWorkspace:
     """A directory. Nothing outside it is read or changed, wherever its links lead. POSIX only.
 
     Nor is what the client keeps, in its state and its settings, if that is inside: it has tokens, keys and approvals.
+    recorder: is told about every change.
     """
 
     def __init__(self, root: Path) -> None:
+        self.recorder: Recorder = Unrecorded()
         self._tree = Tree(root, (state_folder(), config_folder()))
         if self._tree.root == Path(self._tree.root.anchor):
             raise ValueError("the root of the file system cannot be a workspace")
@@ -153,19 +156,28 @@ class DiskWorkspace:
 
     async def apply(self, changes: Sequence[Change]) -> None:
         """See Workspace."""
-        await finished(self._tree.apply, changes)
+        await finished(self._apply, changes)
 
     async def make_directory(self, names: Names) -> None:
         """See Workspace."""
-        await finished(self._tree.make_directory, names)
+        await finished(_within, self.recorder.making(names), self._tree.make_directory, names)
 
     async def delete(self, names: Names) -> None:
         """See Workspace."""
-        await finished(self._tree.delete, names)
+        await finished(_within, self.recorder.deleting(names), self._tree.delete, names)
 
     async def move(self, source: Names, target: Names) -> None:
         """See Workspace."""
-        await finished(self._tree.move, source, target)
+        await finished(_within, self.recorder.moving(source, target), self._tree.move, source, target)
+
+    def _apply(self, changes: Sequence[Change]) -> None:
+        with self.recorder.changing(changes) as recorded:
+            self._tree.apply(recorded)
+
+
+def _within(recording: AbstractContextManager[None], change: Callable[..., None], *names: Names) -> None:
+    with recording:
+        change(*names)
 
 
 async def finished(function: Callable[..., Result], *arguments: object) -> Result:
@@ -177,6 +189,18 @@ async def finished(function: Callable[..., Result], *arguments: object) -> Resul
         except asyncio.CancelledError:
             if task.cancelled():
                 raise
+
+
+@asynccontextmanager
+async def in_threads(recording: AbstractContextManager[object]) -> AsyncIterator[None]:
+    """Around what waits in the event loop: a block that belongs in a thread (see `Recorder`)."""
+    await finished(recording.__enter__)
+    try:
+        yield
+    except BaseException as error:
+        await finished(recording.__exit__, type(error), error, error.__traceback__)
+        raise
+    await finished(recording.__exit__, None, None, None)
 
 
 #: Which of these paths version control ignores.

@@ -1,0 +1,187 @@
+"""How a turn is taken back, and brought back again: each path by itself, as far as nobody else has touched it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from codelab_client.checkpoints.files import ABSENT, Captured, FileState, Restoring, capture, restore
+from codelab_client.checkpoints.record import Change, Record, Turn, by_path
+from codelab_client.checkpoints.session_record import SessionRecord
+from codelab_client.tools.failure import ToolFailure
+from codelab_client.tools.paths import joined
+from codelab_client.tools.tree import Names
+
+#: Bytes of a file that undo replaces, and so keeps for redo.
+_KEPT = 50_000_000
+#: Why a path is not taken back: somebody changed it since; it is not sure who changed it; its content is not stored.
+_Reason = Literal["", "changed", "unsure", "not stored"]
+
+
+@dataclass(frozen=True)
+class Undone:
+    """What an undo or a redo did. Paths are relative to the workspace.
+
+    label: the message of the turn; None if there was no turn. restored: what is as before. changed_since: what somebody
+    changed after the session, and is left as it is; by_sessions: those of them that another session has changed.
+    unsure: what changed while a command ran, and is left. not_stored: what changed and is not stored, with how.
+    unknown: commands of which it is not known what they changed, with the reason. failed: what cannot be restored.
+    """
+
+    label: str | None
+    restored: tuple[str, ...] = ()
+    changed_since: tuple[str, ...] = ()
+    by_sessions: tuple[str, ...] = ()
+    unsure: tuple[str, ...] = ()
+    not_stored: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
+
+    @property
+    def asks(self) -> tuple[str, ...]:
+        """What is left until the user says that it shall be taken back, too."""
+        return (*self.changed_since, *self.unsure)
+
+
+@dataclass
+class _Plan:
+    """What becomes of the paths. left: the reason why, by path."""
+
+    wanted: list[Restoring] = field(default_factory=list)
+    left: dict[Names, _Reason] = field(default_factory=dict)
+
+    def of(self, reason: _Reason) -> list[Names]:
+        return [names for names, why in self.left.items() if why == reason]
+
+
+class Undoing:
+    """Takes back the turns of a session. Raises CheckpointFailed."""
+
+    def __init__(self, session: SessionRecord) -> None:
+        self._session, self._tree = session, session.tree
+
+    def undo(self, record: Record, *, everything: bool) -> Undone:
+        """Take back the last turn, or with `everything` what the undo just before has left of its turn."""
+        turn = self._rest(record, record.last_undone(), "undo") if everything else None
+        if turn is None:
+            turn = record.last_turn()
+            if turn is None:
+                return Undone(None)
+            record.spend(turn.number)
+        self._session.end_turn()
+        changes = record.changes(turn.number, ("call", "window", "end"))
+        plan, failed = self._take_back(record, turn, changes, "undo", everything=everything)
+        record.settle(turn.number, "undone", remains=bool(plan.left))
+        return self._undone(record, turn, plan, failed, with_commands=True)
+
+    def redo(self, record: Record, *, everything: bool) -> Undone:
+        """Bring back the turn that was taken back last, or the rest of it."""
+        turn = self._rest(record, record.last_turn(), "redo") if everything else None
+        turn = turn or record.last_undone()
+        if turn is None:
+            return Undone(None)
+        changes = record.changes(turn.number, ("undo",))
+        plan, failed = self._take_back(record, turn, changes, "redo", everything=everything)
+        record.settle(turn.number, "done", remains=bool(plan.left))
+        return self._undone(record, turn, plan, failed, with_commands=False)
+
+    def _rest(self, record: Record, turn: Turn | None, kind: Literal["undo", "redo"]) -> Turn | None:
+        """The turn, if the last thing that happened was its undo or redo, and that has left something."""
+        last = record.last_step()
+        is_last = turn is not None and last is not None and (last.kind, last.turn) == (kind, turn.number)
+        return turn if turn is not None and turn.remains and is_last else None
+
+    def _take_back(
+        self, record: Record, turn: Turn, changes: Sequence[Change], kind: Literal["undo", "redo"], *, everything: bool
+    ) -> tuple[_Plan, list[Names]]:
+        """Restore what can be, after it is recorded with the content that it replaces. Returns what failed, too."""
+        plan = _Plan()
+        for names, of_path in sorted(by_path(changes).items()):
+            self._plan(record, plan, names, of_path, everything=everything)
+        with record.transaction():
+            step = record.begin_step(turn.number, kind, turn.label, self._session.folder.owner)
+            for one in plan.wanted:
+                if one.now.data is not None:
+                    record.store(one.now.data)
+                record.add(step, Change(one.names, one.now.state, one.target))
+        failed = restore(self._tree, plan.wanted)
+        record.finish(step)
+        return plan, failed
+
+    def _plan(self, record: Record, plan: _Plan, names: Names, changes: list[Change], *, everything: bool) -> None:
+        above = [names[:length] for length in range(1, len(names))]
+        try:
+            now = capture(self._tree, names, _KEPT)
+        except ToolFailure:  # A link is in its way.
+            if not any(one.names in above and one.target.kind == "directory" for one in plan.wanted):
+                plan.left[names] = next((plan.left[one] for one in above if one in plan.left), "changed")
+                return
+            now = Captured(ABSENT)
+        target, reason = _target(changes, now.state, everything=everything)
+        data = record.content(target.digest) if target.kind in ("file", "link") else None
+        if not target.same(now.state):
+            if Captured(target, data).is_whole and now.is_whole:
+                plan.wanted.append(Restoring(names, now, target, data))
+            else:
+                reason = "not stored"
+        if reason and any("directory" not in (one.old.kind, one.new.kind) for one in changes):
+            plan.left[names] = reason
+
+    def _undone(self, record: Record, turn: Turn, plan: _Plan, failed: list[Names], *, with_commands: bool) -> Undone:
+        restored = [joined(one.names) for one in plan.wanted if one.names not in failed and _is_shown(one)]
+        changed = plan.of("changed")
+        others = [names for names in changed if record.is_anothers(names, self._state(names))]
+        missing = [f"{joined(names)} (too large, or not readable)" for names in plan.of("not stored")]
+        unknown: list[str] = []
+        for window in record.windows(turn.number) if with_commands else ():
+            missing += [f"{path} ({how})" for path, how in window.unstored.items() if window.kind == "end"]
+            if window.because or not window.done:
+                unknown.append(f"{window.label} ({window.because or 'it still runs'})")
+        if with_commands:
+            unknown += self._session.unrecorded
+            self._session.unrecorded = []
+        return Undone(
+            turn.label,
+            restored=tuple(sorted(restored)),
+            changed_since=_shown(changed),
+            by_sessions=_shown(others),
+            unsure=_shown(plan.of("unsure")),
+            not_stored=tuple(dict.fromkeys(missing)),
+            unknown=tuple(dict.fromkeys(unknown)),
+            failed=_shown(failed),
+        )
+
+    def _state(self, names: Names) -> FileState:
+        try:
+            return capture(self._tree, names, _KEPT).state
+        except ToolFailure:
+            return FileState("special")
+
+
+def _target(changes: Sequence[Change], now: FileState, *, everything: bool) -> tuple[FileState, _Reason]:
+    """What a path becomes when these changes of it are taken back, and why no more of them can be.
+
+    The changes are followed from what is there now. They are taken back as long as each left what the next one found:
+    what lies before somebody else's change stays untouched below it.
+    """
+    first, at = changes[0].old, now
+    reason: _Reason = ""
+    for change in reversed(changes):
+        if at.same(change.new) and change.exact:
+            at = change.old
+        elif at.same(change.old) and not change.done:
+            continue  # The client died before it made the change.
+        else:
+            reason = "unsure" if at.same(change.new) else "changed"
+            break
+    if reason and at.same(first):
+        reason = ""
+    return (first, "") if everything else (at, reason)
+
+
+def _is_shown(one: Restoring) -> bool:
+    """Whether a path is worth naming: a directory that went with its files is not."""
+    return "directory" not in (one.now.state.kind, one.target.kind) or one.now.state.kind == "file"
+
+
+def _shown(paths: Sequence[Names]) -> tuple[str, ...]:
+    return tuple(sorted(map(joined, paths)))

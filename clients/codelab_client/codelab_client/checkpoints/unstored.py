@@ -1,0 +1,67 @@
+"""What no state has: signs by which a change of it is seen all the same, so that undo can name it."""
+
+import hashlib
+import os
+import stat
+from collections.abc import Mapping, Sequence
+
+from codelab_client.tools.failure import ToolFailure
+from codelab_client.tools.paths import joined
+from codelab_client.tools.tree import Names, Tree
+
+#: Entries of a folder that are looked at, and of all folders together.
+_MOST_ENTRIES, _MOST_TOGETHER = 2_000, 10_000
+#: The sign of a folder with more entries.
+_TOO_MANY = "?"
+
+
+def signs(tree: Tree, paths: Sequence[str]) -> dict[str, str]:
+    """A sign for each path that exists, which is another when the file, or anything in the folder, is another."""
+    found: dict[str, str] = {}
+    budget = _MOST_TOGETHER
+    for path in paths:
+        names = tuple(path.strip("/").split("/"))
+        try:
+            sign, looked = _sign(tree, names, min(budget, _MOST_ENTRIES))
+        except (OSError, ToolFailure):
+            continue
+        found["/".join(names)] = sign
+        budget -= looked
+    return found
+
+
+def changes(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, str]:
+    """What became of each path that is not the same: deleted, new, changed, or not looked into."""
+    found: dict[str, str] = {}
+    for path in sorted({*before, *after}):
+        old, new = before.get(path), after.get(path)
+        if new is None:
+            found[path] = "deleted"
+        elif old is None:
+            found[path] = "new"
+        elif _TOO_MANY in (old, new):
+            found[path] = "not looked into"
+        elif old != new:
+            found[path] = "changed"
+    return found
+
+
+def _sign(tree: Tree, names: Names, most: int) -> tuple[str, int]:
+    """The sign of a path, and how many entries were looked at."""
+    top = tree.status(names)
+    if not stat.S_ISDIR(top.st_mode):
+        return _of(top), 0
+    together, looked = hashlib.sha256(), 0
+    for below in tree.below(names):
+        looked += 1
+        if looked > most:
+            return _TOO_MANY, looked
+        with_name = f"{joined(below)}\0{_of(tree.status(below))}\0"
+        together.update(os.fsencode(with_name))
+    return together.hexdigest(), looked
+
+
+def _of(found: os.stat_result) -> str:
+    if stat.S_ISDIR(found.st_mode):
+        return "/"
+    return f"{found.st_mode:o}:{found.st_size}:{found.st_mtime_ns}:{found.st_ino}"
