@@ -82,7 +82,7 @@ def _body(tool: str, arguments: Mapping[str, Any], workspace: Path) -> Renderabl
                 body.append(f"\nin {safe_line(cwd)}", style="dim")
             return body
         case "write_file":
-            return diff(_changes(workspace, str(arguments.get("path", "")), str(arguments.get("content", ""))))
+            return diff(_written(workspace, str(arguments.get("path", "")), str(arguments.get("content", ""))))
         case "edit_file":
             return diff(_edited(workspace, str(arguments.get("path", "")), arguments.get("edits")))
         case "fetch_url":
@@ -105,6 +105,14 @@ def diff(text: str) -> RenderableType:
         shown.append(f"{line}\n", style="bold" if line.startswith(("+++", "---")) else styles.get(line[:1], ""))
     shown.rstrip()
     return shown
+
+
+def _written(workspace: Path, path: str, content: str) -> str:
+    """The diff that `write_file` makes, which keeps a file's mark and line ends."""
+    from codelab_client.tools.texts import FileText, kept
+
+    before = _read(workspace, path)
+    return _changes(workspace, path, content if before is None else kept(content, FileText(before)))
 
 
 def _changes(workspace: Path, path: str, content: str) -> str:
@@ -151,7 +159,10 @@ def _read(workspace: Path, path: str) -> str | None:
         file = (workspace / path).resolve()
         if not file.is_relative_to(workspace) or not file.is_file() or file.stat().st_size > _FILE_BYTES:
             return None
-        return file.read_bytes().decode("utf-8", "replace")
+        from codelab_client.tools.texts import read_text
+
+        found = read_text(data := file.read_bytes())
+        return data.decode("utf-8", "replace") if found is None else found.text
     except (OSError, ValueError):
         return None
 
