@@ -99,6 +99,11 @@ class Tree:
             directory, found = self._walk(closing, names, follow=True)
             yield directory, self.root.joinpath(*found)
 
+    def real(self, names: Names) -> Names:
+        """The same without links."""
+        with ExitStack() as closing:
+            return self._walk(closing, names, follow=True, but_last=True)[1]
+
     def kind(self, names: Names) -> str | None:
         """What is there, as `Node.kind`, without following a link in its last name; None if nothing is."""
         try:
