@@ -7,6 +7,8 @@ import { DiffView } from '../review/diff.tsx';
 import { review } from '../review/state.ts';
 import { Icon } from '../shell/icon.tsx';
 import { type Change, changesOf } from '../workspace/changes.ts';
+import { viewOf } from '../workspace/expectations.ts';
+import type { Folder } from '../workspace/folder.ts';
 import { folder } from '../workspace/open.ts';
 import type { CallView } from './entries.ts';
 import { Long } from './markdown.tsx';
@@ -76,7 +78,7 @@ function Asked({ call, decided }: { call: CallView; decided: boolean }) {
     // If another client executes the call, the page's folder does not tell what it will change.
     const from = executes.value ? folder.value : undefined;
     if (!from || !args) return;
-    changesOf(from, frame.tool_name, args).then(
+    shownChanges(from, frame.call_id, frame.tool_name, args).then(
       (found) => (changes.value = found),
       (error: unknown) => (changes.value = error instanceof ToolError ? error.message : String(error)),
     );
@@ -240,6 +242,16 @@ function Preview({ tool, args, changes }: { tool: string; args: Record<string, u
       </dl>
     </>
   );
+}
+
+/** What a call would change: the approval is about the files as they are now. */
+async function shownChanges(from: Folder, callId: string, tool: string, args: Record<string, unknown>): Promise<Change[]> {
+  const before = await viewOf(from, tool, args);
+  try {
+    return await changesOf(from, tool, args);
+  } finally {
+    live.peek()?.expectations.shown(callId, before, await viewOf(from, tool, args));
+  }
 }
 
 function subjectOf(args: Record<string, unknown>): string {
