@@ -6,13 +6,15 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from codelab_client.acp.files import EditorWorkspace
+from codelab_client.acp.params import Editor as EditorOffers
 from codelab_client.execution import ToolCall, ToolOutcome
 from codelab_client.tools import exchange, replacement
 from codelab_client.tools.executor import Executor
-from codelab_client.tools.expectations import Expectations, showing
+from codelab_client.tools.expectations import Expectations, showing, view_of
 from codelab_client.tools.failure import ToolFailure
 from codelab_client.tools.replacement import Change
 from codelab_client.tools.tree import Tree
@@ -166,13 +168,41 @@ def test_a_file_that_was_put_into_a_folder_is_not_deleted_with_it(place: Callabl
     assert sorted(path.name for path in (there.folder / "docs/deep").iterdir()) == ["a.md", "b.md"]
 
 
-def test_saving_a_file_without_a_change_asks_nothing(place: Callable[..., Place]) -> None:
+@pytest.mark.parametrize(("tool", "arguments"), CALLS.values(), ids=CALLS)
+def test_saving_a_file_without_a_change_asks_nothing(
+    place: Callable[..., Place], tool: str, arguments: dict[str, Any]
+) -> None:
     there = place(user := User())
-    there.show("c", *CALLS["write_file"])
+    there.show("c", tool, arguments)
     there.file.write_text(OLD)
     os.utime(there.file, (1, 1))
-    assert there.run("c", *CALLS["write_file"]).error is None
+    assert there.run("c", tool, arguments).error is None
     assert user.asked == []
+
+
+def test_what_is_not_saved_in_an_editor_that_cannot_write_is_asked_about(tmp_path: Path) -> None:
+    """The editor only shows its text, so the new one goes to the disk: as the user has seen it."""
+    buffer = [OLD]
+
+    class Showing:
+        async def request(self, method: str, params: Mapping[str, Any]) -> dict[str, str]:
+            return {"content": buffer[0]}
+
+    async def talk() -> list[str]:
+        (tmp_path / "a.py").write_text("one\n")
+        workspace = EditorWorkspace(tmp_path, cast(Any, Showing()), EditorOffers(reads=True), "s", lambda *_: None)
+        expectations, user = Expectations(), User(True)
+        executor = Executor(workspace, dialogue=user, expectations=expectations)
+        call = ToolCall("c", *CALLS["write_file"])
+        view = await view_of(workspace, call.tool_name, call.arguments)
+        expectations.note_shown("c", view, view)
+        buffer[0] = SAVED
+        outcome = await executor.execute(call, Output())
+        assert outcome.error is None
+        return user.asked
+
+    assert asyncio.run(talk()) == ["a.py was changed after it was shown to the user"]
+    assert (tmp_path / "a.py").read_text() == NEW
 
 
 def test_calls_that_were_shown_together_are_not_asked_about_again(place: Callable[..., Place]) -> None:

@@ -241,7 +241,7 @@ class Executor:
         is_part = "offset" in given or "limit" in given
         found = await self._workspace.read(names, limits.READ_BYTES if is_part else limits.FILE_BYTES)
         self._expectations.note_read(names, await asyncio.to_thread(fingerprints.of_data, found.data))
-        coded = text_of(found.data, names)
+        coded = await asyncio.to_thread(text_of, found.data, names)
         text = coded.text
         total = text.count("\n") + (not text.endswith("\n") and bool(text))
         first = given.get("offset", 1)
@@ -249,7 +249,7 @@ class Executor:
             if first > max(1, total):
                 raise ToolFailure("INVALID_ARGUMENTS", f"offset: {joined(names)} has only {total} lines")
             text = _part(text, first, given.get("limit"))
-            encoded(text, "the part", limits.FILE_BYTES)
+        encoded(text, "the part" if is_part else joined(names), limits.FILE_BYTES)
         modified = datetime.fromtimestamp(found.modified, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
         return {
             "content": text,

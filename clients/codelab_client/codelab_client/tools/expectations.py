@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from codelab_client.tools import fingerprints, patches
+from codelab_client.tools.arguments import ALIASES
 from codelab_client.tools.failure import Changed, ToolFailure
 from codelab_client.tools.paths import components, joined
 from codelab_client.tools.replacement import Names
@@ -109,6 +110,7 @@ class Expectations:
 
 def touched(tool: str, arguments: Mapping[str, Any]) -> list[Names]:
     """The files that a call would change; none if it cannot be executed anyway."""
+    tool = ALIASES.get(tool, tool)
     try:
         if tool in _DIFFS:
             files = patches.parse(str(arguments.get("diff", "")))

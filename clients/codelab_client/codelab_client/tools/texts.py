@@ -23,6 +23,8 @@ _MARKS = (
 #: Bytes that no text in a language's own encoding has.
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
 _HIGH = re.compile(rb"[\x80-\xff]+")
+#: Bytes of the beginning, by which an encoding is guessed.
+_SAMPLE = 100_000
 #: Share of characters that must be usual ones.
 _USUAL = 0.8
 #: Bytes above ASCII in a row, at most, in a language with Latin letters.
@@ -52,7 +54,7 @@ def read_text(data: bytes) -> FileText | None:
     found = _decoded(data, "utf-8")
     if found is not None or _CONTROL.search(data):
         return found
-    encoding = _guess(data)
+    encoding = _guess(data if len(data) <= _SAMPLE else data[: data.rfind(b"\n", 0, _SAMPLE) + 1] or data[:_SAMPLE])
     return _decoded(data, encoding) if encoding else None
 
 
@@ -103,6 +105,8 @@ def _decoded(data: bytes, encoding: str) -> FileText | None:
 def _guess(data: bytes) -> str:
     """The encoding of bytes that are not UTF-8; empty if it is not clear."""
     runs = [found[0] for found in _HIGH.finditer(data)]
+    if not runs:
+        return ""
     high = b"".join(runs)
     if _is_damaged(data, len(high)):
         return ""
