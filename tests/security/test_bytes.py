@@ -20,11 +20,13 @@ from codelab.turns.shown_results import shown_result
 from codelab_client.acp.previews import preview
 from codelab_client.execution import ToolCall
 from codelab_client.terminal import cards
+from codelab_client.tools import replacement
 from codelab_client.tools.executor import Executor
 from codelab_client.tools.expectations import Expectations, showing
 from codelab_client.tools.failure import ToolFailure
 from codelab_client.tools.instructions import topmost_instructions
 from codelab_client.tools.paths import components
+from codelab_client.tools.replacement import Change, Step
 from codelab_client.tools.texts import read_text
 from codelab_client.tools.tree import Tree
 from codelab_client.tools.workspace import DiskWorkspace
@@ -256,8 +258,6 @@ def test_a_patch_that_fails_gives_a_hard_link_its_content_back(folder: Path, mon
     (folder / "a").write_text("a, which is longer")
     (folder / "b").write_text("b")
     other.hardlink_to(folder / "a")
-    from codelab_client.tools.replacement import Change, Step
-
     replace = Step._replace
     monkeypatch.setattr(Step, "_replace", lambda step: (_ for _ in ()).throw(OSError(28, "No space left on device")))
     with pytest.raises(ToolFailure, match="No space left"):
@@ -265,6 +265,26 @@ def test_a_patch_that_fails_gives_a_hard_link_its_content_back(folder: Path, mon
     monkeypatch.setattr(Step, "_replace", replace)
     assert (other.read_text(), other.stat().st_nlink, (folder / "b").read_text()) == ("a, which is longer", 2, "b")
     assert sorted(path.name for path in folder.iterdir()) == ["a", "b", "other"]
+
+
+def test_a_patch_that_fails_gives_files_their_content_back_where_there_are_no_links(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = Tree(folder)
+    (folder / "a").write_text("a")
+    (folder / "a").chmod(0o750)
+    (folder / "b").mkdir()
+
+    def refused(*_: Any, **__: Any) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(replacement, "exchange", lambda *_: False)
+    monkeypatch.setattr(os, "link", refused)
+    monkeypatch.setattr(Step, "_create", refused)
+    with pytest.raises(ToolFailure, match="not permitted"):
+        tree.apply([Change(("a",), b"1"), Change(("c",), b"2")])
+    assert ((folder / "a").read_text(), stat.S_IMODE((folder / "a").stat().st_mode)) == ("a", 0o750)
+    assert sorted(path.name for path in folder.iterdir()) == ["a", "b"]
 
 
 def test_attributes_of_a_file_are_kept(executor: Executor, folder: Path) -> None:

@@ -135,26 +135,34 @@ class Step:
         if not self._is_expected(self.name):
             raise self._changed()
         old = temporary_name()
-        with suppress(OSError):  # Without hard links, nothing can be taken back.
+        try:
             os.link(self.name, old, src_dir_fd=self.directory, dst_dir_fd=self.directory, follow_symlinks=False)
             self.old = old
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            self._copy_beside()
         os.rename(self.new, self.name, src_dir_fd=self.directory, dst_dir_fd=self.directory)
         self.new, self.performed = "", True
 
     def _overwrite(self) -> None:
         """Write the content into the file itself: a copy of the old one is beside it if the process dies meanwhile."""
-        with os.fdopen(os.open(self.name, _READ, dir_fd=self.directory), "rb") as file:
-            content = file.read()
-        copy = temporary_name()
-        with os.fdopen(os.open(copy, _CREATE, 0o600, dir_fd=self.directory), "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        self.old = copy
+        self._copy_beside()
         if not self._is_expected(self.name):
             raise self._changed()
         self.performed = True
         self._copy_into(self.new)
+
+    def _copy_beside(self) -> None:
+        """Keep a copy of the file, on the disk if the machine stops."""
+        with os.fdopen(os.open(self.name, _READ, dir_fd=self.directory), "rb") as file:
+            content, mode = file.read(), stat.S_IMODE(os.fstat(file.fileno()).st_mode) & _PERMISSIONS
+        self.old = temporary_name()
+        with os.fdopen(os.open(self.old, _CREATE, 0o600, dir_fd=self.directory), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fchmod(file.fileno(), mode)
+            os.fsync(file.fileno())
 
     def _copy_into(self, source: str) -> None:
         with os.fdopen(os.open(source, _READ, dir_fd=self.directory), "rb") as file:
