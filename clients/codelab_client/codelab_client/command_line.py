@@ -186,7 +186,7 @@ async def _exec(options: argparse.Namespace) -> int:
                 await session.configure(model=model)
             if agent:
                 await session.switch_agent(agent)
-            return await one_prompt.run(session, prompt, policy, local, as_json=options.json, ask=ask)
+            return await one_prompt.run(session, prompt, policy, as_json=options.json, ask=ask)
         except Refused as refusal:
             after = f" Try again in {refusal.retry_after} s." if refusal.retry_after else ""
             return _failed(f"{refusal.code}: {refusal}{after}", one_prompt.FAILED)

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from codelab_client.line_input import ask
-from codelab_client.local_executor import LocalExecutor
 from codelab_client.policy import Policy
 from codelab_client.safe_text import safe, safe_line
 from codelab_client.session import Session
@@ -25,15 +24,13 @@ _NOBODY = (
 )
 
 
-async def run(
-    session: Session, prompt: str, policy: Policy, executor: LocalExecutor, *, as_json: bool, ask: bool
-) -> int:
+async def run(session: Session, prompt: str, policy: Policy, *, as_json: bool, ask: bool) -> int:
     """Send a prompt, and write the answer to stdout. Returns the exit code.
 
-    executor: executes the calls. as_json: write every event as a line of JSON instead. ask: ask on the terminal for
-    calls that the policy does not allow; otherwise they are rejected.
+    as_json: write every event as a line of JSON instead. ask: ask on the terminal for calls that the policy does not
+    allow; otherwise they are rejected.
     """
-    turn = asyncio.ensure_future(_Turn(session, policy, executor, as_json=as_json, ask=ask).run(prompt))
+    turn = asyncio.ensure_future(_Turn(session, policy, as_json=as_json, ask=ask).run(prompt))
     try:
         return await asyncio.shield(turn)
     except asyncio.CancelledError:
@@ -46,9 +43,8 @@ async def run(
 
 
 class _Turn:
-    def __init__(self, session: Session, policy: Policy, executor: LocalExecutor, *, as_json: bool, ask: bool) -> None:
-        self._session, self._policy, self._executor = session, policy, executor
-        self._as_json, self._ask = as_json, ask
+    def __init__(self, session: Session, policy: Policy, *, as_json: bool, ask: bool) -> None:
+        self._session, self._policy, self._as_json, self._ask = session, policy, as_json, ask
         self._texts: dict[str, str] = {}
         self._refused = False
         self._reason = ""
@@ -96,9 +92,9 @@ class _Turn:
         if call.arguments is not None and self._policy.allows(call.tool_name, arguments):
             await self._session.approve(call.call_id)
         elif self._ask and call.arguments is not None:
-            said = safe(json.dumps(arguments, indent=2, ensure_ascii=False))
-            with self._executor.showing(call):
-                _write(sys.stderr, f"{safe_line(call.tool_name)}\n{said}")
+            _write(
+                sys.stderr, f"{safe_line(call.tool_name)}\n{safe(json.dumps(arguments, indent=2, ensure_ascii=False))}"
+            )
             answer = await ask("approve? [y/N] ")
             if answer.strip().lower() in ("y", "yes"):
                 await self._session.approve(call.call_id)

@@ -1,5 +1,5 @@
 import { type Signal, useSignal, useSignalEffect } from '@preact/signals';
-import { useId } from 'preact/hooks';
+import { useId, useRef } from 'preact/hooks';
 import { type Answer, ToolError } from '@codelab/client';
 import { n, t } from '../i18n/index.ts';
 import { executes, live } from '../live.ts';
@@ -73,20 +73,25 @@ function Asked({ call, decided }: { call: CallView; decided: boolean }) {
   const problem = useSignal('');
   const edited = useSignal(JSON.stringify(args ?? {}, null, 2));
   const changes = useSignal<Change[] | string | undefined>(undefined);
+  const looking = useRef<Promise<unknown>>(Promise.resolve());
 
   useSignalEffect(() => {
     // If another client executes the call, the page's folder does not tell what it will change.
     const from = executes.value ? folder.value : undefined;
     if (!from || !args) return;
-    shownChanges(from, frame.call_id, frame.tool_name, args).then(
+    const shown = shownChanges(from, frame.call_id, frame.tool_name, args);
+    looking.current = shown.catch(() => {});
+    shown.then(
       (found) => (changes.value = found),
       (error: unknown) => (changes.value = error instanceof ToolError ? error.message : String(error)),
     );
   });
 
   const answer = (given: Answer) => {
-    live.value?.conversation.decided(frame.call_id);
-    live.value?.session.answer(frame.call_id, given);
+    const from = live.value;
+    from?.conversation.decided(frame.call_id);
+    // The call must not be released before it is known what was shown.
+    void looking.current.then(() => from?.session.answer(frame.call_id, given));
   };
   const isReviewed = REVIEWED.includes(frame.tool_name) && Array.isArray(changes.value) && changes.value.length > 0;
   const openReview = () => {
