@@ -326,7 +326,7 @@ def test_what_the_tools_list_can_be_opened(executor: Executor, folder: Path, pat
     )
     assert (listed, below) == (path, path)
     world = World()
-    world.hello(platform="linux")
+    assert world.hello(platform="linux")["limits"]["path_chars"] == limits.LONG_PATH_CHARS
     for tool, more in (("read_file", {}), ("write_file", {"content": "new"}), ("delete_file", {})):
         world.execute(f"call_{tool}", tool, path=listed, **more)
         result(executor, tool, path=listed, **more)
@@ -336,8 +336,7 @@ def test_what_the_tools_list_can_be_opened(executor: Executor, folder: Path, pat
 @pytest.mark.parametrize("platform", [None, "windows", "toaster"])
 def test_elsewhere_names_are_as_narrow_as_before(platform: str | None) -> None:
     world = World()
-    if platform:
-        world.hello(platform=platform)
+    assert world.hello(**({"platform": platform} if platform else {}))["limits"]["path_chars"] == limits.PATH_CHARS
     for path in NAMES.values():
         if len(path) > limits.PATH_CHARS or not path.isprintable() or ":" in path or "\ufe0f" in path:
             error = refusal(lambda path=path: world.execute("c1", "read_file", path=path))

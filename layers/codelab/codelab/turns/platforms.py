@@ -2,6 +2,7 @@
 
 from typing import TypedDict
 
+from codelab.protocol import limits
 from codelab.sessions.register import Connection
 from codelab.turns.draft import Draft
 
@@ -12,6 +13,11 @@ _POSIX = frozenset({"linux", "macos", "darwin", "freebsd", "openbsd", "netbsd"})
 def is_posix(connection: Connection) -> bool:
     """Does the connection say that it is on such a system?"""
     return connection.platform.casefold() in _POSIX
+
+
+def path_chars(draft: Draft) -> int:
+    """The most characters of a path."""
+    return limits.LONG_PATH_CHARS if path_rules(draft)["posix_paths"] else limits.PATH_CHARS
 
 
 class PathRules(TypedDict):
