@@ -1,6 +1,7 @@
 """The user's work is never lost: a call changes a file only as the user has seen it, or as the model knows it."""
 
 import asyncio
+import json
 import os
 import random
 import time
@@ -178,6 +179,25 @@ def test_saving_a_file_without_a_change_asks_nothing(
     os.utime(there.file, (1, 1))
     assert there.run("c", tool, arguments).error is None
     assert user.asked == []
+
+
+@pytest.mark.parametrize("tool", ["write_file", "edit_file", "apply_patch"])
+@pytest.mark.parametrize("is_folder", [False, True])
+def test_a_link_is_refused_and_not_asked_about(place: Callable[..., Place], tool: str, *, is_folder: bool) -> None:
+    there = place(user := User())
+    (there.folder / "real").mkdir()
+    there.file.rename(there.folder / "real/a.py")
+    there.file.symlink_to("real/a.py")
+    (there.folder / "link").symlink_to("real")
+    path = "link/a.py" if is_folder else "a.py"
+    name, arguments = CALLS[tool]
+    given = json.loads(json.dumps(arguments).replace("a.py", path))
+    there.show("c", name, given)
+    outcome = there.run("c", name, given)
+    assert outcome.error is not None
+    assert (outcome.error.code, user.asked) == ("PERMISSION_DENIED", [])
+    assert "real" in outcome.error.message
+    assert (there.folder / "real/a.py").read_text() == OLD
 
 
 def test_what_is_not_saved_in_an_editor_that_cannot_write_is_asked_about(tmp_path: Path) -> None:

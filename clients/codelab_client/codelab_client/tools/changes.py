@@ -67,7 +67,9 @@ class FileChanges:
         wanted = [edits.Edit(one["old"], one["new"], one.get("replace_all", False)) for one in given["edits"]]
 
         async def make() -> dict[str, Any]:
-            old = await self._workspace.read(names, limits.FILE_BYTES)
+            old = await self._present(names, limits.FILE_BYTES)
+            if old is None:
+                raise ToolFailure("FILE_NOT_FOUND", f"{joined(names)}: No such file or directory")
             await self._check(call, names, fingerprints.of_data(old.data))
             text = text_of(old.data, names)
             edited, count = await asyncio.to_thread(edits.apply, text.text, wanted, joined(names))
@@ -180,10 +182,13 @@ class FileChanges:
 
     # -- files -------------------------------------------------------------------------------------------------------
 
-    async def _present(self, names: Names) -> Content | None:
-        """A file; None if there is none."""
+    async def _present(self, names: Names, most: int = limits.READ_BYTES) -> Content | None:
+        """A file; None if there is none. Raises ToolFailure if a link leads there: changes do not follow links."""
+        now = await self._workspace.fingerprint(names)
+        if fingerprints.is_link(now):
+            await self._workspace.apply([Change(names, b"", expected=None)])
         try:
-            return await self._workspace.read(names, limits.READ_BYTES)
+            return await self._workspace.read(names, most)
         except ToolFailure as failure:
             if failure.code == "FILE_NOT_FOUND":
                 return None
@@ -196,11 +201,9 @@ class FileChanges:
         self._expectations.note_change(names, _fingerprint(old), fingerprints.of_data(data))
 
     async def _before(self, names: Names) -> _Before:
-        old = await self._present(names)
+        old = await self._present(names, limits.DIFF_BYTES)
         if old is None:
             return _Before(None, None)
-        if len(old.data) > limits.DIFF_BYTES:
-            raise ToolFailure("FILE_TOO_LARGE", f"{joined(names)} is too large for a diff")
         text = read_text(old.data)
         return (
             _Before(old, text.text, text.encoding) if text else _Before(old, old.data.decode(errors="surrogateescape"))

@@ -50,6 +50,11 @@ def needs_reading(fingerprint: str | None) -> bool:
     return fingerprint is not None and fingerprint.startswith(("file ", "unread "))
 
 
+def is_link(fingerprint: str | None) -> bool:
+    """Whether it is that of a symbolic link."""
+    return fingerprint is not None and fingerprint.startswith("link ")
+
+
 def is_directory(fingerprint: str | None) -> bool:
     """Whether it is that of a directory."""
     return fingerprint is not None and fingerprint.split("\n", 1)[0] == _DIRECTORY
