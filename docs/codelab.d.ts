@@ -153,7 +153,10 @@ export interface HelloFrame {
   type: "hello";
   /** The client program: `name` and `version`. */
   client?: Record<string, unknown> | null;
-  /** Where commands run: `linux`, `macos` or `windows`. Other values mean unknown. */
+  /**
+   * Where commands run: `linux`, `macos` or `windows`. Other values mean unknown. If all clients that execute calls
+   * name one of the first two, paths of calls may have colons, tabs and joined characters, and up to 4,095 characters.
+   */
   platform?: string | null;
   /** What the client can do beyond the basics. */
   capabilities?: Capabilities | null;

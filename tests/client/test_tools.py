@@ -86,7 +86,7 @@ def test_the_arguments_are_those_of_the_schema(name: str) -> None:
 
 def test_the_limits_are_those_of_the_protocol() -> None:
     assert (limits.PATH_CHARS, limits.FILE_BYTES, limits.DIFF_BYTES) == (
-        protocol_limits.PATH_CHARS,
+        protocol_limits.LONG_PATH_CHARS,
         protocol_limits.FILE_BYTES,
         protocol_limits.DIFF_BYTES,
     )
@@ -226,6 +226,7 @@ def test_a_written_file_keeps_its_mode_and_a_new_one_has_the_users(executor: Exe
     script = folder / "run.sh"
     script.write_text("old")
     script.chmod(0o750)
+    result(executor, "read_file", path="run.sh")
     result(executor, "write_file", path="run.sh", content="new")
     result(executor, "write_file", path="new.txt", content="new")
     (folder / "theirs").touch()
@@ -234,9 +235,12 @@ def test_a_written_file_keeps_its_mode_and_a_new_one_has_the_users(executor: Exe
     assert sorted(entry.name for entry in folder.iterdir()) == ["new.txt", "run.sh", "theirs"]
 
 
-def test_the_other_name_of_a_file_keeps_its_content(executor: Executor, folder: Path, tmp_path: Path) -> None:
+def test_the_name_of_a_file_outside_keeps_its_content(executor: Executor, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "outside").write_text("old")
     (folder / "a").hardlink_to(tmp_path / "outside")
+    result(executor, "read_file", path="a")
+    assert error_code(executor, "write_file", path="a", content="new") == "PERMISSION_DENIED"
+    result(executor, "delete_file", path="a")
     result(executor, "write_file", path="a", content="new")
     assert (tmp_path / "outside").read_text() == "old"
 
@@ -246,7 +250,7 @@ def test_the_other_name_of_a_file_keeps_its_content(executor: Executor, folder: 
     [
         (b"x" * 1_000_001, "FILE_TOO_LARGE"),
         (b"x" * 2_000_000, "FILE_TOO_LARGE"),
-        (b"\xff\xfe", "ENCODING_ERROR"),
+        (b"\xff\xfe\x00", "ENCODING_ERROR"),
         (b"text\0", "ENCODING_ERROR"),
         (b"\xed\xa0\x80", "ENCODING_ERROR"),
     ],
@@ -454,7 +458,8 @@ def test_line_ends_stay_as_they_are(files: Executor) -> None:
     result(files, "edit_file", path="a", edits=[{"old": "one\ntwo", "new": "1\n2"}])
     assert result(files, "read_file", path="a")["content"] == "1\r\n2\r\n"
     result(files, "write_file", path="a", content="one\r\ntwo\nthree\n")
-    refusal(files, path="a", edits=[{"old": "one\ntwo", "new": "1\n2"}])
+    result(files, "edit_file", path="a", edits=[{"old": "one\ntwo", "new": "1\n2"}])
+    assert result(files, "read_file", path="a")["content"] == "1\r\n2\nthree\n"
 
 
 def test_edits_of_hostile_sizes_end_soon(files: Executor) -> None:

@@ -72,5 +72,19 @@ class Tab:
         )
         return found
 
+    def save(self, path: str, content: str) -> None:
+        """Save a file of the sample project, as another program would."""
+        self.run(
+            """async ([path, content]) => {
+              let folder = await navigator.storage.getDirectory();
+              const names = ['workspaces', 'sample', ...path.split('/')];
+              for (const name of names.slice(0, -1)) folder = await folder.getDirectoryHandle(name);
+              const writable = await (await folder.getFileHandle(names.at(-1))).createWritable();
+              await writable.write(content);
+              await writable.close();
+            }""",
+            [path, content],
+        )
+
     def run(self, function: str, argument: Any = None) -> Any:
         return self.page.evaluate(function, argument)

@@ -68,6 +68,26 @@ def test_hunks_are_reviewed_one_by_one(tab: Tab, model: ScriptedModel) -> None:
     assert tab.file("greeter/text.py") == before.replace("Goodbye", "Farewell")
 
 
+def test_a_save_between_the_card_and_the_approval_is_asked_about(tab: Tab, model: ScriptedModel) -> None:
+    """As on a terminal and in an editor: what the user saved meanwhile is not thrown away."""
+    before = until(lambda: tab.file("main.py"))
+    write = call("write_file", path="main.py", content="print('new')\n")
+    tab.say(model.script("page-lost", Says("", calls=[write]), Says("", calls=[write]), Says("Done.")))
+    for agrees in (False, True):
+        tab.page.locator(".call.asking .diff .added").get_by_text("print('new')").wait_for()
+        saved = f"# saved by the user, {agrees}\n{before}"
+        tab.save("main.py", saved)
+        tab.press("Approve")
+        dialog = tab.page.get_by_role("dialog")
+        dialog.get_by_text("main.py was changed after it was shown to the user").wait_for()
+        dialog.locator(".diff .removed").get_by_text(f"# saved by the user, {agrees}").wait_for()
+        assert tab.file("main.py") == saved
+        dialog.get_by_role("button", name="Approve" if agrees else "Reject", exact=True).click()
+    tab.ended()
+    assert tab.file("main.py") == "print('new')\n"
+    assert "did not want the change any more" in str(model.requests["page-lost"][1])
+
+
 def test_what_is_approved_is_seen_whole(tab: Tab, model: ScriptedModel) -> None:
     """The end of a long line is not hidden; nor is a diff shown of a folder in which the call is not executed."""
     content = f"x = 1{' ' * 3_000}; evil()\n"

@@ -4,10 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.client.conftest import environment, folder
 from tests.functions.conftest import system, template
 from tests.security.chromium import Chromium, find
 
-__all__ = ["browser", "system", "template"]
+__all__ = ["browser", "environment", "folder", "system", "template"]
 
 
 @pytest.fixture(scope="module")

@@ -1,19 +1,22 @@
 """The executor of the command `codelab`: the package's tools in a folder, in the best sandbox that works here."""
 
 import asyncio
+import functools
 import logging
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from codelab_client.execution import OnOutput, ToolCall, ToolOutcome
 
 if TYPE_CHECKING:
     from codelab_client.checkpoints import Checkpoints
+    from codelab_client.session import events as on
     from codelab_client.tools.commands import CommandRunner
     from codelab_client.tools.dialogue import Dialogue
     from codelab_client.tools.executor import Executor
+    from codelab_client.tools.expectations import Expectations
     from codelab_client.tools.workspace import DiskWorkspace
 
 _log = logging.getLogger(__name__)
@@ -39,7 +42,7 @@ class LocalExecutor:
         *,
         session: str = "",
     ) -> None:
-        self._workspace, self._dialogue, self._state, self._commands = workspace, dialogue, state, commands
+        self._given, self._dialogue, self._state, self._commands = workspace, dialogue, state, commands
         self._session = session
         self._making: asyncio.Task[tuple[Executor, Checkpoints | None]] | None = None
         self._waiting: set[str] = set()  # calls that the executor does not have yet
@@ -47,6 +50,33 @@ class LocalExecutor:
         self._has_begun = False
         #: The user's message that began the turn, which names the turn's checkpoint.
         self.label = ""
+
+    @functools.cached_property
+    def workspace(self) -> "DiskWorkspace":
+        """The folder."""
+        from codelab_client.tools.workspace import DiskWorkspace
+
+        return DiskWorkspace(self._given) if isinstance(self._given, Path) else self._given
+
+    @functools.cached_property
+    def expectations(self) -> "Expectations":
+        """What the model knows of the files, and the user has seen of the calls."""
+        from codelab_client.tools.expectations import Expectations
+
+        return Expectations()
+
+    def showing(self, call: "on.ToolCall") -> AbstractContextManager[None]:
+        """While a call is being shown to the user: the approval is about the files as they are then."""
+        from codelab_client.tools.expectations import showing
+
+        fingerprint = self.workspace.tree.fingerprint
+        return showing(self.expectations, call.call_id, call.tool_name, call.arguments or {}, fingerprint)
+
+    def note_edit(self, call: "on.ToolCall", arguments: Mapping[str, Any]) -> None:
+        """The user has given a call other arguments, which may name other files."""
+        from codelab_client.tools.expectations import view
+
+        self.expectations.note_edit(call.call_id, view(call.tool_name, arguments, self.workspace.tree.fingerprint))
 
     @property
     def tools_supported(self) -> Sequence[str]:
@@ -138,10 +168,8 @@ class LocalExecutor:
         from codelab_client.config import load
         from codelab_client.sandbox import choose
         from codelab_client.tools.executor import Executor, Settings
-        from codelab_client.tools.workspace import DiskWorkspace
 
-        given = self._workspace
-        workspace = DiskWorkspace(given) if isinstance(given, Path) else given
+        workspace = self.workspace
         allowed, sandbox = load(workspace.root).sandbox, choose().sandbox
         settings = Settings(
             network=allowed.network,
@@ -159,5 +187,6 @@ class LocalExecutor:
             dialogue=self._dialogue,
             commands=self._commands,
             around=checkpoints.around if checkpoints is not None else None,
+            expectations=self.expectations,
         )
         return made, checkpoints

@@ -4,6 +4,7 @@ import { Conversation } from './conversation/conversation.ts';
 import type { Image } from './conversation/entries.ts';
 import { FrameLog } from './inspector/log.ts';
 import { dialogue } from './workspace/dialogue.ts';
+import { Expectations } from './workspace/expectations.ts';
 import { lastChanged, openedFolder, version } from './workspace/open.ts';
 import { tools } from './workspace/tools.ts';
 import { sessionIn } from './shell/address.ts';
@@ -21,6 +22,8 @@ export interface Live {
   session: Session;
   conversation: Conversation;
   log: FrameLog;
+  /** What the model knows of the folder, and the user has seen of its calls. */
+  expectations: Expectations;
   /** Asks for the page of the history before those that are shown; undefined if there is none. */
   earlier?: string | undefined;
 }
@@ -86,7 +89,9 @@ export async function open(id?: string): Promise<void> {
   }
   const conversation = new Conversation();
   const log = new FrameLog();
+  const expectations = new Expectations();
   const { supported, tools: executed } = tools({
+    expectations,
     folder: openedFolder,
     dialogue,
     changed: (paths) => {
@@ -108,7 +113,7 @@ export async function open(id?: string): Promise<void> {
     onWire: (entry) => log.add(entry),
     onEvent: (event) => number === opening && take(event, conversation, session),
   });
-  const made: Live = { session, conversation, log };
+  const made: Live = { session, conversation, log, expectations };
   try {
     if (id) await begin(made);
     if (number !== opening) return;

@@ -30,6 +30,7 @@ from codelab_client.session import events as on
 from codelab_client.session.journal import state_folder
 from codelab_client.session.rest import Rest
 from codelab_client.skills import Skills
+from codelab_client.tools.expectations import view_of
 from codelab_client.tools.instructions import topmost_instructions
 
 #: Seconds that a cancelled turn may take to end before the editor is told that it has.
@@ -71,8 +72,8 @@ class Conversation:
         self.session_id, self.root = session_id, root
         self._peer, self._stdio = peer, stdio
         self.updates = Updates(root, self.send)
-        self._permissions = Permissions(peer, session_id, root)
         self._workspace = EditorWorkspace(root, peer, editor, session_id, self.updates.edited)
+        self._permissions = Permissions(peer, session_id, root, self._previewed)
         terminals = EditorTerminals(peer, session_id, self.updates.runs_in) if editor.terminals else None
         self._local = LocalExecutor(
             self._workspace, self._permissions, state_folder(), None if sandboxed else terminals, session=session_id
@@ -299,7 +300,11 @@ class Conversation:
             task.cancel()
 
     async def _decide(self, call: on.ToolCall) -> None:
-        content = await preview(call.tool_name, call.arguments or {}, self._workspace)
+        arguments = call.arguments or {}
+        before = await view_of(self._workspace, call.tool_name, arguments)
+        content = await self._previewed(call.tool_name, arguments)
+        after = await view_of(self._workspace, call.tool_name, arguments)
+        self._local.expectations.note_shown(call.call_id, before, after)
         self.updates.content(call.call_id, content)
         decision = await self._permissions.decide(call, content)
         with contextlib.suppress(SessionError):
@@ -310,6 +315,9 @@ class Conversation:
             else:
                 self.updates.rejected(call.call_id)
                 await self.session.reject(call.call_id, decision.feedback, remember=decision.remember)
+
+    async def _previewed(self, tool: str, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
+        return await preview(tool, arguments, self._workspace)
 
     # -- the end -------------------------------------------------------------------------------------------------
 

@@ -9,12 +9,15 @@ from typing import Any
 from codelab_client.acp.jsonrpc import Peer, RpcError
 from codelab_client.acp.params import Editor
 from codelab_client.acp.running_call import running_call
-from codelab_client.tools import limits
-from codelab_client.tools.failure import ToolFailure
+from codelab_client.tools import fingerprints, limits
+from codelab_client.tools.failure import Changed, ToolFailure
 from codelab_client.tools.paths import joined
 from codelab_client.tools.tree import ANY, Change, Content, Names
 from codelab_client.tools.workspace import DiskWorkspace, finished, in_threads
 
+_MARK = "\ufeff"
+#: Parts of a version on the disk; one that is not saved has one more.
+_VERSION = 4
 #: Called with a call's id, a file's absolute path, and its text before (None: there was no file) and after.
 OnEdit = Callable[[str, str, str | None, str], None]
 
@@ -43,6 +46,8 @@ class EditorWorkspace(DiskWorkspace):
             return found
         if "\r\n" in on_disk and "\r" not in text:
             text = text.replace("\n", "\r\n")  # an editor may keep line ends apart from the text
+        if on_disk.startswith(_MARK) and not text.startswith(_MARK):
+            text = _MARK + text
         data = text.encode("utf-8", "surrogatepass")
         if len(data) > most:
             raise ToolFailure("FILE_TOO_LARGE", f"{joined(names)} has {len(data)} bytes; at most {most} are allowed")
@@ -52,8 +57,7 @@ class EditorWorkspace(DiskWorkspace):
         """See Workspace. If the editor refuses one of several texts, those before it are put back."""
         before = {change.names: await self._before(change) for change in changes}
         through_editor = [change for change in changes if self._is_for_editor(change, before[change.names])]
-        if through_editor:
-            await self._check(changes, before)
+        self._check(changes, before)
         done: list[Change] = []
         try:
             seen = {names: old.data for names, old in before.items() if old is not None}
@@ -61,7 +65,7 @@ class EditorWorkspace(DiskWorkspace):
                 for change in through_editor:
                     await self._write(change.names, _decoded(change))
                     done.append(change)
-            rest = [replace(one, expected=ANY) if done else one for one in changes if one not in through_editor]
+            rest = [_for_disk(one, is_checked=bool(done)) for one in changes if one not in through_editor]
             if rest:
                 await super().apply(rest)
         except ToolFailure:
@@ -73,6 +77,22 @@ class EditorWorkspace(DiskWorkspace):
                 old = before[change.names]
                 text = None if old is None else old.data.decode(errors="replace")
                 self._on_edit(running_call.get(), str(self.root.joinpath(*change.names)), text, after)
+
+    async def fingerprint(self, names: Names) -> str | None:
+        """See Workspace. What the user has not saved yet counts as content."""
+        on_disk = await super().fingerprint(names)
+        if not self._editor.reads or on_disk is None or not on_disk.startswith("file "):
+            return on_disk
+        try:
+            return fingerprints.of_data((await self.read(names, limits.READ_BYTES)).data)
+        except ToolFailure:
+            return on_disk
+
+    async def delete(self, names: Names, expected: str | None = None) -> None:
+        """See Workspace."""
+        if expected is not None and expected != await self.fingerprint(names):
+            raise Changed(f"{joined(names)} was changed meanwhile")
+        await super().delete(names, None if expected is None else await super().fingerprint(names))
 
     # -- the editor ----------------------------------------------------------------------------------------------
 
@@ -144,12 +164,13 @@ class EditorWorkspace(DiskWorkspace):
             and (old is None or _text(old.data) is not None)
         )
 
-    async def _check(self, changes: Sequence[Change], before: dict[Names, Content | None]) -> None:
-        """Raise ToolFailure if a file is not the one that a change expects."""
+    def _check(self, changes: Sequence[Change], before: dict[Names, Content | None]) -> None:
+        """Raise Changed if a file is not the one that a change expects."""
         for change in changes:
             old = before[change.names]
-            if change.expected != ANY and change.expected != (None if old is None else old.version):
-                raise ToolFailure("PATCH_APPLY_FAILED", f"{joined(change.names)} was changed meanwhile")
+            is_same = change.expected in (ANY, None if old is None else old.version)
+            if not is_same or (change.old is not None and (old is None or old.data != change.old)):
+                raise Changed(f"{joined(change.names)} was changed meanwhile")
 
 
 def _text(data: bytes) -> str | None:
@@ -159,6 +180,15 @@ def _text(data: bytes) -> str | None:
     except UnicodeDecodeError:
         return None
     return None if "\0" in text else text
+
+
+def _for_disk(change: Change, *, is_checked: bool) -> Change:
+    """The change for the disk, where what the user has not saved in the editor is not."""
+    if is_checked:
+        return replace(change, expected=ANY, old=None)
+    if change.expected is not None and len(change.expected) > _VERSION:
+        return replace(change, expected=change.expected[:_VERSION], old=None)
+    return change
 
 
 def _decoded(change: Change) -> str:

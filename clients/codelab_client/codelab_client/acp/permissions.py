@@ -1,7 +1,7 @@
 """Asks the user, through the editor, about calls that need approval, and the questions of tools."""
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,8 @@ from codelab_client.safe_text import exact, exact_line, shortened
 from codelab_client.session import events as on
 from codelab_client.session.session import Scope
 
+#: What a call would change, as the content of a question.
+Preview = Callable[[str, Mapping[str, Any]], Awaitable[list[dict[str, Any]]]]
 #: Actions of one question; more make no sense on buttons.
 _MOST_ACTIONS = 20
 
@@ -37,10 +39,14 @@ _UNSHOWN = Decision(False, feedback="The client could not fetch the call's argum
 
 
 class Permissions:
-    """Asks with `session/request_permission`. It is the `Dialogue` of the tools that ask the user."""
+    """Asks with `session/request_permission`. It is the `Dialogue` of the tools that ask the user.
 
-    def __init__(self, peer: Peer, session_id: str, root: Path) -> None:
+    preview: what a call would change now; without it, the call is shown as the agent wrote it.
+    """
+
+    def __init__(self, peer: Peer, session_id: str, root: Path, preview: Preview | None = None) -> None:
         self._peer, self._session_id, self._root = peer, session_id, root
+        self._preview = preview or _described
 
     async def decide(self, call: on.ToolCall, content: list[dict[str, Any]]) -> Decision:
         """Ask about a call. What is no clear yes is a no. If the waiting task is cancelled, the question goes away."""
@@ -74,6 +80,12 @@ class Permissions:
         chosen = await self._question(message or "Apply this patch?", content, options)
         return list(range(1, chunks + 1)) if chosen == "all" else None
 
+    async def confirm(self, tool: str, arguments: Mapping[str, Any], why: str) -> bool:
+        """See Dialogue."""
+        content = await self._preview(tool, arguments)
+        options = [_option("yes", "allow_once", "Make this change"), _option("no", "reject_once", "Do not change it")]
+        return await self._question(f"{why}. Is this change still wanted?", content, options) == "yes"
+
     async def _question(
         self, message: str, content: list[dict[str, Any]], options: Sequence[Mapping[str, Any]]
     ) -> str | None:
@@ -95,6 +107,10 @@ class Permissions:
         if outcome.get("outcome") == "cancelled":
             return None
         return str(outcome.get("optionId")) if outcome.get("outcome") == "selected" else ""
+
+
+async def _described(tool: str, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return tool_calls.described(tool, arguments)
 
 
 def _options(call: on.ToolCall) -> list[dict[str, str]]:

@@ -11,6 +11,7 @@ from codelab_client.safe_text import exact, exact_line
 from codelab_client.tools import edits, limits, patches
 from codelab_client.tools.failure import ToolFailure
 from codelab_client.tools.paths import components, joined
+from codelab_client.tools.texts import FileText, kept, read_text
 from codelab_client.tools.tree import Names
 from codelab_client.tools.workspace import DiskWorkspace
 
@@ -26,7 +27,9 @@ async def preview(tool: str, arguments: Mapping[str, Any], workspace: DiskWorksp
     try:
         if tool == "write_file":
             names, after = components(str(arguments["path"])), str(arguments["content"])
-            return await _diff(names, await _text(workspace, names), after, workspace)
+            before = await _text(workspace, names)
+            after = kept(after, None if before is None else FileText(before))
+            return await _diff(names, before, after, workspace)
         if tool == "edit_file":
             names = components(str(arguments["path"]))
             before = await _text(workspace, names)
@@ -67,7 +70,8 @@ async def _text(workspace: DiskWorkspace, names: Names) -> str | None:
         if failure.code == "FILE_NOT_FOUND":
             return None
         raise
-    return lossless(found.data)
+    text = read_text(found.data)
+    return lossless(found.data) if text is None else text.text
 
 
 async def _diff(names: Names, before: str | None, after: str, workspace: DiskWorkspace) -> list[dict[str, Any]]:

@@ -18,9 +18,12 @@ class _Unreadable(Exception):
 
 
 def written(workspace: Path, path: str, content: str) -> Difference:
-    """What changes if a file gets this content."""
+    """What changes if `write_file` writes this content, which keeps a file's mark and line ends."""
+    from codelab_client.tools.texts import FileText, kept
+
     try:
-        return difference(_text(workspace, path), content, path)
+        before = _text(workspace, path)
+        return difference(before, kept(content, None if before is None else FileText(before)), path)
     except _Unreadable as unreadable:
         whole = difference(None, content, path)
         return Difference(whole.lines, [f"{exact_line(unreadable)}: not compared, all of it is replaced", *whole.notes])
@@ -68,6 +71,9 @@ def _text(workspace: Path, path: str) -> str | None:
             raise _Unreadable("It is there and is no file")
         if (size := file.stat().st_size) > _FILE_BYTES:
             raise _Unreadable(f"The present file has {size:,} bytes")
-        return lossless(file.read_bytes())
+        from codelab_client.tools.texts import read_text
+
+        found = read_text(data := file.read_bytes())
+        return lossless(data) if found is None else found.text
     except (OSError, ValueError) as error:
         raise _Unreadable(f"The present file cannot be read: {error}") from None

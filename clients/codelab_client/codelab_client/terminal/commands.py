@@ -306,7 +306,7 @@ class Commands:
 
 def _path(path: str) -> str:
     """A path in one line, whole."""
-    return safe(path.replace("\n", "\\n"))
+    return exact_line(path)
 
 
 def _objects(found: Any, name: str) -> list[dict[str, Any]]:

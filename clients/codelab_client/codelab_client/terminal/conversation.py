@@ -26,6 +26,8 @@ _COMPACTED = {
     "unchanged": "There was too little to compact",
     "failed": "The model gave no summary; try /compact again later",
 }
+#: Seconds that a question is on the screen before a line counts as its answer.
+_LOOK_S = 0.5
 #: Messages that wait that are shown.
 _QUEUE_LINES = 3
 _STATUS = {
@@ -252,7 +254,8 @@ class Conversation:
     def _show_next(self) -> None:
         if self.approvals:
             call = self.approvals[0]
-            self.screen.show(cards.call(call.tool_name, call.arguments, self.workspace))
+            with self.executor.showing(call):
+                self.screen.show(cards.call(call.tool_name, call.arguments, self.workspace))
             self.asked_at = time.monotonic()
 
     def _forget(self, call_id: str) -> None:
@@ -274,6 +277,7 @@ class Conversation:
     def edit(self, arguments: Mapping[str, Any]) -> None:
         """Approve the first open call with other arguments."""
         call = self.approvals[0]
+        self.executor.note_edit(call, arguments)
         self._forget(call.call_id)
         self.start(self.session.edit(call.call_id, arguments))
 
@@ -318,6 +322,22 @@ class Conversation:
             f"Chunks to apply (all, none, or numbers from 1 to {chunks})", parse
         )
         return chosen
+
+    async def confirm(self, tool: str, arguments: Mapping[str, Any], why: str) -> bool:
+        """See Dialogue."""
+        self._say(f"{safe(why)}. This is what the call changes now:", "yellow")
+        self.screen.show(cards.call(tool, arguments, self.workspace))
+        self._say("Answer y to make this change, or n.")
+        shown_at = time.monotonic()
+
+        def parse(line: str) -> tuple[bool, str | None]:
+            is_yes = line in ("y", "yes")
+            is_answer = is_yes or line in ("n", "no")
+            if is_answer and time.monotonic() - shown_at < _LOOK_S:  # It was meant for something else.
+                return False, "y or n, once more: the change has just been shown"
+            return is_yes, None if is_answer else "y or n"
+
+        return bool(await self._question("Make this change? y or n", parse))
 
     async def _question(self, prompt: str, parse: Callable[[str], tuple[Any, str | None]]) -> Any:
         answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()

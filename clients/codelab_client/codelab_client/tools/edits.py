@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from itertools import islice, pairwise
 
 from codelab_client.tools.failure import ToolFailure
+from codelab_client.tools.mixed_ends import MixedEnds
+from codelab_client.tools.texts import has_only_crlf
 
 #: Lines of a place that is shown, places that are shown, counted and listed, and characters of a shown line.
 _SHOWN_LINES = 8
@@ -35,19 +37,26 @@ class Edit:
 def apply(text: str, edits: Sequence[Edit], shown: str) -> tuple[str, int]:
     """The edited text, and how many places were replaced. shown: the file's name, for errors.
 
-    If every line of the text ends with CRLF, so do the lines of the edits, however they are given.
+    If every line of the text ends with CRLF, so do the lines of the edits, however they are given. If only some do, a
+    line end of an edit without CR matches both, and what replaces lines has their line ends.
 
     Raises ToolFailure PATCH_APPLY_FAILED if an `old` is missing or ambiguous, or if edits overlap or change nothing.
     """
-    has_crlf = _all_crlf(text)
+    has_crlf = has_only_crlf(text)
+    lines = None if has_crlf or "\r\n" not in text else MixedEnds(text)
     places: list[tuple[int, int, str, int]] = []  # from, to, the new text, the edit's number
     for number, edit in enumerate(edits, 1):
         which = f"{shown}: edit {number}" if len(edits) > 1 else shown
         old, new = (_with_crlf(edit.old), _with_crlf(edit.new)) if has_crlf else (edit.old, edit.new)
         if old == new:
             raise _failed(f"{which}: old and new are equal")
-        found = _everywhere(text, old, which) if edit.replace_all else [_once(text, old, which)]
-        places += [(start, start + len(old), new, number) for start in found]
+        if lines is not None and "\r" not in old:
+            found = _everywhere(lines.plain, old, which) if edit.replace_all else [_once(lines.plain, old, which)]
+            spans = [(lines.place(start), lines.place(start + len(old))) for start in found]
+            places += [(start, end, lines.ended(new, start, end), number) for start, end in spans]
+        else:
+            found = _everywhere(text, old, which) if edit.replace_all else [_once(text, old, which)]
+            places += [(start, start + len(old), new, number) for start in found]
         if len(places) > _MOST:
             raise _failed(f"{shown}: more than {_MOST:,} texts would be replaced: use write_file")
     places.sort(key=lambda place: place[0])
@@ -101,11 +110,6 @@ def _occurrences(text: str, old: str) -> Iterator[int]:
 
 def _missing(text: str, old: str, which: str) -> ToolFailure:
     return _failed(f"{which}: the text to replace does not occur in the file.{_closest(text, old)}")
-
-
-def _all_crlf(text: str) -> bool:
-    ends = text.count("\n")
-    return ends > 0 and text.count("\r\n") == ends
 
 
 def _with_crlf(text: str) -> str:

@@ -7,17 +7,19 @@ import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codelab_client.execution import OnOutput, Stream, ToolCall, ToolOutcome
 from codelab_client.sandbox import Sandbox, Unsandboxed
-from codelab_client.tools import edits, limits, patches
+from codelab_client.tools import fingerprints, limits, patches
 from codelab_client.tools.arguments import ALIASES, ARGUMENTS, checked
+from codelab_client.tools.changes import FileChanges, encoded, text_of
 from codelab_client.tools.commands import CommandRunner, Commands
 from codelab_client.tools.dialogue import Dialogue
+from codelab_client.tools.expectations import Expectations, view_of
 from codelab_client.tools.failure import ToolFailure
 from codelab_client.tools.git import Git
 from codelab_client.tools.hooks import Hooks
@@ -26,7 +28,6 @@ from codelab_client.tools.paths import components, joined
 from codelab_client.tools.processes import own_path, scrubbed
 from codelab_client.tools.ripgrep import Ripgrep
 from codelab_client.tools.search import Search
-from codelab_client.tools.tree import Change, Names
 from codelab_client.tools.workspace import DiskWorkspace, Workspace
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ _log = logging.getLogger(__name__)
 
 _COMMANDS = ("run_command", "run_persistent", "read_process", "kill_process")
 _DIALOGUE = ("apply_patch_review", "prompt_user")
+#: The tools of `FileChanges`.
+_CHANGING = ("write_file", "edit_file", "delete_file", "move_file", "apply_patch")
 #: Seconds before a deadline at which a call ends, so that its outcome arrives in time: this share, at most so many.
 _MARGIN, _MOST_MARGIN = 0.1, 2.0
 
@@ -85,6 +88,7 @@ class Executor:
     dialogue: asks the user; without it, the two tools that ask are not supported. commands: runs commands, in place of
     the package's own in the sandbox. around: entered around every call that may change any file, for undo. environment:
     the client's; commands get a part of it. clock: seconds since the epoch. web: fetches pages; None: as usual.
+    expectations: what the model knows and the user has seen; None: nothing yet.
     """
 
     def __init__(
@@ -99,6 +103,7 @@ class Executor:
         environment: Mapping[str, str] = os.environ,
         clock: Callable[[], float] = time.time,
         web: "Web | None" = None,
+        expectations: Expectations | None = None,
     ) -> None:
         self._workspace = workspace
         self._settings = settings or Settings()
@@ -107,7 +112,9 @@ class Executor:
         self._clock = clock
         self._web = web
         self._running: dict[str, _Run] = {}
-        self._changing = asyncio.Lock()
+        self._expectations = expectations or Expectations()
+        self._changes = FileChanges(workspace, self._expectations, dialogue)
+        self._changing = self._changes.alone
         self._commands: CommandRunner | None = commands
         self._git: Git | None = None
         self._search = Search(workspace, None, self._ignored)
@@ -217,6 +224,8 @@ class Executor:
             return ToolOutcome.failed("EXECUTION_FAILED", f"The client failed: {type(error).__name__}")
 
     async def _perform(self, tool: str, given: dict[str, Any], run: _Run) -> Any:
+        if tool in _CHANGING:
+            return await getattr(self._changes, tool)(given, replace(run.call, tool_name=tool))
         method = getattr(self, f"_{tool.replace('.', '_')}")
         runs = tool in ("run_command", "run_persistent")
         changes = runs or (tool == "git.branch" and given["action"] == "switch")
@@ -229,44 +238,28 @@ class Executor:
         names = components(given["path"])
         is_part = "offset" in given or "limit" in given
         found = await self._workspace.read(names, limits.READ_BYTES if is_part else limits.FILE_BYTES)
-        text = _decoded(found.data, names)
+        self._expectations.note_read(names, await asyncio.to_thread(fingerprints.of_data, found.data))
+        coded = await asyncio.to_thread(text_of, found.data, names)
+        text = coded.text
         total = text.count("\n") + (not text.endswith("\n") and bool(text))
         first = given.get("offset", 1)
         if is_part:
             if first > max(1, total):
                 raise ToolFailure("INVALID_ARGUMENTS", f"offset: {joined(names)} has only {total} lines")
             text = _part(text, first, given.get("limit"))
-            _encoded(text, "the part", limits.FILE_BYTES)
+        encoded(text, "the part" if is_part else joined(names), limits.FILE_BYTES)
         modified = datetime.fromtimestamp(found.modified, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
         return {
             "content": text,
-            "encoding": "utf-8",
+            "encoding": coded.encoding,
             "size": len(found.data),
             "modified": modified,
             "first_line": first,
             "total_lines": total,
         }
 
-    async def _edit_file(self, given: dict[str, Any]) -> dict[str, Any]:
-        names = components(given["path"])
-        wanted = [edits.Edit(one["old"], one["new"], one.get("replace_all", False)) for one in given["edits"]]
-        async with self._changing:
-            found = await self._workspace.read(names, limits.FILE_BYTES)
-            text = _decoded(found.data, names)
-            edited, count = await asyncio.to_thread(edits.apply, text, wanted, joined(names))
-            data = _encoded(edited, joined(names), limits.FILE_BYTES)
-            await self._workspace.apply([Change(names, data, expected=found.version)])
-        return {"success": True, "replacements": count}
-
     async def _find_files(self, given: dict[str, Any]) -> dict[str, Any]:
         return await self._search.find_files(given)
-
-    async def _write_file(self, given: dict[str, Any]) -> dict[str, Any]:
-        names = components(given["path"])
-        data = _encoded(given["content"], "content", limits.FILE_BYTES)
-        async with self._changing:
-            await self._workspace.apply([Change(names, data)])
-        return {"success": True, "bytes_written": len(data)}
 
     async def _list_files(self, given: dict[str, Any]) -> dict[str, Any]:
         return await self._search.list_files(given)
@@ -279,62 +272,25 @@ class Executor:
             await self._workspace.make_directory(components(given["path"]))
         return {"success": True}
 
-    async def _delete_file(self, given: dict[str, Any]) -> dict[str, Any]:
-        async with self._changing:
-            await self._workspace.delete(components(given["path"]))
-        return {"success": True}
-
-    async def _move_file(self, given: dict[str, Any]) -> dict[str, Any]:
-        async with self._changing:
-            await self._workspace.move(components(given["from"]), components(given["to"]))
-        return {"success": True}
-
     async def _ignored(self, paths: Sequence[str]) -> set[str]:
         return await self._git.ignored(paths) if self._git is not None else set()
 
     # -- patches and questions ---------------------------------------------------------------------------------------
 
-    async def _apply_patch(self, given: dict[str, Any]) -> dict[str, Any]:
-        _encoded(given["diff"], "diff", limits.DIFF_BYTES)
-        files = await asyncio.to_thread(patches.parse, given["diff"])
-        async with self._changing:
-            before = {names: await self._text(names) for file in files for names in (file.old, file.new) if names}
-            after = await asyncio.to_thread(patches.apply, files, lambda names: before[names][0])
-            changes = [
-                Change(
-                    names,
-                    None if patched.text is None else patched.text.encode(errors="surrogateescape"),
-                    patched.mode if patched.mode != before[names][0].mode else None,
-                    before[names][1],
-                )
-                for names, patched in after.items()
-                if patched != before[names][0]
-            ]
-            # What is removed comes first: a file may take the place of a directory that becomes empty, or the reverse.
-            await self._workspace.apply(sorted(changes, key=lambda change: change.data is not None))
-        return {"success": True, "files_modified": [joined(change.names) for change in changes]}
-
-    async def _text(self, names: Names) -> tuple[patches.Patched, tuple[int, ...] | None]:
-        """A file's text with what is not UTF-8 as surrogates, and its version; no text and None if there is none."""
-        try:
-            found = await self._workspace.read(names, limits.DIFF_BYTES)
-        except ToolFailure as failure:
-            if failure.code == "FILE_NOT_FOUND":
-                return patches.Patched(None), None
-            raise
-        return patches.Patched(found.data.decode(errors="surrogateescape"), found.mode), found.version
-
     async def _apply_patch_review(self, given: dict[str, Any]) -> dict[str, Any]:
         assert self._dialogue is not None
         diff = given["diff"]
-        _encoded(diff, "diff", limits.DIFF_BYTES)
+        encoded(diff, "diff", limits.DIFF_BYTES)
         files = await asyncio.to_thread(patches.parse, diff)
         total = patches.chunks(files)
+        view = await view_of(self._workspace, "apply_patch", {"diff": diff})
         chosen = await self._dialogue.review(given.get("message", ""), diff, total)
         kept = sorted({number for number in chosen or () if 1 <= number <= total})
+        filtered = patches.only(files, kept)
+        self._expectations.note_review(filtered, view)
         return {
             "action": "apply" if kept else "cancel",
-            "filtered_diff": patches.only(files, kept),
+            "filtered_diff": filtered,
             "chunks_selected": kept,
             "chunks_total": total,
         }
@@ -403,7 +359,7 @@ class Executor:
 
     async def _git_commit(self, given: dict[str, Any]) -> dict[str, Any]:
         assert self._git is not None
-        _encoded(given["message"], "message", limits.FILE_BYTES)
+        encoded(given["message"], "message", limits.FILE_BYTES)
         async with self._changing:
             return await self._git.commit(given["message"], [components(path) for path in given.get("files", ())])
 
@@ -412,31 +368,9 @@ def _margin(allowance: float) -> float:
     return min(_MARGIN * allowance, _MOST_MARGIN)
 
 
-def _decoded(data: bytes, names: Names) -> str:
-    """The text of a file. Raises ToolFailure ENCODING_ERROR."""
-    try:
-        text = data.decode()
-    except UnicodeDecodeError:
-        text = "\0"
-    if "\0" in text:
-        raise ToolFailure("ENCODING_ERROR", f"{joined(names)} is not UTF-8 text")
-    return text
-
-
 def _part(text: str, first: int, count: int | None) -> str:
     """Lines of a text with their ends, from line `first` on. Only \\n ends a line."""
     lines = text.split("\n")
     last = None if count is None else first - 1 + count
     part = "\n".join(lines[first - 1 : last])
     return part + "\n" if last is not None and last < len(lines) else part
-
-
-def _encoded(text: str, name: str, most: int) -> bytes:
-    """A text as UTF-8. Raises ToolFailure: ENCODING_ERROR or FILE_TOO_LARGE."""
-    try:
-        data = text.encode()
-    except UnicodeEncodeError:
-        raise ToolFailure("ENCODING_ERROR", f"{name} cannot be encoded as UTF-8") from None
-    if len(data) > most:
-        raise ToolFailure("FILE_TOO_LARGE", f"{name} has {len(data)} bytes; at most {most} are allowed")
-    return data

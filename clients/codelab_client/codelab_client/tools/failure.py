@@ -42,6 +42,13 @@ class ToolFailure(Exception):
         self.message = message
 
 
+class Changed(ToolFailure):
+    """A file is not what a call was to change. Nothing was changed."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("PATCH_APPLY_FAILED", message)
+
+
 def of_os_error(error: OSError, path: str) -> ToolFailure:
     """The failure for an error of the operating system about `path`."""
     reason = error.strerror or type(error).__name__

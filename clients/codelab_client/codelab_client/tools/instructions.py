@@ -1,17 +1,23 @@
 """The project's own instructions for agents: its `AGENTS.md` files, which `hello` brings (`hello.instructions`).
 
-They come from the workspace, so nothing in them changes what the client allows.
+They come from the workspace, and from the folders above it in the user's repository if it is a part of one. Nothing in
+them changes what the client allows. A link leads only to another Markdown file of the same project.
 """
 
+import asyncio
+import os
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 
 from codelab_client.tools.failure import ToolFailure
 from codelab_client.tools.paths import components, joined
 from codelab_client.tools.tree import Names, Tree
-from codelab_client.tools.workspace import Ignored, Workspace, walk
+from codelab_client.tools.workspace import DiskWorkspace, Ignored, Workspace, walk
 
 NAME = "AGENTS.md"
-#: What a session takes (docs/frames.md, `hello`): files, characters of one, and bytes of all.
+_SUFFIX = ".md"
+#: What a session takes (docs/frames.md, `hello`): characters of a path, files, characters of one, and bytes of all.
+_PATH_CHARS = 255
 _FILES = 8
 _CHARS = 32_000
 _BYTES = 128_000
@@ -29,32 +35,69 @@ async def project_instructions(
     walked = [
         names
         for names, node in await walk(workspace, (), recursive=True, ignored=ignored)
-        if names[-1] == NAME and node.kind == "file"
+        if names[-1] == NAME and node.kind in ("file", "symlink")
     ]
     found = {names for names in (*walked, *await paths_named(NAME)) if _may_be_named(names)}
-    files: list[dict[str, str]] = []
+    files = [] if workspace.root is None else await asyncio.to_thread(_above, workspace.root)
     for names in sorted(found, key=lambda names: (len(names), names)):
         try:
+            if isinstance(workspace, DiskWorkspace):
+                _check_link(workspace.tree, names)
             data = (await workspace.read(names, _READ_BYTES)).data
         except ToolFailure:
             continue
-        _add(files, names, data)
+        _add(files, joined(names), data)
     return files
 
 
 def topmost_instructions(tree: Tree) -> list[dict[str, str]]:
-    """The same of the topmost file only, which is found at once."""
-    files: list[dict[str, str]] = []
-    try:
-        if tree.kind((NAME,)) == "file":
-            _add(files, (NAME,), tree.read((NAME,), _READ_BYTES).data)
-    except ToolFailure:
-        pass
+    """The same of the topmost file and those above it, which are found at once."""
+    files = _above(tree.root)
+    _add_from(tree, (NAME,), NAME, files)
     return files
 
 
-def _add(files: list[dict[str, str]], names: Names, data: bytes) -> None:
-    """Add a file if there is room for it."""
+def _above(root: Path) -> list[dict[str, str]]:
+    """The files in the folders above, if the workspace is a part of a repository: from its top on."""
+    top = next((folder for folder in (root, *root.parents) if _is_repository(folder)), root)
+    files: list[dict[str, str]] = []
+    if top == root:
+        return files
+    try:
+        tree = Tree(top)
+    except OSError:
+        return files
+    below = root.relative_to(top).parts
+    for depth in range(len(below)):
+        _add_from(tree, (*below[:depth], NAME), "../" * (len(below) - depth) + NAME, files)
+    tree.close()
+    return files
+
+
+def _is_repository(folder: Path) -> bool:
+    """Whether a folder is the top of a repository of this user; `/tmp/.git` may be somebody else's."""
+    try:
+        return (folder / ".git").lstat().st_uid == os.getuid()
+    except OSError:
+        return False
+
+
+def _add_from(tree: Tree, names: Names, shown: str, files: list[dict[str, str]]) -> None:
+    try:
+        _check_link(tree, names)
+        _add(files, shown, tree.read(names, _READ_BYTES).data)
+    except ToolFailure:
+        pass
+
+
+def _check_link(tree: Tree, names: Names) -> None:
+    """Raise ToolFailure for a link to another kind of file: `AGENTS.md -> .env` would send secrets unasked."""
+    if not tree.real(names)[-1].casefold().endswith(_SUFFIX):
+        raise ToolFailure("PERMISSION_DENIED", f"{joined(names)} is a link to something else")
+
+
+def _add(files: list[dict[str, str]], shown: str, data: bytes) -> None:
+    """Add a file if there is room for it. shown: its path for the model."""
     try:
         content = data.decode()
     except UnicodeDecodeError:
@@ -62,7 +105,7 @@ def _add(files: list[dict[str, str]], names: Names, data: bytes) -> None:
     if len(content) > _CHARS:
         cut = "\n[cut here]"
         content = content[: _CHARS - len(cut)] + cut
-    added = {"path": joined(names), "content": content}
+    added = {"path": shown, "content": content}
     size = sum(len(text.encode()) for file in (*files, added) for text in file.values())
     if content.strip() and len(files) < _FILES and size <= _BYTES:
         files.append(added)
@@ -71,6 +114,7 @@ def _add(files: list[dict[str, str]], names: Names, data: bytes) -> None:
 def _may_be_named(names: Names) -> bool:
     """Whether the protocol takes the path."""
     try:
-        return components(joined(names)) == names
+        path = joined(names)
+        return components(path) == names and len(path) <= _PATH_CHARS and "\t" not in path
     except ToolFailure:
         return False

@@ -1,7 +1,7 @@
 """Limits of calls and their results: those of docs/tools.md, and our own where it names none."""
 
-#: Characters of a path.
-PATH_CHARS = 255
+#: Characters of a path; the system says how long a name may be.
+PATH_CHARS = 4_095
 #: Bytes of a file in read_file and write_file.
 FILE_BYTES = 1_000_000
 #: Bytes of a file that read_file still reads a part of.

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from codelab_client.tools.failure import ToolFailure
+from codelab_client.tools import fingerprints
+from codelab_client.tools.failure import Changed, ToolFailure
 from codelab_client.tools.paths import joined
 from codelab_client.tools.tree import ANY, Change, Content, Names, Node
 from codelab_client.tools.workspace import Match, Query, matching_lines
@@ -50,7 +51,7 @@ class MemoryWorkspace:
                 raise _missing(change.names)
             found = self.files.get(change.names)
             if change.expected != ANY and change.expected != (None if found is None else (hash(found),)):
-                raise ToolFailure("PATCH_APPLY_FAILED", f"{joined(change.names)} was changed meanwhile")
+                raise Changed(f"{joined(change.names)} was changed meanwhile")
             if found is None and change.data is None:
                 raise _missing(change.names)
         for change in changes:
@@ -65,8 +66,19 @@ class MemoryWorkspace:
             raise _missing(names)
         self.directories.add(names)
 
-    async def delete(self, names: Names) -> None:
+    async def fingerprint(self, names: Names) -> str | None:
         """See Workspace."""
+        if names in self.files:
+            return fingerprints.of_data(self.files[names])
+        if not self._is_directory(names):
+            return None
+        below = sorted(name[len(names) :] for name in self.files if name[: len(names)] == names)
+        return fingerprints.of_files((name, self.files[(*names, *name)]) for name in below)
+
+    async def delete(self, names: Names, expected: str | None = None) -> None:
+        """See Workspace."""
+        if expected is not None and expected != await self.fingerprint(names):
+            raise Changed(f"{joined(names)} was changed meanwhile")
         if names not in self.files and not (names and self._is_directory(names)):
             raise _missing(names)
         self.files = {name: data for name, data in self.files.items() if name[: len(names)] != names}

@@ -165,12 +165,10 @@ def _patched(text: str, hunks: Sequence[Hunk], shown: str, budget: _Budget) -> s
     given = [line for hunk in hunks for line in (*hunk.old, *hunk.new)]
     bom = _BOM if text.startswith(_BOM) and not any(line.startswith(_BOM) for line in given) else ""
     lines = _lines(text[len(bom) :])
-    ended = [line for line in lines if line.endswith("\n")]
-    if ended and all(line.endswith("\r\n") for line in ended) and not any(line.endswith("\r\n") for line in given):
-        hunks = [replace(hunk, old=_with_cr(hunk.old), new=_with_cr(hunk.new)) for hunk in hunks]
+    keeps_ends = not any(line.endswith("\r\n") for line in given)
     result: list[str] = []
     copied, is_as_stated = 0, True
-    index = _Index(lines)
+    index = _Index([_without_cr(line) for line in lines] if keeps_ends else lines)
     for number, hunk in enumerate(hunks, 1):
         stated = hunk.start - bool(hunk.old)
         found = index.places(hunk.old, copied, budget, stated if is_as_stated else None)
@@ -185,7 +183,7 @@ def _patched(text: str, hunks: Sequence[Hunk], shown: str, budget: _Budget) -> s
         at = found[0]
         is_as_stated = is_as_stated and at == stated
         result += lines[copied:at]
-        result += hunk.new
+        result += _with_ends(hunk, lines, at) if keeps_ends else hunk.new
         copied = at + len(hunk.old)
     result += lines[copied:]
     if any(not line.endswith("\n") for line in result[:-1]):
@@ -198,8 +196,34 @@ def _lines(text: str) -> list[str]:
     return [line for line in re.split(r"(?<=\n)", text) if line]
 
 
-def _with_cr(lines: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(f"{line[:-1]}\r\n" if line.endswith("\n") else line for line in lines)
+def _without_cr(line: str) -> str:
+    return f"{line[:-2]}\n" if line.endswith("\r\n") else line
+
+
+def _with_ends(hunk: Hunk, lines: list[str], at: int) -> list[str]:
+    """What a hunk makes of the lines from `at` on. Old lines keep their ends, and new ones have their neighbours'."""
+    made: list[str] = []
+    end = _end_near(lines, at)
+    for raw in hunk.raw:
+        kind = raw[:1] or " "
+        if kind == "\\":
+            continue
+        if kind == "+":
+            line = hunk.new[len(made)]
+            made.append(line[:-1] + end if line.endswith("\n") else line)
+            continue
+        if lines[at].endswith("\n"):
+            end = "\r\n" if lines[at].endswith("\r\n") else "\n"
+        if kind == " ":
+            made.append(lines[at])
+        at += 1
+    return made
+
+
+def _end_near(lines: list[str], at: int) -> str:
+    """The line end of the line before, or of the next one."""
+    near = lines[at - 1 if at else 0] if lines else ""
+    return "\r\n" if near.endswith("\r\n") else "\n"
 
 
 class _Index:
@@ -338,6 +362,8 @@ class _Parser:
         return names
 
     def _path(self, text: str, prefix: str = "") -> tuple[str, ...]:
+        if "\t" in text and not text.startswith('"'):
+            self._refuse("a name with a tab must be quoted, because a tab ends a name")
         name = self._unquoted(text) if text.startswith('"') else text
         if not name.startswith(prefix):
             self._refuse(f"a name must begin with {prefix}, or be {_NOTHING} for a new or deleted file")

@@ -7,7 +7,6 @@ would turn a harmless name into one that needs the user's approval.
 """
 
 import os
-import secrets
 import shutil
 import stat
 from collections.abc import Iterator, Sequence
@@ -15,18 +14,26 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from codelab_client.tools import limits
-from codelab_client.tools.failure import ToolFailure, of_os_error
+from codelab_client.tools import fingerprints, limits
+from codelab_client.tools.failure import Changed, ToolFailure, of_os_error
 from codelab_client.tools.paths import joined
+from codelab_client.tools.replacement import (
+    ANY,
+    Change,
+    Names,
+    Step,
+    lookup,
+    move_aside,
+    move_to_free_name,
+    version_of,
+)
+
+__all__ = ["ANY", "Change", "Content", "Names", "Node", "Tree"]
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 #: O_NONBLOCK: a FIFO that takes a file's place must not make us wait.
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _PERMISSIONS = 0o777
-_TEMPORARY = ".codelab-write-"
-
-Names = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -46,28 +53,6 @@ class Node:
     name: str
     kind: str
     size: int
-
-
-@dataclass(frozen=True)
-class Change:
-    """What becomes of one file: `data` replaces its content, or None deletes it.
-
-    mode: the new permission bits; None keeps them, and gives a new file the default ones.
-    link: whether `data` is the target of a symbolic link that takes the file's place.
-    replaces_links: whether a link may be in the file's place; it is replaced or deleted, never followed.
-    expected: the version that is replaced, None if there must be no file; ANY skips the comparison.
-    """
-
-    names: Names
-    data: bytes | None
-    mode: int | None = None
-    expected: tuple[int, ...] | None = ()
-    link: bool = False
-    replaces_links: bool = False
-
-
-#: The `expected` of a change that may replace anything.
-ANY: tuple[int, ...] = ()
 
 
 class Tree:
@@ -114,11 +99,26 @@ class Tree:
             directory, found = self._walk(closing, names, follow=True)
             yield directory, self.root.joinpath(*found)
 
+    def real(self, names: Names) -> Names:
+        """The same without links."""
+        with ExitStack() as closing:
+            return self._walk(closing, names, follow=True, but_last=True)[1]
+
     def kind(self, names: Names) -> str | None:
         """What is there, as `Node.kind`, without following a link in its last name; None if nothing is."""
         try:
             with self._located(names, follow=False) as (directory, name), _reported(names):
                 return _kind(_status(directory, name).st_mode)
+        except ToolFailure as failure:
+            if failure.code == "FILE_NOT_FOUND":
+                return None
+            raise
+
+    def fingerprint(self, names: Names) -> str | None:
+        """The fingerprint of what is there, a link itself included (see `fingerprints`); None if nothing is."""
+        try:
+            with self._located(names, follow=False) as (directory, name), _reported(names):
+                return fingerprints.of_entry(directory, name)
         except ToolFailure as failure:
             if failure.code == "FILE_NOT_FOUND":
                 return None
@@ -152,13 +152,25 @@ class Tree:
         with ExitStack() as closing:
             self._walk(closing, names, follow=False, made=[])
 
-    def delete(self, names: Names) -> None:
-        """Delete a file, a link, or a directory with everything in it."""
+    def delete(self, names: Names, expected: str | None = None) -> None:
+        """Delete a file, a link, or a directory with everything in it.
+
+        expected: its fingerprint; raises Changed, and deletes nothing, if it has another.
+        """
         with self._located(names, follow=False) as (directory, name), _reported(names):
-            if stat.S_ISDIR(_status(directory, name).st_mode):
-                _remove_directory(name, directory)
-            else:
-                os.unlink(name, dir_fd=directory)
+            is_directory = stat.S_ISDIR(_status(directory, name).st_mode)
+            aside = move_aside(directory, name)
+            try:
+                if expected is not None and fingerprints.of_entry(directory, aside) != expected:
+                    raise Changed(f"{joined(names)} was changed meanwhile")
+                if is_directory:
+                    _remove_directory(aside, directory)
+                else:
+                    os.unlink(aside, dir_fd=directory)
+            except BaseException:
+                with suppress(OSError):
+                    move_to_free_name(directory, aside, directory, name)
+                raise
 
     def delete_empty(self, names: Names) -> bool:
         """Delete a directory if it is empty. Returns whether there is none any more."""
@@ -181,27 +193,27 @@ class Tree:
                 self._located(target, follow=False, made=made) as (to_directory, to_name),
                 _reported(target),
             ):
-                if _lookup(to_directory, to_name) is not None:
-                    raise ToolFailure("EXECUTION_FAILED", f"{joined(target)} exists already")
-                os.rename(from_name, to_name, src_dir_fd=from_directory, dst_dir_fd=to_directory)
+                try:
+                    move_to_free_name(from_directory, from_name, to_directory, to_name)
+                except FileExistsError:
+                    raise ToolFailure("EXECUTION_FAILED", f"{joined(target)} exists already") from None
 
     def apply(self, changes: Sequence[Change]) -> None:
         """Make all changes or none.
 
-        All new contents are written beside their files first; then each takes its file's place by one rename. If one
-        fails, those before it are taken back. Also raises ToolFailure PATCH_APPLY_FAILED for a file that is not what
-        the change expected.
+        All new contents are written beside their files first; then each takes its file's place at once. If one fails,
+        those before it are taken back. Also raises Changed for a file that is not what the change expects.
         """
         made: list[Names] = []
         with self._undoing(made), ExitStack() as closing:
             directories: dict[Names, tuple[int, str]] = {}
             steps = [self._stage(closing, change, directories, made) for change in changes]
-            done: list[_Step] = []
+            done: list[Step] = []
             try:
                 for step in steps:
                     done.append(step)
                     with _reported(step.change.names):
-                        step.perform(backup=len(steps) > 1)
+                        step.perform()
             except BaseException:
                 for step in reversed(done):
                     step.take_back()
@@ -209,20 +221,30 @@ class Tree:
 
     def _stage(
         self, closing: ExitStack, change: Change, directories: dict[Names, tuple[int, str]], made: list[Names]
-    ) -> "_Step":
+    ) -> Step:
         """Check a change and write its new content beside the file."""
         *above, _ = change.names or ("",)
         create = made if change.data is not None else None
         if not change.names or tuple(above) not in directories:
             found = closing.enter_context(self._located(change.names, follow=False, made=create))
             directories[tuple(above)] = found
-        step = _Step(change, directories[tuple(above)][0])
+        step = Step(change, directories[tuple(above)][0])
         closing.callback(step.discard)
         with _reported(change.names):
             if not change.replaces_links and _link_target(step.directory, step.name) is not None:
                 raise self._refused_link(change.names, change.names, is_loop=False)
-            step.stage()
+            step.stage(self._names_of)
         return step
+
+    def _names_of(self, file: os.stat_result) -> int:
+        """How many names below the root are hard links of a file."""
+        count = 0
+        for _, _, _, directory in os.fwalk(".", dir_fd=self._fd, follow_symlinks=False):
+            with os.scandir(directory) as entries:
+                count += sum(entry.inode() == file.st_ino for entry in entries)
+            if count >= file.st_nlink:
+                break
+        return count
 
     @contextmanager
     def _undoing(self, made: list[Names]) -> Iterator[None]:
@@ -340,75 +362,19 @@ class Tree:
         return ToolFailure("PERMISSION_DENIED", why)
 
 
-class _Step:
-    """A change of one file: staged beside it, performed by a rename, taken back by another."""
-
-    def __init__(self, change: Change, directory: int) -> None:
-        self.change, self.directory, self.name = change, directory, change.names[-1]
-        self.new = self.old = ""
-        self.existed = self.performed = False
-
-    def stage(self) -> None:
-        """Check the file, and write its new content under another name."""
-        change, shown = self.change, joined(self.change.names)
-        found = _lookup(self.directory, self.name)
-        self.existed = found is not None
-        if found is not None and not (change.replaces_links and stat.S_ISLNK(found.st_mode)):
-            if stat.S_ISDIR(found.st_mode):
-                raise ToolFailure("EXECUTION_FAILED", f"{shown} is a directory")
-            if not stat.S_ISREG(found.st_mode):
-                raise ToolFailure("PERMISSION_DENIED", f"{shown} is not a regular file")
-            if not os.access(self.name, os.W_OK, dir_fd=self.directory):
-                raise ToolFailure("PERMISSION_DENIED", f"{shown} is read-only")
-        if change.expected != ANY and (_version(found) if found else None) != change.expected:
-            raise ToolFailure("PATCH_APPLY_FAILED", f"{shown} was changed meanwhile")
-        if found is None and change.data is None:
-            raise ToolFailure("FILE_NOT_FOUND", f"{shown}: No such file or directory")
-        if change.data is not None:
-            self.new = _temporary_name()
-            _write_new(self.directory, self.new, change, found)
-
-    def perform(self, *, backup: bool) -> None:
-        """Put the new content in place. backup: keep the old one, so that it can be taken back."""
-        if backup and self.existed:
-            old = _temporary_name()
-            os.link(self.name, old, src_dir_fd=self.directory, dst_dir_fd=self.directory, follow_symlinks=False)
-            self.old = old
-        if self.new:
-            os.rename(self.new, self.name, src_dir_fd=self.directory, dst_dir_fd=self.directory)
-            self.new = ""
-        else:
-            os.unlink(self.name, dir_fd=self.directory)
-        self.performed = True
-
-    def take_back(self) -> None:
-        """Put the old content in place again, if it was replaced."""
-        if self.performed and self.old:
-            os.rename(self.old, self.name, src_dir_fd=self.directory, dst_dir_fd=self.directory)
-            self.old = ""
-        elif self.performed:
-            os.unlink(self.name, dir_fd=self.directory)
-
-    def discard(self) -> None:
-        """Remove what is left beside the file."""
-        for name in filter(None, (self.new, self.old)):
-            with suppress(OSError):
-                os.unlink(name, dir_fd=self.directory)
-
-
 # -- single names, relative to a directory's descriptor ----------------------------------------------------------------
 
 
 def _link_target(directory: int, name: str) -> str | None:
     """Where a link leads; None if it is no link or does not exist."""
-    found = _lookup(directory, name)
+    found = lookup(directory, name)
     if found is None or not stat.S_ISLNK(found.st_mode):
         return None
     return os.readlink(name, dir_fd=directory)
 
 
 def _open_directory(closing: ExitStack, directory: int, name: str, names: Names, made: list[Names] | None) -> int:
-    if made is not None and _lookup(directory, name) is None:
+    if made is not None and lookup(directory, name) is None:
         with suppress(FileExistsError):
             os.mkdir(name, dir_fd=directory)
             made.append(names)
@@ -429,7 +395,7 @@ def _content(directory: int, name: str, names: Names, most: int) -> Content:
         data = file.read(most + 1)
         if len(data) > most:  # It grows.
             raise _too_large(names, len(data), most)
-        return Content(data, stat.S_IMODE(found.st_mode) & _PERMISSIONS, found.st_mtime, _version(found))
+        return Content(data, stat.S_IMODE(found.st_mode) & _PERMISSIONS, found.st_mtime, version_of(found))
 
 
 def _check_regular(found: os.stat_result, names: Names, most: int) -> None:
@@ -441,23 +407,6 @@ def _check_regular(found: os.stat_result, names: Names, most: int) -> None:
         raise _too_large(names, found.st_size, most)
 
 
-def _write_new(directory: int, name: str, change: Change, old: os.stat_result | None) -> None:
-    """Write a change's content to a new name, with the old file's permissions and owner."""
-    data = change.data or b""
-    if change.link:
-        os.symlink(data, os.fsencode(name), dir_fd=directory)
-        return
-    keeps = old is not None and stat.S_ISREG(old.st_mode)
-    given = change.mode if change.mode is not None else 0o666
-    with os.fdopen(os.open(name, _CREATE, given if not keeps else 0o600, dir_fd=directory), "wb") as file:
-        if old is not None and keeps:
-            with suppress(OSError):
-                os.fchown(file.fileno(), old.st_uid, old.st_gid)
-            mode = change.mode if change.mode is not None else stat.S_IMODE(old.st_mode) & _PERMISSIONS
-            os.fchmod(file.fileno(), mode)
-        file.write(data)
-
-
 def _remove_directory(name: str, directory: int) -> None:
     try:
         shutil.rmtree(name, dir_fd=directory)  # It follows no links, swapped ones neither.
@@ -467,17 +416,6 @@ def _remove_directory(name: str, directory: int) -> None:
 
 def _status(directory: int, name: str) -> os.stat_result:
     return os.stat(name, dir_fd=directory, follow_symlinks=False)
-
-
-def _lookup(directory: int, name: str) -> os.stat_result | None:
-    try:
-        return _status(directory, name)
-    except FileNotFoundError:
-        return None
-
-
-def _version(found: os.stat_result) -> tuple[int, ...]:
-    return (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size)
 
 
 def _node(entry: "os.DirEntry[str]") -> Node:
@@ -495,10 +433,6 @@ def _kind(mode: int) -> str:
     if stat.S_ISLNK(mode):
         return "symlink"
     return "file" if stat.S_ISREG(mode) else "special"
-
-
-def _temporary_name() -> str:
-    return f"{_TEMPORARY}{secrets.token_hex(8)}"
 
 
 def _outside(names: Names) -> ToolFailure:

@@ -83,8 +83,12 @@ class Workspace(Protocol):
         """Create a directory and its parents; it may exist."""
         ...
 
-    async def delete(self, names: Names) -> None:
-        """Delete a file, or a directory with everything in it."""
+    async def fingerprint(self, names: Names) -> str | None:
+        """What is there, as a text that differs when it does (see `fingerprints`); None if nothing is."""
+        ...
+
+    async def delete(self, names: Names, expected: str | None = None) -> None:
+        """Delete a file, or a directory with everything in it. Raises Changed if its fingerprint is not `expected`."""
         ...
 
     async def move(self, source: Names, target: Names) -> None:
@@ -162,9 +166,13 @@ class DiskWorkspace:
         """See Workspace."""
         await finished(_within, self.recorder.making(names), self._tree.make_directory, names)
 
-    async def delete(self, names: Names) -> None:
+    async def fingerprint(self, names: Names) -> str | None:
         """See Workspace."""
-        await finished(_within, self.recorder.deleting(names), self._tree.delete, names)
+        return await asyncio.to_thread(self._tree.fingerprint, names)
+
+    async def delete(self, names: Names, expected: str | None = None) -> None:
+        """See Workspace."""
+        await finished(_within, self.recorder.deleting(names), self._tree.delete, names, expected)
 
     async def move(self, source: Names, target: Names) -> None:
         """See Workspace."""

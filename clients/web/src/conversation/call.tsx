@@ -1,5 +1,5 @@
 import { type Signal, useSignal, useSignalEffect } from '@preact/signals';
-import { useId } from 'preact/hooks';
+import { useId, useRef } from 'preact/hooks';
 import { type Answer, ToolError } from '@codelab/client';
 import { n, t } from '../i18n/index.ts';
 import { executes, live } from '../live.ts';
@@ -7,6 +7,8 @@ import { DiffView } from '../review/diff.tsx';
 import { review } from '../review/state.ts';
 import { Icon } from '../shell/icon.tsx';
 import { type Change, changesOf } from '../workspace/changes.ts';
+import { viewOf } from '../workspace/expectations.ts';
+import type { Folder } from '../workspace/folder.ts';
 import { folder } from '../workspace/open.ts';
 import type { CallView } from './entries.ts';
 import { Long } from './markdown.tsx';
@@ -71,20 +73,25 @@ function Asked({ call, decided }: { call: CallView; decided: boolean }) {
   const problem = useSignal('');
   const edited = useSignal(visibleJson(args ?? {}));
   const changes = useSignal<Change[] | string | undefined>(undefined);
+  const looking = useRef<Promise<unknown>>(Promise.resolve());
 
   useSignalEffect(() => {
     // If another client executes the call, the page's folder does not tell what it will change.
     const from = executes.value ? folder.value : undefined;
     if (!from || !args) return;
-    changesOf(from, frame.tool_name, args).then(
+    const shown = shownChanges(from, frame.call_id, frame.tool_name, args);
+    looking.current = shown.catch(() => {});
+    shown.then(
       (found) => (changes.value = found),
       (error: unknown) => (changes.value = error instanceof ToolError ? error.message : String(error)),
     );
   });
 
   const answer = (given: Answer) => {
-    live.value?.conversation.decided(frame.call_id);
-    live.value?.session.answer(frame.call_id, given);
+    const from = live.value;
+    from?.conversation.decided(frame.call_id);
+    // The call must not be released before it is known what was shown.
+    void looking.current.then(() => from?.session.answer(frame.call_id, given));
   };
   const isReviewed = REVIEWED.includes(frame.tool_name) && Array.isArray(changes.value) && changes.value.length > 0;
   const openReview = () => {
@@ -253,6 +260,16 @@ function Arguments({ args, but }: { args: Record<string, unknown>; but: readonly
         ))}
       </dl>
   );
+}
+
+/** What a call would change: the approval is about the files as they are now. */
+async function shownChanges(from: Folder, callId: string, tool: string, args: Record<string, unknown>): Promise<Change[]> {
+  const before = await viewOf(from, tool, args);
+  try {
+    return await changesOf(from, tool, args);
+  } finally {
+    live.peek()?.expectations.shown(callId, before, await viewOf(from, tool, args));
+  }
 }
 
 function subjectOf(args: Record<string, unknown>): string {

@@ -5,7 +5,7 @@ import { t } from '../i18n/index.ts';
 import { Dialog } from '../shell/dialog.tsx';
 import type { Question } from '../workspace/dialogue.ts';
 import { reviewedArguments } from './arguments.ts';
-import { Notes } from './diff.tsx';
+import { DiffView, Notes } from './diff.tsx';
 import { difference, spelledOut } from './difference.ts';
 import { type Review, review } from './state.ts';
 
@@ -80,9 +80,19 @@ export function QuestionPanel({ question }: { question: Question }) {
   );
   let number = 0;
   return (
-    <Dialog wide={question.kind === 'review'} title={t(question.kind === 'review' ? 'review.choose' : 'prompt.title')} onClose={() => question.answer(undefined as never)}>
+    <Dialog wide={question.kind !== 'choose'} title={t(question.kind === 'review' ? 'review.choose' : 'prompt.title')} onClose={() => question.answer(undefined as never)}>
       <p dir="auto">{visible(question.message)}</p>
-      {question.kind === 'choose' ? (
+      {question.kind === 'confirm' && question.changes.map((change) => <DiffView key={change.path} change={change} />)}
+      {question.kind === 'confirm' ? (
+        <div class="buttons">
+          <button type="button" class="primary" onClick={() => question.answer(true)}>
+            {t('call.approve')}
+          </button>
+          <button type="button" class="danger" onClick={() => question.answer(false)}>
+            {t('call.reject')}
+          </button>
+        </div>
+      ) : question.kind === 'choose' ? (
         <div class="buttons">
           {question.actions.map((action) => (
             <button key={action} type="button" onClick={() => question.answer(action)}>

@@ -1,5 +1,7 @@
 import { ToolError } from '@codelab/client';
+import { Changed } from './expectations.ts';
 import type { Folder } from './folder.ts';
+import { hasOnlyCrlf, MixedEnds } from './line_ends.ts';
 import { applied, parsed } from './patches.ts';
 
 /** A file before and after a call; null stands for no file. */
@@ -13,8 +15,10 @@ export interface Change {
 export async function changesOf(folder: Folder, tool: string, args: Record<string, unknown>): Promise<Change[]> {
   const path = String(args['path'] ?? '');
   switch (tool) {
-    case 'write_file':
-      return [{ path, before: await present(folder, path), after: String(args['content'] ?? '') }];
+    case 'write_file': {
+      const before = await present(folder, path);
+      return [{ path, before, after: kept(String(args['content'] ?? ''), before) }];
+    }
     case 'edit_file': {
       const { content } = await folder.read(path);
       return [{ path, before: content, after: edited(content, args['edits']) }];
@@ -27,16 +31,30 @@ export async function changesOf(folder: Folder, tool: string, args: Record<strin
   }
 }
 
-/** Make changes: all of them, or none if one fails. */
+/** A new content with the byte order mark and, if all its lines end otherwise, the line ends of the old one. */
+export function kept(content: string, before: string | null): string {
+  if (before === null) return content;
+  const ended = hasOnlyCrlf(before) && !content.includes('\r') ? content.replaceAll('\n', '\r\n') : content;
+  return before.startsWith('\ufeff') && !ended.startsWith('\ufeff') ? `\ufeff${ended}` : ended;
+}
+
+/** Make changes: all of them, or none if one fails. Throws Changed if a file is not what it was before its change. */
 export async function make(folder: Folder, changes: readonly Change[]): Promise<void> {
   const done: Change[] = [];
   try {
     for (const change of changes) {
+      const check = async () => {
+        const now = await present(folder, change.path);
+        // A new file is there, and empty, before it is written.
+        if (now !== change.before && !(change.before === null && now === '')) throw new Changed(`${change.path} was changed meanwhile`);
+      };
       done.push(change);
+      await check();
       if (change.after === null) await folder.remove(change.path);
-      else await folder.write(change.path, change.after);
+      else await folder.write(change.path, change.after, check);
     }
   } catch (error) {
+    if (error instanceof Changed) done.pop(); // What somebody else has written there stays.
     for (const change of done.reverse()) {
       try {
         if (change.before !== null) await folder.write(change.path, change.before);
@@ -74,7 +92,8 @@ async function patched(folder: Folder, diff: string): Promise<Change[]> {
 /** A text with exact replacements, all of which refer to it as it was. */
 export function edited(content: string, edits: unknown): string {
   if (!Array.isArray(edits) || !edits.length) throw new ToolError('INVALID_ARGUMENTS', 'edits must be a list');
-  const isCrlf = content.includes('\n') && !/(^|[^\r])\n/.test(content);
+  const isCrlf = hasOnlyCrlf(content);
+  const mixed = !isCrlf && content.includes('\r\n') ? new MixedEnds(content) : undefined;
   const ended = (text: string) => (isCrlf ? text.replace(/\r?\n/g, '\r\n') : text);
   const found: { start: number; end: number; fresh: string }[] = [];
   for (const [index, edit] of (edits as Record<string, unknown>[]).entries()) {
@@ -82,18 +101,23 @@ export function edited(content: string, edits: unknown): string {
       throw new ToolError('INVALID_ARGUMENTS', `Edit ${index + 1} needs the texts old and new`);
     }
     const [old, fresh] = [ended(edit['old']), ended(edit['new'])];
+    const ends = old.includes('\r') ? undefined : mixed;
+    const text = ends?.plain ?? content;
     const places: number[] = [];
-    for (let at = content.indexOf(old); at >= 0; at = content.indexOf(old, at + old.length)) places.push(at);
+    for (let at = text.indexOf(old); at >= 0; at = text.indexOf(old, at + old.length)) places.push(at);
     if (!places.length) {
       throw new ToolError('PATCH_APPLY_FAILED', `Edit ${index + 1}: the file does not have this text.${closest(content, old)}`);
     }
     // Overlapping itself, as "aa" does in "aaa", it occurs more often than it can be replaced.
-    const isOnce = places.length === 1 && content.indexOf(old, places[0]! + 1) < 0;
+    const isOnce = places.length === 1 && text.indexOf(old, places[0]! + 1) < 0;
     if (!isOnce && edit['replace_all'] !== true) {
-      const lines = places.slice(0, 5).map((place) => content.slice(0, place).split('\n').length);
+      const lines = places.slice(0, 5).map((place) => text.slice(0, place).split('\n').length);
       throw new ToolError('PATCH_APPLY_FAILED', `Edit ${index + 1}: the file has this text more than once (lines ${lines.join(', ')}); add lines around it`);
     }
-    found.push(...places.map((start) => ({ start, end: start + old.length, fresh })));
+    for (const place of places) {
+      const [start, end] = ends ? [ends.place(place), ends.place(place + old.length)] : [place, place + old.length];
+      found.push({ start, end, fresh: ends ? ends.ended(fresh, start, end) : fresh });
+    }
   }
   found.sort((one, other) => one.start - other.start);
   let [text, done] = ['', 0];

@@ -1,14 +1,18 @@
 import { signal } from '@preact/signals';
+import type { Change } from './changes.ts';
 import type { FilePatch } from './patches.ts';
 
 /** What a tool asks the user. */
 export type Question =
   | { kind: 'choose'; message: string; actions: readonly string[]; answer(action: string | undefined): void }
+  | { kind: 'confirm'; message: string; changes: readonly Change[]; answer(yes: boolean | undefined): void }
   | { kind: 'review'; message: string; files: readonly FilePatch[]; answer(chunks: ReadonlySet<number> | undefined): void };
 
 export interface Dialogue {
   choose(message: string, actions: readonly string[], signal: AbortSignal): Promise<string | undefined>;
   review(message: string, files: readonly FilePatch[], signal: AbortSignal): Promise<ReadonlySet<number> | undefined>;
+  /** Whether a call that was approved is still wanted, now that it makes these changes. */
+  confirm(message: string, changes: readonly Change[], signal: AbortSignal): Promise<boolean | undefined>;
 }
 
 /** The questions that wait, oldest first. */
@@ -31,6 +35,7 @@ function ask<Answer>(make: (answer: (value: Answer | undefined) => void) => Ques
 
 export const dialogue: Dialogue = {
   choose: (message, actions, aborted) => ask<string>((answer) => ({ kind: 'choose', message, actions, answer }), aborted),
+  confirm: (message, changes, aborted) => ask<boolean>((answer) => ({ kind: 'confirm', message, changes, answer }), aborted),
   review: (message, files, aborted) =>
     ask<ReadonlySet<number>>((answer) => ({ kind: 'review', message, files, answer }), aborted),
 };

@@ -36,8 +36,8 @@ export class Folder {
     return { content, size: file.size, modified: new Date(file.lastModified).toISOString() };
   }
 
-  /** Write a file completely or not at all. Gives the number of bytes. */
-  async write(path: string, content: string | Uint8Array<ArrayBuffer>): Promise<number> {
+  /** Write a file completely or not at all. `check` may throw, just before. Gives the number of bytes. */
+  async write(path: string, content: string | Uint8Array<ArrayBuffer>, check?: () => Promise<void>): Promise<number> {
     const body = typeof content === 'string' ? new TextEncoder().encode(content) : content;
     if (body.length > MOST_BYTES) throw new ToolError('FILE_TOO_LARGE', `The content has ${body.length} bytes`);
     const parts = namesBelow(path);
@@ -47,6 +47,7 @@ export class Folder {
       const writable = await handle.createWritable(); // The content replaces the file's when it is closed.
       try {
         await writable.write(body);
+        await check?.();
       } catch (error) {
         await writable.abort();
         throw error;

@@ -93,7 +93,10 @@ export function parsed(diff: string): FilePatch[] {
 
 /** A text with a file's hunks applied: each where it says or, if it does not fit there, where it fits and only there. */
 export function applied(patch: FilePatch, text: string): string {
-  const lines = splitLines(text);
+  const own = splitLines(text);
+  // Who writes a diff does not see CR: then old lines keep their ends, and new ones have their neighbours'.
+  const keepsEnds = !patch.hunks.some((hunk) => [...hunk.old, ...hunk.new].some((line) => line.endsWith('\r\n')));
+  const lines = keepsEnds ? own.map((line) => line.replace(/\r\n$/, '\n')) : own;
   const made: string[] = [];
   let done = 0;
   for (const [index, hunk] of patch.hunks.entries()) {
@@ -102,10 +105,27 @@ export function applied(patch: FilePatch, text: string): string {
     if (place === undefined) {
       throw new ToolError('PATCH_APPLY_FAILED', `Hunk ${index + 1} does not fit ${patch.from ?? patch.to}`);
     }
-    made.push(...lines.slice(done, place), ...hunk.new);
+    made.push(...own.slice(done, place), ...(keepsEnds ? withEnds(hunk, own, place) : hunk.new));
     done = place + hunk.old.length;
   }
-  return [...made, ...lines.slice(done)].join('');
+  return [...made, ...own.slice(done)].join('');
+}
+
+function withEnds(hunk: Hunk, lines: readonly string[], place: number): string[] {
+  const isCrlf = (line: string | undefined) => line?.endsWith('\r\n') === true;
+  let end = isCrlf(lines[Math.max(0, place - 1)]) ? '\r\n' : '\n';
+  const made: string[] = [];
+  for (const raw of hunk.raw.slice(1)) {
+    if (raw.startsWith('\\')) continue;
+    if (raw.startsWith('+')) {
+      made.push(hunk.new[made.length]!.replace(/\n$/, end));
+      continue;
+    }
+    const line = lines[place++]!;
+    if (line.endsWith('\n')) end = isCrlf(line) ? '\r\n' : '\n';
+    if (!raw.startsWith('-')) made.push(line);
+  }
+  return made;
 }
 
 /** The diff with only the chosen hunks, counted from 1 over all files. */

@@ -1,7 +1,8 @@
-import { type CatalogueTools, type Tool, ToolError } from '@codelab/client';
+import { type CallContext, type CatalogueTools, type Tool, ToolError } from '@codelab/client';
 import { changesOf, make } from './changes.ts';
 import type { Dialogue } from './dialogue.ts';
-import type { Folder } from './folder.ts';
+import { Changed, Expectations, fingerprint, ofBytes, ofText, viewOf } from './expectations.ts';
+import { type Folder, MOST_BYTES } from './folder.ts';
 import { gitTool } from './git/tools.ts';
 import { matches, names } from './paths.ts';
 import { chosen, parsed } from './patches.ts';
@@ -13,13 +14,18 @@ export interface Environment {
   dialogue: Dialogue;
   /** Tells that the agent has changed files. */
   changed(paths: readonly string[]): void;
+  /** What the model knows and the user has seen; without it, nothing yet. */
+  expectations?: Expectations;
 }
+
+/** Times that the user is asked again about one call. */
+const QUESTIONS = 5;
 
 type Arguments = Record<string, unknown>;
 
 /** The tools that a page executes. The others are answered truthfully. */
 export function tools(environment: Environment): { supported: string[]; tools: CatalogueTools } {
-  const { dialogue, changed } = environment;
+  const { dialogue, changed, expectations = new Expectations() } = environment;
   let changing: Promise<unknown> = Promise.resolve();
 
   const folder = async (): Promise<Folder> => {
@@ -33,28 +39,63 @@ export function tools(environment: Environment): { supported: string[]; tools: C
     changing = done.catch(() => {});
     return done;
   };
-  const changes = (tool: string) => (args: Arguments) =>
-    alone(async () => {
+  /** Makes a change; if its file is another one than the user has seen, asks about what would change now. */
+  const bound = async <Value>(tool: string, args: Arguments, { callId, signal }: CallContext, action: () => Promise<Value>): Promise<Value> => {
+    for (let asked = 0; ; asked++) {
+      try {
+        return await alone(action);
+      } catch (error) {
+        if (!(error instanceof Changed)) throw error;
+        if (!expectations.wasShown(callId) || asked === QUESTIONS) {
+          throw tool === 'edit_file' || tool === 'apply_patch' ? new ToolError('PATCH_APPLY_FAILED', error.message) : error;
+        }
+        const open = await folder();
+        const before = await viewOf(open, tool, args);
+        const found = await changesOf(open, tool, args);
+        if ((await dialogue.confirm(error.why, found, signal)) !== true) {
+          throw new ToolError('PERMISSION_DENIED', 'The user did not want the change any more, because the file was changed after it was shown');
+        }
+        expectations.shown(callId, before, before);
+      }
+    }
+  };
+  const changes = (tool: string) => (args: Arguments, context: CallContext) =>
+    bound(tool, args, context, async () => {
       const open = await folder();
       const found = await changesOf(open, tool, args);
+      const before = await Promise.all(found.map((change) => ofText(change.before)));
+      found.forEach((change, index) => expectations.check(context.callId, change.path, before[index]!, tool === 'write_file'));
       await make(open, found);
+      const after = await Promise.all(found.map((change) => ofText(change.after)));
+      found.forEach((change, index) => expectations.made(change.path, before[index]!, after[index]!));
       changed(found.map((change) => change.path));
       return found;
     });
+  /** Throws unless a file, or each file of a directory, may be deleted by this call. */
+  const checkKnown = async (open: Folder, path: string, now: string | null, callId: string): Promise<void> => {
+    if (expectations.wasShown(callId) || !now?.startsWith('directory')) return expectations.check(callId, path, now, true);
+    for await (const item of open.walk(path, true)) {
+      if (item.type === 'file') expectations.check(callId, item.path, await fingerprint(open, item.path), true);
+    }
+  };
   const [write, edit, patch] = [changes('write_file'), changes('edit_file'), changes('apply_patch')];
 
   const supported: Record<string, Tool<any>> = {
-    read_file: async (args: { path: string; offset?: number; limit?: number }) => readFile(await folder(), args),
-    write_file: async (args: Arguments) => {
-      const [change] = await write(args);
+    read_file: async (args: { path: string; offset?: number; limit?: number }) => {
+      const open = await folder();
+      if ((await open.stat(args.path)).size <= MOST_BYTES) expectations.read(args.path, await ofBytes(await open.bytes(args.path)));
+      return readFile(open, args);
+    },
+    write_file: async (args: Arguments, context) => {
+      const [change] = await write(args, context);
       return { success: true, bytes_written: new TextEncoder().encode(change?.after ?? '').length };
     },
-    edit_file: async (args: Arguments) => {
-      const [change] = await edit(args);
+    edit_file: async (args: Arguments, context) => {
+      const [change] = await edit(args, context);
       return { success: true, message: change && change.before === change.after ? 'Nothing was different' : 'Edited' };
     },
-    apply_patch: async (args: Arguments) => {
-      const found = await patch(args);
+    apply_patch: async (args: Arguments, context) => {
+      const found = await patch(args, context);
       return { success: true, files_modified: found.map((change) => change.path) };
     },
     list_files: async (args: { path: string; recursive?: boolean; pattern?: string }) => listFiles(await folder(), args),
@@ -71,15 +112,24 @@ export function tools(environment: Environment): { supported: string[]; tools: C
         changed([args.path]);
         return { success: true };
       }),
-    delete_file: (args: { path: string }) =>
-      alone(async () => {
-        await (await folder()).remove(args.path);
+    delete_file: (args: { path: string }, context) =>
+      bound('delete_file', args, context, async () => {
+        const open = await folder();
+        const now = await fingerprint(open, args.path);
+        await checkKnown(open, args.path, now, context.callId);
+        await open.remove(args.path);
+        expectations.made(args.path, now, null);
         changed([args.path]);
         return { success: true };
       }),
-    move_file: (args: { from: string; to: string }) =>
-      alone(async () => {
-        await (await folder()).move(args.from, args.to);
+    move_file: (args: { from: string; to: string }, context) =>
+      bound('move_file', args, context, async () => {
+        const open = await folder();
+        const now = await fingerprint(open, args.from);
+        expectations.check(context.callId, args.from, now, false);
+        await open.move(args.from, args.to);
+        expectations.made(args.from, now, null);
+        expectations.made(args.to, null, now);
         changed([args.from, args.to]);
         return { success: true };
       }),

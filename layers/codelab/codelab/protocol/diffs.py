@@ -44,20 +44,20 @@ _NAME = re.compile(r'"(?:[^"\\]|\\.)*"|[^ "\t]+')
 _ESCAPE = re.compile(rb'\\([0-7]{3}|["\\])')
 
 
-def check_diff(diff: str) -> list[str]:
-    """The paths in `diff`, each once, in order of appearance.
+def check_diff(diff: str, *, posix: bool = False) -> list[str]:
+    """The paths in `diff`, each once, in order of appearance. posix: see `workspace_path`.
 
     Empty for a single line: it cannot be applied, and the IDE reports that. Raises ProtocolError: INVALID_ARGUMENTS,
     with the line, for a malformed diff; INVALID_PATH or PATH_OUTSIDE_WORKSPACE.
     """
-    return list(_named(diff))
+    return list(_named(diff, posix))
 
 
 @lru_cache(maxsize=4)  # One call is checked several times: for its agent, its rules and its risk.
-def _named(diff: str) -> tuple[str, ...]:
+def _named(diff: str, posix: bool) -> tuple[str, ...]:
     if "\n" not in diff.strip("\n"):
         return ()
-    reader = _Reader(diff.removesuffix("\n").split("\n"))  # Like git: only \n ends a line.
+    reader = _Reader(diff.removesuffix("\n").split("\n"), posix)  # Like git: only \n ends a line.
     named = reader.file()
     while not reader.is_done():
         named += reader.file()
@@ -80,8 +80,9 @@ class _Header:
 class _Reader:
     """Reads the diff file by file. `at` is the index of the next line."""
 
-    def __init__(self, lines: list[str]) -> None:
+    def __init__(self, lines: list[str], posix: bool) -> None:
         self.lines = lines
+        self.posix = posix
         self.at = 0
 
     def is_done(self) -> bool:
@@ -159,10 +160,12 @@ class _Reader:
 
     def _path(self, text: str, prefix: str = "") -> str:
         """A checked path. Raises ProtocolError."""
+        if "\t" in text and not text.startswith('"'):
+            self._refuse("a name with a tab must be quoted, because a tab ends a name")
         name = self._unquoted(text) if text.startswith('"') else text
         if not name.startswith(prefix):
             self._refuse(f"a name must begin with {prefix}, or be {_NOTHING} for a new or deleted file")
-        name = checked_path(name.removeprefix(prefix), lenient=False)
+        name = checked_path(name.removeprefix(prefix), lenient=False, posix=self.posix)
         if "\\" in name or '"' in name or any(part in ("", ".") or part != part.strip() for part in name.split("/")):
             raise ProtocolError(ErrorCode.INVALID_PATH, f"The diff, line {self.at + 1}: invalid file name")
         return name

@@ -181,7 +181,8 @@ FACTS: Mapping[ErrorCode, CodeFacts] = {
     ),
     ErrorCode.INVALID_PATH: CodeFacts(
         "Invalid path",
-        "The path is empty or too long, is not valid UTF-8, or contains NUL, `:`, control or invisible characters.",
+        "The path is empty or too long, is not valid UTF-8, or contains NUL, control or invisible characters, or `:`, "
+        "which only clients on Linux or macOS take.",
         (_REPLY, _CALL, _REST),
     ),
     ErrorCode.PATH_OUTSIDE_WORKSPACE: CodeFacts(
@@ -190,11 +191,17 @@ FACTS: Mapping[ErrorCode, CodeFacts] = {
         (_REPLY, _CALL, _REST),
     ),
     ErrorCode.ENCODING_ERROR: CodeFacts(
-        "Not UTF-8 text", "A file is binary or in another encoding, or text cannot be encoded as UTF-8.", (_CALL,)
+        "Not text",
+        "A file is binary or in an encoding that the IDE does not know, or a text cannot be written in it.",
+        (_CALL,),
     ),
     ErrorCode.GIT_NOT_INITIALIZED: CodeFacts("No git repository", "The workspace is not a git repository.", (_CALL,)),
     ErrorCode.GIT_ERROR: CodeFacts("git failed", "The message is git's output.", (_CALL,)),
-    ErrorCode.PATCH_APPLY_FAILED: CodeFacts("The patch does not apply", "Nothing was changed.", (_CALL,)),
+    ErrorCode.PATCH_APPLY_FAILED: CodeFacts(
+        "The patch does not apply",
+        "Or the file was changed since the user saw the edit. Nothing was changed.",
+        (_CALL,),
+    ),
 }
 
 #: Synonyms, accepted wherever a client names an error. REST uses two of them in its answers.

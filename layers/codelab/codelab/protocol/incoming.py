@@ -325,7 +325,10 @@ class Hello(ClientFrame):
     type: Literal["hello"]
     client: dict[str, Any] = Field(default_factory=dict, description="The client program: `name` and `version`.")
     platform: Annotated[str, StringConstraints(max_length=32)] | None = Field(
-        default=None, description="Where commands run: `linux`, `macos` or `windows`. Other values mean unknown."
+        default=None,
+        description="Where commands run: `linux`, `macos` or `windows`. Other values mean unknown. If all clients that "
+        "execute calls name one of the first two, paths of calls may have colons, tabs and joined characters, and up "
+        "to 4,095 characters.",
     )
     capabilities: Capabilities = Field(
         default_factory=Capabilities, description="What the client can do beyond the basics."

@@ -10,6 +10,8 @@ IMAGE_BYTES = 5_000_000
 ATTACHED_CHARS = 200_000
 #: Characters of a path (Tools Specification).
 PATH_CHARS = 255
+#: The same where the client has said that it runs on Linux or macOS, whose paths have less than 4,096 bytes.
+LONG_PATH_CHARS = 4_095
 #: Bytes of a file in read_file and write_file (Tools Specification).
 FILE_BYTES = 1_000_000
 #: Edits of one edit_file.

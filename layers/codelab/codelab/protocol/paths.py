@@ -6,7 +6,7 @@ import unicodedata
 from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
 
-_DRIVE = re.compile(r"^[A-Za-z]:")
+_DRIVE, _POSIX_DRIVE = re.compile(r"[A-Za-z]:"), re.compile(r"[A-Za-z]:[/\\]")
 #: Categories of characters that control a terminal or end a line.
 _CONTROL = frozenset({"Cc", "Zl", "Zp"})
 #: Default_Ignorable_Code_Point of Unicode 16: invisible, and some file systems drop them from names.
@@ -16,20 +16,33 @@ _INVISIBLE = re.compile(
 )
 
 
-def workspace_path(path: str, *, lenient: bool = True) -> str:
+#: Characters that join others: emoji of several parts, and letters of Arabic and Indic scripts.
+_JOINERS = re.compile("[\u200c\u200d\ufe0e\ufe0f]")
+_NON_JOINER, _JOINER = "\u200c", "\u200d"
+#: Categories of the characters that a joiner joins, and of those that a selector of emoji follows. Not those of Latin,
+#: Greek and Cyrillic letters: some file systems drop joiners, and `.g\u200cit` must not be another name of `.git`.
+_JOINED, _SELECTED = frozenset({"Lo", "Mn", "Mc", "So", "Sk"}), frozenset({"So", "Sm", "Po", "Pd", "Sk"})
+_KEYCAP = re.compile("[0-9#*]\ufe0f\u20e3")
+#: Bytes of a name on Linux and macOS.
+_NAME_BYTES = 255
+
+
+def workspace_path(path: str, *, lenient: bool = True, posix: bool = False) -> str:
     """Check `path` and return it as the client gets it: relative, inside the workspace, without empty names and `.`.
 
     A slash at the end stays: it says that a directory is meant. Lenient mode strips one leading slash, because two of
-    the seed documents show `/src/main.dart`. Raises ProtocolError: INVALID_PATH or PATH_OUTSIDE_WORKSPACE.
+    the seed documents show `/src/main.dart`. posix: the client runs on Linux or macOS, where names may have colons,
+    tabs and joined characters, and paths may be longer than 255 characters. Raises ProtocolError: INVALID_PATH or
+    PATH_OUTSIDE_WORKSPACE.
     """
-    path = checked_path(path, lenient=lenient)
+    path = checked_path(path, lenient=lenient, posix=posix)
     normal = "/".join(name for name in path.split("/") if name not in ("", ".")) or "."
     if normal != path:
-        checked_path(normal, lenient=False)  # `./~/x` would become a path of a home directory
+        checked_path(normal, lenient=False, posix=posix)  # `./~/x` would become a path of a home directory
     return f"{normal}/" if path.endswith(("/", "/.")) and normal != "." else normal
 
 
-def checked_path(path: str, *, lenient: bool) -> str:
+def checked_path(path: str, *, lenient: bool, posix: bool = False) -> str:
     """Check `path` and return it as it is, but for the leading slash: for patterns of rules and names in diffs.
 
     Raises ProtocolError: INVALID_PATH or PATH_OUTSIDE_WORKSPACE.
@@ -40,17 +53,40 @@ def checked_path(path: str, *, lenient: bool) -> str:
         raise _error(ErrorCode.INVALID_PATH, "A path must not be empty or contain NUL")
     if any("\ud800" <= character <= "\udfff" for character in path):
         raise _error(ErrorCode.INVALID_PATH, "A path must be valid UTF-8")
-    if len(path) > limits.PATH_CHARS:
-        raise _error(ErrorCode.INVALID_PATH, f"A path must have at most {limits.PATH_CHARS} characters")
-    if path.startswith(("/", "\\", "~")) or _DRIVE.match(path):
+    most = limits.LONG_PATH_CHARS if posix else limits.PATH_CHARS
+    if len(path) > most or (posix and any(len(name.encode()) > _NAME_BYTES for name in path.split("/"))):
+        raise _error(ErrorCode.INVALID_PATH, f"A path must have at most {most} characters, and a name 255 bytes")
+    if path.startswith(("/", "\\", "~")) or (_POSIX_DRIVE if posix else _DRIVE).match(path):
         raise _error(ErrorCode.PATH_OUTSIDE_WORKSPACE, "A path must be relative to the workspace")
     if any(map(_leads_up, re.split(r"[/\\]", path))):
         raise _error(ErrorCode.PATH_OUTSIDE_WORKSPACE, "A path must not contain '..'")
-    if _INVISIBLE.search(path) or any(unicodedata.category(character) in _CONTROL for character in path):
+    seen = _without_joiners(path.replace("\t", " ")) if posix else path
+    if _INVISIBLE.search(seen) or any(unicodedata.category(character) in _CONTROL for character in seen):
         raise _error(ErrorCode.INVALID_PATH, "A path must not contain control or invisible characters")
-    if ":" in path:  # On Windows `a:b` is a stream of the file `a`, and `.git::$INDEX_ALLOCATION` the directory.
+    if (
+        ":" in path and not posix
+    ):  # On Windows `a:b` is a stream of the file `a`, and `.git::$INDEX_ALLOCATION` the directory.
         raise _error(ErrorCode.INVALID_PATH, "A path must not contain ':'")
     return path
+
+
+def _without_joiners(path: str) -> str:
+    """The path without the joiners that are where a script or an emoji needs them; the others stay."""
+    path = _KEYCAP.sub("0", path)
+    return _JOINERS.sub(lambda found: "" if _belongs(path, found.start()) else found[0], path)
+
+
+def _belongs(path: str, at: int) -> bool:
+    before, after = path[at - 1 : at], path[at + 1 : at + 2]
+    if path[at] not in (_NON_JOINER, _JOINER):
+        return before > "\x7f" and unicodedata.category(before) in _SELECTED
+    if before in ("\ufe0e", "\ufe0f"):
+        return _belongs(path, at - 1) and _is_joined(after)
+    return _is_joined(before) and _is_joined(after)
+
+
+def _is_joined(character: str) -> bool:
+    return character > "\x7f" and unicodedata.category(character) in _JOINED
 
 
 def _leads_up(name: str) -> bool:

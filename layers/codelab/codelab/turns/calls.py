@@ -19,6 +19,7 @@ from codelab.turns.caller import Caller
 from codelab.turns.connections import executor_of, touch
 from codelab.turns.decision import decision
 from codelab.turns.draft import Draft, Outcome
+from codelab.turns.platforms import path_rules
 from codelab.turns.shown_results import shown_result
 from codelab.turns.text import excerpt, shortened, within_bytes
 
@@ -324,7 +325,7 @@ def _outcome(frame: ToolResult, tool: Tool) -> dict[str, Any]:
 
 def _checked_edit(draft: Draft, call: CallItem, arguments: dict[str, Any]) -> dict[str, Any]:
     try:
-        return tool_of(call).check(arguments, lenient_paths=draft.settings.paths_lenient)
+        return tool_of(call).check(arguments, **path_rules(draft))
     except ProtocolError as error:
         field = error.details.get("field", "")
         error.call_id = call.call_id

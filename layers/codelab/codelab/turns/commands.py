@@ -12,6 +12,7 @@ from codelab.protocol.tools import KNOWN, Tool
 from codelab.sessions.items import CallItem
 from codelab.sessions.register import CallState, Register
 from codelab.turns.draft import Draft
+from codelab.turns.platforms import is_posix
 
 #: Tools that run any command; their denials are compared word by word.
 RUNNING = frozenset({"run_command", "run_persistent"})
@@ -21,8 +22,6 @@ _REMEMBERED = "run_command"
 _PLAIN = re.compile(r"[A-Za-z0-9_./:=@+,-]+(?: +[A-Za-z0-9_./:=@+,-]+)*")
 #: The longest command line (characters), so that humans can read all of what they allow.
 _CHARS = 500
-#: Names in `hello` of systems whose shells take a plain command line literally.
-_POSIX = frozenset({"linux", "macos", "darwin", "freebsd", "openbsd", "netbsd"})
 
 
 def words(arguments: Mapping[str, Any]) -> tuple[list[str], str]:
@@ -42,7 +41,7 @@ def may_be_remembered(draft: Draft, tool: Tool, arguments: Mapping[str, Any], ex
         and bool(_PLAIN.fullmatch(cwd))
         and not tool.makes_tools_run_code(arguments)
         and connection is not None
-        and connection.platform.casefold() in _POSIX
+        and is_posix(connection)
     )
 
 

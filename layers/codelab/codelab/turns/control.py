@@ -32,6 +32,7 @@ from codelab.turns.caller import Caller
 from codelab.turns.connections import touch
 from codelab.turns.decision import decision
 from codelab.turns.draft import Draft, Outcome
+from codelab.turns.platforms import path_chars
 from codelab.turns.quotas import Asks
 
 #: Time (ms) after which writers post to a connection again, even if its replay has not ended.
@@ -290,7 +291,7 @@ def session_info(draft: Draft, user_plan: str) -> SessionInfo:
             "queued_messages": limits.INBOX,
             "connections": limits.CONNECTIONS_PER_SESSION,
             "replayed_frames": limits.REPLAY_FRAMES,
-            "path_chars": limits.PATH_CHARS,
+            "path_chars": path_chars(draft),
             "file_bytes": limits.FILE_BYTES,
             "diff_bytes": limits.DIFF_BYTES,
         },

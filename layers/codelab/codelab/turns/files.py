@@ -23,6 +23,7 @@ from codelab.turns.caller import Caller
 from codelab.turns.connections import touch
 from codelab.turns.decision import decision
 from codelab.turns.draft import Draft
+from codelab.turns.platforms import path_rules
 from codelab.turns.quotas import Asks
 
 #: Tools that show or change the content of files.
@@ -62,7 +63,7 @@ def _change(draft: Draft, frame: ContextUpdate) -> None:
         draft.deletes += map(keys.file_key, register.files)
         register.files = {}
         return
-    path = _checked(frame.data.path or "", lenient=draft.settings.paths_lenient)
+    path = _checked(frame.data.path or "", draft)
     if frame.action == "add_file":
         _put(draft, path, frame.data.content)
         _check_bounds(register)
@@ -137,9 +138,11 @@ def _check_bounds(register: Register) -> None:
     raise ProtocolError(ErrorCode.CONTEXT_TOO_LARGE, problem, details={"field": "data"}, retryable=False)
 
 
-def _checked(path: str, *, lenient: bool) -> str:
+def _checked(path: str, draft: Draft) -> str:
+    rules = path_rules(draft)
     try:
-        return normpath(workspace_path(path, lenient=lenient).replace("\\", "/"))  # a Windows client's backslashes
+        checked = workspace_path(path, lenient=rules["lenient_paths"], posix=rules["posix_paths"])
+        return normpath(checked.replace("\\", "/"))  # a Windows client's backslashes
     except ProtocolError as error:
         error.details["field"] = "data.path"
         raise

@@ -17,6 +17,7 @@ from codelab.turns.caller import Caller
 from codelab.turns.connections import choose_executor, executor_for_http
 from codelab.turns.decision import decision
 from codelab.turns.draft import Draft
+from codelab.turns.platforms import path_rules
 from codelab.turns.quotas import Asks
 
 
@@ -45,7 +46,7 @@ def execute(draft: Draft, caller: Caller, event: ExecuteTool) -> Transition | No
     tool = _tool(draft, event.tool_name, known)
     if tool.server_side:
         raise ProtocolError(ErrorCode.TOOL_NOT_FOUND, f"{tool.name} is a server-side tool; no IDE can execute it")
-    arguments = tool.check(event.arguments, lenient_paths=draft.settings.paths_lenient)
+    arguments = tool.check(event.arguments, **path_rules(draft))
     if known is not None:
         if (known.turn_id, known.tool) != ("", tool.name) or not is_same(known.arguments, arguments):
             raise ProtocolError(

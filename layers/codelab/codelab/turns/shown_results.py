@@ -1,5 +1,6 @@
 """What the model sees of a call: its result, and with `read_result` the parts of a long one."""
 
+import re
 from typing import Any
 
 from codelab.protocol.errors import ErrorCode, ProtocolError
@@ -11,6 +12,8 @@ from codelab.turns.draft import Draft
 PART_CHARS = 8_000
 #: Line numbers beyond this one are not believed.
 _MOST_LINES = 10**9
+#: A name of an encoding, and no sentence.
+_ENCODING = re.compile(r"[A-Za-z0-9_-]{1,20}", re.ASCII)
 
 
 def shown_result(call: CallItem, outcome: dict[str, Any]) -> str:
@@ -46,6 +49,9 @@ def _numbered(result: Any) -> str:
     if lines and all(line.endswith("\r") for line in (lines if ends_with_newline else lines[:-1] or lines)):
         lines = [line.removesuffix("\r") for line in lines]
         notes.append("[lines end with CRLF]")
+    encoding = result.get("encoding")
+    if isinstance(encoding, str) and _ENCODING.fullmatch(encoding) and encoding.casefold() not in ("utf-8", "utf8"):
+        notes.append(f"[the file is in {encoding}, and is written back in it]")
     return "\n".join([*(f"{number}\t{line}" for number, line in enumerate(lines, first)), *notes])
 
 

@@ -14,6 +14,7 @@ from codelab.sessions.register import CallEntry, CallState, Phase, Register
 from codelab.sessions.transition import Step, Transition
 from codelab.turns import approval_rules, calls, server_tools, titles, turn
 from codelab.turns.draft import Draft
+from codelab.turns.platforms import path_rules
 from codelab.turns.text import shortened
 from codelab.turns.usage import scale
 
@@ -277,7 +278,7 @@ def _make_call(
         if tool is None:
             raise ProtocolError(ErrorCode.TOOL_NOT_FOUND, f"Unknown tool {request.tool[:64]!r}")
         call.declaration = tool.declaration
-        call.arguments = tool.check(request.arguments, lenient_paths=draft.settings.paths_lenient)
+        call.arguments = tool.check(request.arguments, **path_rules(draft))
         answer.agent.check(tool, call.arguments)
         failed = draft.register.failures.get(calls.call_digest(call.tool, call.arguments), 0)
         if failed >= MAX_FAILURES:

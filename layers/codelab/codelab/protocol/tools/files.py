@@ -61,7 +61,9 @@ TOOLS = (
                         "The number of the content's first line. With it, the agent sees line numbers", minimum=1
                     ),
                     "total_lines": integer("How many lines the whole file has", minimum=0),
-                    "encoding": string("Always utf-8"),
+                    "encoding": string(
+                        "utf-8, or the encoding that the IDE has decoded, in which it writes the file back"
+                    ),
                     "size": integer("Bytes", minimum=0),
                     "modified": string("When it was last changed, ISO 8601"),
                 },
@@ -72,7 +74,7 @@ TOOLS = (
         paths=("path",),
         result_byte_limits={"content": limits.FILE_BYTES},
         errors=(ErrorCode.FILE_NOT_FOUND, ErrorCode.FILE_TOO_LARGE, ErrorCode.ENCODING_ERROR, *_PLACES),
-        platforms=_ON_WINDOWS + " UTF-8 text only; a binary file is an ENCODING_ERROR.",
+        platforms=_ON_WINDOWS + " An IDE may read other encodings than UTF-8; a binary file is an ENCODING_ERROR.",
         examples=(
             Example({"path": "src/auth.js"}, {"content": "// File content here...", "encoding": "utf-8"}),
             Example(
@@ -97,7 +99,10 @@ TOOLS = (
         paths=("path",),
         byte_limits={"content": limits.FILE_BYTES},
         errors=(ErrorCode.FILE_TOO_LARGE, ErrorCode.ENCODING_ERROR, *_PLACES),
-        platforms=_ON_WINDOWS + " The IDE writes the content unchanged, with the agent's line endings.",
+        platforms=_ON_WINDOWS
+        + " The IDE writes the content unchanged, with the agent's line endings, or keeps the encoding, the byte order "
+        "mark and the line endings of the file that it replaces, and says so in `message`. It may refuse to replace a "
+        "file that is not as the agent has read it, or the user has seen it.",
         examples=(
             Example(
                 {"path": "src/logger.js", "content": "export const log = (msg) => console.log(msg);"},
@@ -145,7 +150,7 @@ TOOLS = (
         platforms=_ON_WINDOWS
         + " All edits are made or none. If `old` is missing or occurs more than once, nothing is changed and the error "
         "PATCH_APPLY_FAILED shows the closest lines. If every line of the file ends with CRLF, so do the lines of "
-        "`old` and `new`, however they are given.",
+        "`old` and `new`, however they are given; if only some do, a line end of `old` matches both.",
         examples=(
             Example(
                 {"path": "src/auth.js", "edits": [{"old": "retries = 3", "new": "retries = 5"}]},

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal, Self
 
 import jsonschema_rs
@@ -147,7 +147,7 @@ class Tool:
             found += value if isinstance(value, list) else [value]
         for name in self.diffs:
             if name in arguments:
-                found += check_diff(arguments[name])
+                found += check_diff(arguments[name], posix=True)  # It was checked for its client.
         return found
 
     def shown_paths(self, arguments: Mapping[str, Any]) -> list[str]:
@@ -171,8 +171,10 @@ class Tool:
             return True
         return any(map(is_protected, self.paths_of(arguments)))
 
-    def check(self, arguments: dict[str, Any], *, lenient_paths: bool = True) -> dict[str, Any]:
-        """Check the arguments and return them as the client gets them.
+    def check(
+        self, arguments: dict[str, Any], *, lenient_paths: bool = True, posix_paths: bool = False
+    ) -> dict[str, Any]:
+        """Check the arguments and return them as the client gets them. The two flags: see `workspace_path`.
 
         Raises ProtocolError: INVALID_ARGUMENTS, INVALID_PATH, PATH_OUTSIDE_WORKSPACE, FILE_TOO_LARGE or
         ENCODING_ERROR, each with `details.field`.
@@ -193,8 +195,9 @@ class Tool:
                 )
         for name in self.paths:
             if name in checked:
-                checked[name] = _checked(name, checked[name], lenient_paths)
-        for names, check in ((self.operands, check_operand), (self.diffs, check_diff), (self.refs, check_ref)):
+                checked[name] = _checked(name, checked[name], lenient_paths, posix_paths)
+        diffs = partial(check_diff, posix=posix_paths)
+        for names, check in ((self.operands, check_operand), (self.diffs, diffs), (self.refs, check_ref)):
             for name in names:
                 if name in checked:
                     _check(name, checked[name], check)
@@ -237,11 +240,11 @@ def _utf8_bytes(name: str, text: str) -> int:
         ) from None
 
 
-def _checked(name: str, value: Any, lenient: bool) -> Any:
+def _checked(name: str, value: Any, lenient: bool, posix: bool) -> Any:
     try:
         if isinstance(value, list):
-            return [workspace_path(item, lenient=lenient) for item in value]
-        return workspace_path(value, lenient=lenient)
+            return [workspace_path(item, lenient=lenient, posix=posix) for item in value]
+        return workspace_path(value, lenient=lenient, posix=posix)
     except ProtocolError as error:
         error.details["field"] = name
         raise
