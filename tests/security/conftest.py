@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.functions.conftest import system, template
+from tests.functions.conftest import extended, system, template
 from tests.security.chromium import Chromium, find
 
-__all__ = ["browser", "system", "template"]
+__all__ = ["browser", "extended", "system", "template"]
 
 
 @pytest.fixture(scope="module")
