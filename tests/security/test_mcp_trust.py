@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 from codelab_client.acp.mcp_servers import SessionServers
-from codelab_client.mcp import Decision, McpTools, Offer, ServerConfig, Subject, Trust, start_trusted
+from codelab_client.mcp import Decision, McpTools, Offer, ServerConfig, Subject, Trust, confinement, start_trusted
 from codelab_client.mcp.named_files import named_by
-from codelab_client.sandbox import Sandbox
+from codelab_client.sandbox import Choice, Sandbox, Unsandboxed
 from codelab_client.sandbox.bubblewrap import Bubblewrap
+from codelab_client.sandbox.landlock import Landlock
 from codelab_client.tools.executor import Executor, Settings
 from codelab_client.tools.workspace import DiskWorkspace
 
@@ -29,6 +30,17 @@ def bubblewrap() -> Sandbox:
         return Bubblewrap(Path.home())
     except OSError as error:
         pytest.skip(str(error))
+
+
+@pytest.fixture
+def landlock(monkeypatch: pytest.MonkeyPatch) -> Sandbox:
+    """The sandbox of servers too."""
+    try:
+        made = Landlock()
+    except (OSError, RuntimeError) as error:
+        pytest.skip(str(error))
+    monkeypatch.setattr(confinement, "choose", lambda: Choice(made, {}))
+    return made
 
 
 @pytest.fixture
@@ -172,7 +184,7 @@ attempt("network", lambda: socket.create_connection(("127.0.0.1", {port}), 2))
 """
 
 
-def escapes(workspace: Path, bubblewrap: Sandbox, **entry: bool) -> set[str]:
+def escapes(workspace: Path, sandbox: Sandbox, **entry: bool) -> set[str]:
     """What a module reaches that an approved command rewrote after the server was trusted."""
     secret = workspace.parent / "secret"
     secret.write_text("the user's key")
@@ -183,7 +195,7 @@ def escapes(workspace: Path, bubblewrap: Sandbox, **entry: bool) -> set[str]:
         outside = workspace.parent / "outside"
         code = EVIL.format(outside=str(outside), secret=str(secret), port=listening.getsockname()[1])
         (workspace / "evil").write_text(code)
-        command(workspace, bubblewrap, "cp evil tools/helper.py")
+        command(workspace, sandbox, "cp evil tools/helper.py")
         assert started(workspace, None) == (["small"], [])  # The module is no part of what was trusted.
     assert not outside.exists()
     reached = {line.split()[0] for line in log_of(workspace).splitlines()}
@@ -194,6 +206,16 @@ def test_a_module_that_a_trusted_server_loads_is_rewritten(
     workspace: Path, sandboxed: None, bubblewrap: Sandbox
 ) -> None:
     assert escapes(workspace, bubblewrap) == set()
+
+
+def test_what_a_sandbox_does_not_protect_is_asked_about_again(
+    workspace: Path, sandboxed: None, landlock: Sandbox
+) -> None:
+    assert escapes(workspace, landlock) == set()
+    assert command(workspace, landlock, "echo '# other' >> tools/server.py && echo done") == "done\n"
+    names, said = started(workspace, None)
+    assert names == []
+    assert "it is not what you trusted any more" in said[0]
 
 
 def test_a_server_has_what_its_entry_names_and_no_more(workspace: Path, sandboxed: None, bubblewrap: Sandbox) -> None:
@@ -236,9 +258,6 @@ def write_server_entry_without(workspace: Path, name: str) -> None:
 def test_without_a_sandbox_the_question_says_so(
     workspace: Path, sandboxed: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from codelab_client.mcp import confinement
-    from codelab_client.sandbox import Choice, Unsandboxed
-
     monkeypatch.setattr(confinement, "choose", lambda: Choice(Unsandboxed(), {}))
     write_server(workspace)
     user = User(None)
