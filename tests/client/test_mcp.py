@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -11,32 +12,31 @@ from typing import Any
 import pytest
 from codelab_client.execution import ToolCall, ToolOutcome
 from codelab_client.mcp import (
+    Decision,
     McpConfigError,
     McpError,
     McpTools,
+    Offer,
     ServerConfig,
-    Trust,
+    Subject,
     start_trusted,
     workspace_servers,
 )
-from codelab_client.mcp.trust import Decision
 from codelab_client.own_tools import WithOwnTools
 from codelab_client.session import events as on
 
 from tests.client.conftest import Open, run
 from tests.client.executing import CountingExecutor
+from tests.client.mcp_config import PROGRAM, PYTHON, sandboxed, write_config, write_settings
 from tests.client.terminals import Terminal
 from tests.client.test_exec import CODELAB
 from tests.client.test_terminal import decide
 from tests.scripted_model import Says, ScriptedModel, call
 from tests.waiting import until
 
-PROGRAM = str(Path(__file__).with_name("mcp_server.py"))
-SMALL = ServerConfig("small", sys.executable, (PROGRAM,), {"OWN": "${MCP_TEST_VALUE:-default}"})
+__all__ = ["sandboxed"]
 
-
-def write_config(workspace: Path, **servers: Any) -> None:
-    (workspace / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
+SMALL = ServerConfig("small", sys.executable, (str(PROGRAM),), {"OWN": "${MCP_TEST_VALUE:-default}"})
 
 
 async def called(tools: McpTools, name: str, **arguments: Any) -> ToolOutcome:
@@ -53,6 +53,8 @@ def test_tools_are_called_and_a_server_that_dies_costs_only_its_own(
         tools = McpTools(tmp_path, tmp_path / "state", lambda: changes.append(1))
         await tools.add(SMALL)
         try:
+            assert not any(tool.read_only for tool in tools.declared_tools)
+            tools.trust_tools(tools.offer("small"))
             declared = {tool.name: tool for tool in tools.declared_tools}
             assert declared["small.echo"].read_only
             assert not declared["small.fail"].read_only
@@ -128,21 +130,27 @@ def test_a_description_does_not_end_where_a_value_wants() -> None:
     assert ServerConfig("x", url="https://e.example/mcp?k=1").described() == "https://e.example/mcp?k=1"
 
 
-def test_nothing_starts_unasked_and_another_description_is_asked_about_again(tmp_path: Path) -> None:
+def test_nothing_starts_unasked_and_another_description_is_asked_about_again(tmp_path: Path, sandboxed: None) -> None:
+    shutil.copy(PROGRAM, tmp_path)
     mark = tmp_path / "started"
-    write_config(tmp_path, small={"command": sys.executable, "args": [PROGRAM, str(mark)]})
-    trust = Trust(tmp_path / "state", tmp_path)
+    config = {"command": PYTHON, "args": ["mcp_server.py", str(mark)], "writable": True}
+    write_config(tmp_path, small=config)
     asked: list[str] = []
     said: list[str] = []
     answer: Decision | None = None
 
-    async def ask(server: ServerConfig) -> Decision | None:
-        asked.append(server.described())
-        return answer
+    class Asking:
+        async def ask_to_start(self, subject: Subject, question: str) -> Decision | None:
+            asked.append(question)
+            return answer
+
+        async def ask_to_trust(self, offer: Offer) -> bool:
+            asked.append(offer.described)
+            return True
 
     async def start(*, asks: bool) -> None:
         tools = McpTools(tmp_path, tmp_path / "state")
-        await start_trusted(tools, tmp_path, trust, ask if asks else None, said.append)
+        await start_trusted(tools, tmp_path, Asking() if asks else None, said.append)
         await tools.aclose()
 
     run(start(asks=False))
@@ -154,15 +162,17 @@ def test_nothing_starts_unasked_and_another_description_is_asked_about_again(tmp
     run(start(asks=True))
     assert not mark.exists()
     assert len(asked) == 2
-    assert PROGRAM in asked[0]
-    write_config(tmp_path, small={"command": sys.executable, "args": [PROGRAM, str(mark)], "env": {"A": "1"}})
+    assert f"$ {PYTHON} mcp_server.py {mark}" in asked[0]
+    assert "  mcp_server.py\n" in asked[0]
+    write_config(tmp_path, small={**config, "env": {"A": "1"}})
     answer = "trusted"
     run(start(asks=True))
     assert mark.exists()
     mark.unlink()
     run(start(asks=False))
     assert mark.exists()
-    assert len(asked) == 3
+    assert len(asked) == 4
+    assert asked[-1].startswith("small.echo runs without asking, because it only reads\n    Say it again.\n")
 
 
 @pytest.mark.parametrize(
@@ -176,6 +186,8 @@ def test_nothing_starts_unasked_and_another_description_is_asked_about_again(tmp
         ('{"mcpServers": {"a": {"type": "sse", "url": "x"}}}', "only stdio and streamable HTTP"),
         ('{"mcpServers": {"a": {"command": "x", "args": "y"}}}', "args must be a list"),
         ('{"mcpServers": {"a": {"command": "x", "env": {"A": 1}}}}', "env must be an object of texts"),
+        ('{"mcpServers": {"a": {"command": "x", "network": "yes"}}}', "network must be true or false"),
+        ('{"mcpServers": {"a": {"command": "x"}, "A": {"command": "x"}}}', "differ in capitals only"),
         ("[" * 100_000, "not JSON"),
     ],
 )
@@ -207,6 +219,7 @@ def test_the_agent_calls_a_tool_and_the_user_approves_what_is_not_read_only(
     async def talk() -> None:
         tools = McpTools(tmp_path, tmp_path / "state")
         await tools.add(SMALL)
+        tools.trust_tools(tools.offer("small"))
         async with new_session(WithOwnTools(CountingExecutor(), [tools])) as session:
             async for event in session.prompt(script):
                 if isinstance(event, on.ToolCall) and event.requires_approval:
@@ -222,15 +235,20 @@ def test_the_agent_calls_a_tool_and_the_user_approves_what_is_not_read_only(
 def test_the_terminal_asks_before_it_starts_a_server(
     environment: dict[str, str], folder: Path, model: ScriptedModel, tmp_path: Path
 ) -> None:
-    mark = tmp_path / "started"
-    write_config(folder, small={"command": sys.executable, "args": [PROGRAM, str(mark)]})
+    shutil.copy(PROGRAM, folder)
+    mark = folder / "started"
+    write_config(folder, small={"command": PYTHON, "args": ["mcp_server.py", str(mark)], "writable": True})
+    write_settings(Path(environment["XDG_CONFIG_HOME"]))
     with Terminal(CODELAB, environment, folder, columns=300) as terminal:
         terminal.expect("This workspace wants to use the MCP server small")
         terminal.expect("Your choice")  # the last line of the question
-        assert f"$ {sys.executable} {PROGRAM}" in " ".join(terminal.shown().split())
+        assert f"$ {PYTHON} mcp_server.py" in " ".join(terminal.shown().split())
         assert not mark.exists()
         terminal.type("1\r")
         until(mark.exists)
+        terminal.expect("small.where asks before each call")
+        terminal.expect("trust them as they are")
+        terminal.type("1\r")
         list_until(terminal, "small  runs: echo")
         script = model.script("mcp-terminal", Says("", [call("small.where")]), Says("All done."))
         terminal.type(f"{script}\r")

@@ -109,12 +109,16 @@ class ToolExecutor(Protocol):
 
 @dataclass(frozen=True)
 class DeclaredTool:
-    """A tool of the client's own, which `hello` declares. parameters: a JSON Schema of an object."""
+    """A tool of the client's own, which `hello` declares. parameters: a JSON Schema of an object.
+
+    trusted: the user trusts its words, or they are the client's own. The model gets others as data.
+    """
 
     name: str
     description: str
     parameters: Mapping[str, Any]
     read_only: bool = False
+    trusted: bool = False
 
 
 @runtime_checkable

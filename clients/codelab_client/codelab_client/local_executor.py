@@ -166,6 +166,7 @@ class LocalExecutor:
     def _make(self) -> "tuple[Executor, Checkpoints | None]":
         from codelab_client.checkpoints import Checkpoints
         from codelab_client.config import load
+        from codelab_client.mcp.trust import Trust
         from codelab_client.sandbox import choose
         from codelab_client.tools.executor import Executor, Settings
 
@@ -175,6 +176,7 @@ class LocalExecutor:
             network=allowed.network,
             readable=tuple(Path(path).expanduser() for path in allowed.readable),
             variables=allowed.variables,
+            protects=Trust(self._state, workspace.root).files if self._state and workspace.root else tuple,
         )
         checkpoints = None
         if self._state is not None and not self._state.resolve().is_relative_to(workspace.root):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from codelab_client.execution import DeclaredTool, ToolCall, ToolOutcome
+from codelab_client.safe_text import safe_line
 from codelab_client.tools.failure import ToolFailure
 from codelab_client.tools.tree import Tree
 
@@ -17,6 +18,8 @@ _MOST_SKILLS = 50
 _MOST_BYTES = 100_000
 #: Characters of a skill's description, and of all of them, which are a part of the tool's description (2,000 at most).
 _DESCRIBED, _ALL_DESCRIBED = 200, 1_600
+#: Characters of a line that are looked at for that.
+_LOOKED_AT = 100_000
 _SKILL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _FIELD = re.compile(r"^(name|description):(.+)$", re.MULTILINE)
 
@@ -31,7 +34,10 @@ class Skill:
 
 
 class Skills:
-    """The skills of a workspace, as one read-only tool that reads one (a `ToolSource`)."""
+    """The skills of a workspace, as one read-only tool that reads one (a `ToolSource`).
+
+    Anybody may have written them, so the tool's words are not trusted: the agent gets them as data.
+    """
 
     def __init__(self, workspace: Path) -> None:
         self._tree = Tree(workspace)
@@ -106,6 +112,6 @@ def _description(text: str) -> str:
         head, _, text = text[3:].partition("\n---")
         fields = {name: value.strip().strip("'\"") for name, value in _FIELD.findall(head)}
         if "description" in fields:
-            return " ".join(fields["description"].split())[:_DESCRIBED]
+            return safe_line(fields["description"][:_LOOKED_AT], _DESCRIBED)
     line = next((line for line in text.splitlines() if line.strip("# -\t")), "")
-    return " ".join(line.lstrip("# ").split())[:_DESCRIBED]
+    return safe_line(line.lstrip("# ")[:_LOOKED_AT], _DESCRIBED)

@@ -1040,6 +1040,11 @@ export interface ToolDeclaration {
   parameters?: Record<string, unknown>;
   /** True: changes nothing, so it needs no approval by default. */
   read_only?: boolean;
+  /**
+   * True: the user trusts who wrote these words, so they may stand in the schema of the model's answers. Otherwise
+   * only the names and rules do, and the model gets the words as data.
+   */
+  trusted?: boolean;
 }
 
 /** The usage of a turn, over all its Requests. */

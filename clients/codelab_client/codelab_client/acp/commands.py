@@ -15,9 +15,9 @@ _NO_CHECKPOINTS = "There are no checkpoints: the folder of the client's state is
 
 
 class Commands:
-    """The commands of one session. usage: of the last turn."""
+    """The commands of one session. usage: of the last turn. servers: what `/mcp` does."""
 
-    def __init__(self, executor: LocalExecutor, rest: Rest) -> None:
+    def __init__(self, executor: LocalExecutor, rest: Rest, servers: Callable[[str], Awaitable[str]]) -> None:
         self._executor, self._rest = executor, rest
         self.session: Session
         self.usage: Mapping[str, Any] = {}
@@ -27,6 +27,7 @@ class Commands:
             "diff": (self._diff, "Show what the last turn did to files", ""),
             "rules": (self._rules, "List remembered decisions", "revoke ID"),
             "usage": (self._usage, "Show tokens and quotas", ""),
+            "mcp": (servers, "Show MCP servers and their tools, trust them as they are", "NAME, or trust NAME CODE"),
         }
 
     def listed(self) -> list[dict[str, Any]]:

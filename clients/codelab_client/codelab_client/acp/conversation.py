@@ -83,7 +83,7 @@ class Conversation:
         self._servers, self._starting = servers, asyncio.Event()
         self._complaints: list[str] = []
         self.session: Session
-        self._commands = Commands(self._local, rest)
+        self._commands = Commands(self._local, rest, servers.command)
         self._prompts: list[_Prompt] = []
         self._one_at_a_time = asyncio.Lock()
         self._asking: dict[str, asyncio.Task[None]] = {}

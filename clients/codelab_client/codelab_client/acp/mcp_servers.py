@@ -1,13 +1,27 @@
 """The MCP servers of a session: those that the editor names, and those of the folder that the user trusts."""
 
 import asyncio
+import hashlib
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from codelab_client.acp import params as given
-from codelab_client.mcp import McpError, McpTools, ServerConfig, Trust, start_trusted
+from codelab_client.acp.tool_calls import fenced
+from codelab_client.mcp import (
+    McpConfigError,
+    McpError,
+    McpTools,
+    ServerConfig,
+    Subject,
+    question,
+    start,
+    start_trusted,
+    workspace_servers,
+)
+from codelab_client.safe_text import safe, safe_line
 from codelab_client.session.journal import state_folder
 
 _MOST = 20
@@ -49,11 +63,13 @@ class SessionServers:
 
         say: tells the user what went wrong. begin: runs a coroutine beside the others.
 
-        The editor's user trusts the editor's servers; those of the folder, `codelab` asks about.
+        The editor's user trusts the editor's servers, as they are when they are first seen; about those of the folder,
+        and about what has changed, the command `/mcp` decides.
         """
-        trust = Trust(state_folder(), self._root)
+        self.tools.say = say
+        names = {server.name.casefold() for server in self._servers}
         await asyncio.gather(
-            start_trusted(self.tools, self._root, trust, None, say), *(self._add(one, say) for one in self._servers)
+            start_trusted(self.tools, self._root, None, say, names), *(self._add(one, say) for one in self._servers)
         )
 
         async def tell() -> None:
@@ -68,11 +84,88 @@ class SessionServers:
 
         self.tools.changed = changed
 
+    async def command(self, what: str) -> str:
+        """`/mcp`, `/mcp NAME` and `/mcp trust NAME CODE`, in words for the user."""
+        verb, *rest = [*what.split(), ""]
+        try:
+            if verb == "trust":
+                return await self._trust(*[*rest, ""][:2])
+            return await self._shown(verb) if verb else self._listed()
+        except (McpError, McpConfigError) as error:
+            return safe(error)
+
     async def _add(self, server: ServerConfig, say: Callable[[str], None]) -> None:
         try:
-            await self.tools.add(server)
-        except McpError as error:
+            subject = await self._subject(server)
+            if self.tools.trust.decision(subject) is None and not self.tools.trust.knows(server):
+                self.tools.trust.decide(subject, "trusted")
+            if self.tools.trust.decision(subject) != "trusted":
+                raise McpError(f"{server.name} is not started: what it runs has changed. /mcp {server.name} shows it")
+            await self.tools.add(subject.server)
+            if not self.tools.knows_tools(server.name):
+                self.tools.trust_tools(self.tools.offer(server.name))
+            elif self.tools.offer(server.name).names:
+                name = server.name
+                say(f"{name} has other tools than before; they ask before each call. /mcp {name} shows them")
+        except (McpError, McpConfigError) as error:
             say(str(error))
+
+    async def _subject(self, server: ServerConfig) -> Subject:
+        """A server as it is now. One that runs files of the workspace is for the sandbox: commands can change them."""
+        subject = await asyncio.to_thread(self.tools.trust.subject, server)
+        if server.sandboxed or not subject.named.listed():
+            return subject
+        inside = replace(server, sandboxed=True, writable=True)
+        return await asyncio.to_thread(self.tools.trust.subject, inside)
+
+    def _known(self) -> dict[str, ServerConfig]:
+        named = {server.name: server for server in self._servers}
+        taken = {name.casefold() for name in named}
+        others = (server for server in workspace_servers(self._root) if server.name.casefold() not in taken)
+        return {**named, **{server.name: server for server in others}}
+
+    def _listed(self) -> str:
+        running = self.tools.servers
+        states = {
+            name: f"runs: {', '.join(running[name])}" if name in running else f"does not run: `/mcp {name}`"
+            for name in self._known()
+        }
+        lines = [f"- {name} {safe_line(state, 500)}" for name, state in states.items()]
+        untrusted = [name for name in states if self.tools.offer(name).names]
+        lines += [f"- {name} has tools that you do not trust: `/mcp {name}`" for name in untrusted]
+        return "\n".join(lines) or "There are no MCP servers."
+
+    async def _shown(self, name: str) -> str:
+        if name not in self._known():
+            return f"There is no MCP server {safe_line(name)}."
+        if name in self.tools.servers:
+            offer = self.tools.offer(name)
+            shown, code = offer.described, _code(*offer.digests) if offer.names else ""
+        else:
+            subject = await self._subject(self._known()[name])
+            shown, code = await question(subject, self._root), _code(subject.key)
+        decides = f"\n`/mcp trust {name} {code}` trusts it as it is." if code else ""
+        return f"{fenced(safe(shown))}{decides}"
+
+    async def _trust(self, name: str, code: str) -> str:
+        """Trust what `/mcp NAME` showed with this code."""
+        if name not in self._known():
+            return f"There is no MCP server {safe_line(name)}."
+        offer = self.tools.offer(name)
+        if offer.digests and code == _code(*offer.digests):
+            self.tools.trust_tools(offer)
+            return f"The tools of {name} are trusted as they are."
+        subject = await self._subject(self._known()[name])
+        if name in self.tools.servers or code != _code(subject.key):
+            return f"That is not what {name} is now: `/mcp {name}` shows it."
+        self.tools.trust.decide(subject, "trusted")
+        await start(self.tools, subject, None, self.tools.say)
+        return f"{name} is trusted as it is, and runs."
+
+
+def _code(*digests: str) -> str:
+    """A short code for what was shown."""
+    return hashlib.sha256("".join(sorted(digests)).encode()).hexdigest()[:8]
 
 
 def _unique(name: str, taken: Mapping[str, Any]) -> str:

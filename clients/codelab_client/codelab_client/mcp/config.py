@@ -1,6 +1,6 @@
 """Which MCP servers a workspace names: `.mcp.json`.
 
-{"mcpServers": {NAME: {"command", "args"?, "env"?} or {"url", "headers"?}}}
+{"mcpServers": {NAME: {"command", "args"?, "env"?, "network"?, "writable"?} or {"url", "headers"?}}}
 """
 
 import json
@@ -8,9 +8,11 @@ import os
 import re
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from codelab_client.safe_text import safe
 
 FILE = ".mcp.json"
 _MOST_BYTES = 200_000
@@ -25,7 +27,11 @@ class McpConfigError(Exception):
 
 @dataclass(frozen=True)
 class ServerConfig:
-    """One server: a program (`command`, `args`, `env` besides a few variables of the user), or an address (`url`)."""
+    """One server: a program (`command`, `args`, `env` besides a few variables of the user), or an address (`url`).
+
+    sandboxed: the program runs in the sandbox. There, network: it has the network; writable: it may change the
+    workspace.
+    """
 
     name: str
     command: str = ""
@@ -33,6 +39,9 @@ class ServerConfig:
     env: Mapping[str, str] = field(default_factory=dict)
     url: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
+    network: bool = False
+    writable: bool = False
+    sandboxed: bool = False
 
     def described(self) -> str:
         """All that the user needs to know before trusting it, as the file says it. No value can end its line."""
@@ -54,13 +63,13 @@ class ServerConfig:
                 raise McpConfigError(f"{self.name} needs the variable {name}, which is not set")
             return environment.get(name, default or "")
 
-        return ServerConfig(
-            self.name,
-            value(self.command),
-            tuple(map(value, self.args)),
-            {name: value(text) for name, text in self.env.items()},
-            value(self.url),
-            {name: value(text) for name, text in self.headers.items()},
+        return replace(
+            self,
+            command=value(self.command),
+            args=tuple(map(value, self.args)),
+            env={name: value(text) for name, text in self.env.items()},
+            url=value(self.url),
+            headers={name: value(text) for name, text in self.headers.items()},
         )
 
 
@@ -75,6 +84,8 @@ def workspace_servers(workspace: Path) -> list[ServerConfig]:
         servers = found["mcpServers"]
         if len(servers) > _MOST_SERVERS:
             raise McpConfigError(f"{file}: more than {_MOST_SERVERS} servers")
+        if len({name.casefold() for name in servers}) < len(servers):
+            raise McpConfigError(f"{file}: two servers whose names differ in capitals only")
         return [_server(name, fields, file) for name, fields in servers.items()]
     except (ValueError, RecursionError) as error:
         raise McpConfigError(f"{file}: not JSON: {error}") from None
@@ -98,7 +109,15 @@ def _server(name: str, fields: Any, file: Path) -> ServerConfig:
     if not isinstance(args, list) or not all(isinstance(one, str) for one in args):
         raise McpConfigError(f"{where}: args must be a list of texts")
     if kind == "stdio":
-        return ServerConfig(name, fields["command"], tuple(args), _texts(fields, "env", where))
+        return ServerConfig(
+            name,
+            fields["command"],
+            tuple(args),
+            _texts(fields, "env", where),
+            network=_is_set(fields, "network", where),
+            writable=_is_set(fields, "writable", where),
+            sandboxed=True,
+        )
     return ServerConfig(name, url=fields["url"], headers=_texts(fields, "headers", where))
 
 
@@ -107,6 +126,13 @@ def _texts(fields: Mapping[str, Any], name: str, where: str) -> dict[str, str]:
     if not isinstance(found, dict) or not all(isinstance(one, str) for one in found.values()):
         raise McpConfigError(f"{where}: {name} must be an object of texts")
     return dict(found)
+
+
+def _is_set(fields: Mapping[str, Any], name: str, where: str) -> bool:
+    value = fields.get(name, False)
+    if not isinstance(value, bool):
+        raise McpConfigError(f"{where}: {name} must be true or false")
+    return value
 
 
 def _text(file: Path) -> str | None:
@@ -125,4 +151,4 @@ def _text(file: Path) -> str | None:
 
 
 def _quoted(text: str) -> str:
-    return text if re.fullmatch(r"[\w@%+=:,./?&~${}-]+", text) else repr(text)
+    return text if re.fullmatch(r"[\w@%+=:,./?&~${}-]+", text, re.ASCII) else safe(repr(text))

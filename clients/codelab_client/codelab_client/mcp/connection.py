@@ -2,18 +2,14 @@
 
 import asyncio
 import contextlib
-import io
-import os
-import shutil
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codelab_client import __version__, private_folder
-from codelab_client.mcp.config import McpConfigError, ServerConfig
-from codelab_client.private_file import append_to
-from codelab_client.session.address import is_secure
-from codelab_client.tools.processes import own_path
+from codelab_client import __version__
+from codelab_client.mcp.config import ServerConfig
+from codelab_client.mcp.confinement import Confinement
+from codelab_client.mcp.transports import Streams, address, program
 
 if TYPE_CHECKING:
     from mcp import ClientSession, types
@@ -22,6 +18,9 @@ if TYPE_CHECKING:
 _START_S = 60.0
 _STOP_S = 5.0
 _MOST_TOOLS = 200
+#: Seconds between a server's word that it has other tools and the next look at them. They double with every look, up to
+#: the longest; after that time without a word they are the first ones again.
+_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 60.0
 
 
 class McpError(Exception):
@@ -39,6 +38,8 @@ class Connection:
         self._closing = False
         self._task: asyncio.Task[None] | None = None
         self._listing: asyncio.Task[None] | None = None
+        self._is_stale = False
+        self._pause, self._listed_at = _PAUSE_S, 0.0
 
     @property
     def is_open(self) -> bool:
@@ -58,11 +59,16 @@ class Connection:
 
     async def call(self, tool: str, arguments: Mapping[str, Any], seconds: float | None) -> "types.CallToolResult":
         """Call a tool. Raises McpError, or TimeoutError after so many seconds."""
+        from mcp import types
+
         if self._session is None:
             raise McpError(f"{self.server.name} is not running")
+        params = types.CallToolRequestParams(name=tool, arguments=dict(arguments))
+        request = types.ClientRequest(types.CallToolRequest(params=params))
         try:
             async with asyncio.timeout(seconds):
-                return await self._session.call_tool(tool, dict(arguments))
+                # Not `call_tool`, which evaluates the server's own schema of results: its patterns may take any time.
+                return await self._session.send_request(request, types.CallToolResult)
         except TimeoutError:
             raise
         except Exception as error:
@@ -74,6 +80,8 @@ class Connection:
         """Stop the server."""
         self._closing = True
         self._stop.set()
+        if self._listing is not None:
+            self._listing.cancel()
         if self._task is not None:
             await asyncio.wait({self._task}, timeout=_STOP_S)
             self._task.cancel()
@@ -92,7 +100,8 @@ class Connection:
                 await self._stop.wait()
         except Exception as error:
             if not ready.done():
-                ready.set_exception(McpError(f"{self.server.name} does not start: {_told(error)}"))
+                where = f". It ran in the sandbox; {self._log} has what it wrote" if self.server.sandboxed else ""
+                ready.set_exception(McpError(f"{self.server.name} does not start: {_told(error)}{where}"))
         finally:
             self._session, self.tools = None, ()
             if not ready.done():
@@ -108,7 +117,9 @@ class Connection:
         async def take(message: object) -> None:
             root = getattr(message, "root", None)
             if isinstance(root, types.ToolListChangedNotification):
-                self._listing = asyncio.ensure_future(self._list_again())
+                self._is_stale = True
+                if self._listing is None or self._listing.done():
+                    self._listing = asyncio.ensure_future(self._list_again())
 
         info = types.Implementation(name="codelab", version=__version__)
         async with (
@@ -118,44 +129,32 @@ class Connection:
             yield session
 
     @contextlib.asynccontextmanager
-    async def _transport(self) -> AsyncIterator[tuple[Any, Any]]:
+    async def _transport(self) -> AsyncIterator[Streams]:
         server = self.server.expanded()
         if server.url:
-            import httpx
-            from mcp.client.streamable_http import streamable_http_client
-
-            if not is_secure(server.url):
-                raise McpConfigError(f"{server.url} is not encrypted: use https://")
-            timeout = httpx.Timeout(30.0, read=300.0)
-            async with (
-                httpx.AsyncClient(headers=dict(server.headers), timeout=timeout) as client,
-                streamable_http_client(server.url, http_client=client) as (reading, writing, _),
-            ):
-                yield reading, writing
+            async with address(server) as streams:
+                yield streams
             return
-        from mcp import StdioServerParameters
-        from mcp.client.stdio import stdio_client
-
-        # Not a program that happens to lie in the workspace, unless it is named by its path.
-        command = server.command
-        if os.sep not in command:
-            found = shutil.which(command, path=own_path(os.environ, self._workspace))
-            if found is None:
-                raise McpConfigError(f"there is no program {command}")
-            command = found
-        parameters = StdioServerParameters(
-            command=command, args=list(server.args), env=dict(server.env), cwd=self._workspace
-        )
-        private_folder.ensure(self._log.parent)
-        with io.TextIOWrapper(append_to(self._log, empty=True), "utf-8") as log:
-            async with stdio_client(parameters, errlog=log) as (reading, writing):
-                yield reading, writing
+        confinement = await asyncio.to_thread(Confinement.of, server, self._workspace)
+        async with program(confinement.launch(), server.env, self._log) as streams:
+            yield streams
 
     async def _list_again(self) -> None:
-        if self._session is not None:
+        """List the tools after a pause, and again if the server has meanwhile said that they are others."""
+        clock = asyncio.get_running_loop().time
+        if clock() - self._listed_at > _LONGEST_PAUSE_S:
+            self._pause = _PAUSE_S
+        while self._is_stale:
+            await asyncio.sleep(self._pause)
+            self._pause = min(2 * self._pause, _LONGEST_PAUSE_S)
+            self._is_stale, self._listed_at = False, clock()
+            if self._session is None:
+                return
             with contextlib.suppress(Exception):
-                self.tools = await _listed(self._session)
-                self._changed()
+                tools = await _listed(self._session)
+                if tools != self.tools:
+                    self.tools = tools
+                    self._changed()
 
 
 async def _listed(session: "ClientSession") -> "Sequence[types.Tool]":

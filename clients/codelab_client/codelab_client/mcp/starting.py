@@ -1,23 +1,38 @@
 """Starting the servers that a workspace names, each of which its user has trusted."""
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Callable, Container
 from pathlib import Path
+from typing import Protocol
 
-from codelab_client.mcp.config import McpConfigError, ServerConfig, workspace_servers
+from codelab_client.mcp.config import McpConfigError, workspace_servers
+from codelab_client.mcp.confinement import Confinement
 from codelab_client.mcp.connection import McpError
-from codelab_client.mcp.tools import McpTools
-from codelab_client.mcp.trust import Decision, Trust
+from codelab_client.mcp.tools import McpTools, Offer
+from codelab_client.mcp.trust import Decision, Subject
 
-#: Asks the user about a server; None: not now.
-Ask = Callable[[ServerConfig], Awaitable[Decision | None]]
+Say = Callable[[str], None]
+
+
+class Asks(Protocol):
+    """Asks the user."""
+
+    async def ask_to_start(self, subject: Subject, question: str) -> Decision | None:
+        """Whether a server may be started; None: not now."""
+        ...
+
+    async def ask_to_trust(self, offer: Offer) -> bool:
+        """Whether its tools are what it says they are."""
+        ...
 
 
 async def start_trusted(
-    tools: McpTools, workspace: Path, trust: Trust, ask: Ask | None, say: Callable[[str], None]
+    tools: McpTools, workspace: Path, asks: Asks | None, say: Say, taken: Container[str] = ()
 ) -> None:
     """Start the servers of a workspace, each after the user has trusted it. say: tells the user what went wrong.
 
-    ask: asks about a server that the user has not decided about; without it, such a server is not started.
+    asks: about what the user has not decided; without it, such a server is not started, and such tools ask before each
+    call. taken: the names of other servers in lower case.
     """
     try:
         servers = workspace_servers(workspace)
@@ -25,14 +40,49 @@ async def start_trusted(
         say(str(error))
         return
     for server in servers:
-        decision = trust.decision(server)
-        if decision is None and ask is not None:
-            decision = await ask(server)
-            trust.decide(server, decision)
-        elif decision is None:
-            say(f"The MCP server {server.name} is not started: nobody has trusted it. `codelab` asks.")
-        if decision == "trusted":
-            try:
-                await tools.add(server)
-            except McpError as error:
-                say(str(error))
+        if server.name.casefold() in taken:
+            say(f"The MCP server {server.name} of .mcp.json is not started: another server has this name")
+            continue
+        subject = await asyncio.to_thread(tools.trust.subject, server)
+        try:
+            if await may_start(tools, subject, asks, say, workspace):
+                await start(tools, subject, asks, say)
+        except (McpError, McpConfigError) as error:
+            say(str(error))
+
+
+async def may_start(tools: McpTools, subject: Subject, asks: Asks | None, say: Say, workspace: Path) -> bool:
+    """Whether the user has trusted a server as it is, or does now. Raises McpConfigError."""
+    decision = tools.trust.decision(subject)
+    if decision is None and asks is not None:
+        decision = await asks.ask_to_start(subject, await question(subject, workspace))
+        if decision is not None:
+            tools.trust.decide(subject, decision)
+    elif decision is None:
+        changed = tools.trust.knows(subject.server)
+        why = "it is not what you trusted any more" if changed else "nobody has trusted it"
+        say(f"The MCP server {subject.server.name} is not started: {why}. `codelab` asks.")
+    return decision == "trusted"
+
+
+async def start(tools: McpTools, subject: Subject, asks: Asks | None, say: Say) -> None:
+    """Start a server that the user trusts, and ask about its tools. Raises McpError."""
+    if await asyncio.to_thread(tools.trust.subject, subject.server) != subject:
+        raise McpError(f"{subject.server.name} is not started: what it runs has changed since it was trusted")
+    await tools.add(subject.server)
+    offer = tools.offer(subject.server.name)
+    if not offer.names:
+        return
+    if asks is None:
+        say(f"You have not trusted these tools yet, so they ask before each call: {', '.join(offer.names)}")
+    elif await asks.ask_to_trust(offer):
+        tools.trust_tools(offer)
+
+
+async def question(subject: Subject, workspace: Path) -> str:
+    """What the user needs to know before a server is started. Raises McpConfigError."""
+    confinement = await asyncio.to_thread(Confinement.of, subject.server, workspace)
+    lines = [f"This workspace wants to use the MCP server {subject.server.name}:", subject.server.described()]
+    if listed := subject.named.listed():
+        lines += ["It runs these of the workspace, as they are now; a change asks again:", *(f"  {n}" for n in listed)]
+    return "\n".join([*lines, confinement.described()])

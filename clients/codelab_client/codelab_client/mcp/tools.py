@@ -2,44 +2,74 @@
 
 import asyncio
 import contextlib
-import re
+import json
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codelab_client.execution import DeclaredTool, ToolCall, ToolOutcome
 from codelab_client.mcp.config import ServerConfig
 from codelab_client.mcp.connection import Connection, McpError
+from codelab_client.mcp.offered import OfferedTool, described
+from codelab_client.mcp.trust import Subject, Trust
+from codelab_client.safe_text import safe_line
 
 if TYPE_CHECKING:
     from mcp import types
 
 #: Characters of a result that the agent gets.
 _MOST_CHARS = 200_000
-_DESCRIBED = 2_000
-_NAME_CHARS = 64
 #: Before a call's deadline (seconds), so that its outcome arrives in time.
 _MARGIN_S = 2.0
-_WRONG = re.compile(r"[^A-Za-z0-9_.-]")
+
+
+@dataclass(frozen=True)
+class Offer:
+    """The tools of a running server, which the user can look at and trust. names: of those that are not trusted yet.
+
+    described: all that the user needs to know before.
+    """
+
+    server: str
+    digests: frozenset[str]
+    names: tuple[str, ...]
+    described: str
 
 
 class McpTools:
     """The tools of the servers that were added (a `ToolSource`). A tool's name is `SERVER.TOOL`.
 
-    Whoever adds a server has asked the user first. workspace: the folder in which programs run. state: the folder of
-    their logs. changed: called when there are other tools: declare them again.
+    Whoever adds a server has asked the user first. What a server says of a tool, that it only reads above all, counts
+    as long as the tool is exactly the one that the user trusts; until then it is a tool that may change things.
+
+    workspace: the folder in which programs run. state: the folder of their logs, and of what the user trusts. changed:
+    called when there are other tools: declare them again. say: tells the user what a server has changed or does wrong.
     """
 
     def __init__(self, workspace: Path, state: Path, changed: Callable[[], None] = lambda: None) -> None:
         self._workspace, self._state, self.changed = workspace, state, changed
+        self.say: Callable[[str], None] = lambda _: None
+        self.trust = Trust(state, workspace)
         self._connections: dict[str, Connection] = {}
+        self._subjects: dict[str, Subject] = {}
+        #: What the user trusts of each server.
+        self._trusted: dict[str, frozenset[str]] = {}
+        #: What the user was told: servers whose tools have changed, and names that several tools have.
+        self._said: set[str] = set()
+        self._tools: dict[str, OfferedTool] = {}
 
     async def add(self, server: ServerConfig) -> None:
         """Start a server, or start it again, and offer its tools. Raises McpError."""
+        if any(name != server.name and name.casefold() == server.name.casefold() for name in self._connections):
+            raise McpError(f"{server.name} is not started: another server has this name")
         await self.remove(server.name)
+        subject = self._subjects[server.name] = await asyncio.to_thread(self.trust.subject, server)
+        self._trusted[server.name] = self.trust.tools(subject) or frozenset()
         log = self._state / f"mcp-{server.name}.log"
-        connection = Connection(server, self._workspace, log, lambda: self.changed())
+        connection = Connection(server, self._workspace, log, lambda: self._have_changed(server.name))
         self._connections[server.name] = connection
         try:
             await connection.open()
@@ -48,14 +78,14 @@ class McpTools:
             with contextlib.suppress(asyncio.CancelledError):
                 await connection.aclose()
             raise
-        self.changed()
+        self._look_again()
 
     async def remove(self, name: str) -> None:
         """Stop a server, if it runs."""
         connection = self._connections.pop(name, None)
         if connection is not None:
             await connection.aclose()
-            self.changed()
+            self._look_again()
 
     @property
     def servers(self) -> dict[str, list[str]]:
@@ -66,23 +96,70 @@ class McpTools:
             if connection.is_open
         }
 
+    def offer(self, name: str) -> Offer:
+        """What a server offers now; nothing if it does not run."""
+        tools = [tool for tool in self._tools.values() if tool.server == name]
+        untrusted = tuple(tool.name for tool in tools if tool.digest not in self._trusted.get(name, ()))
+        return Offer(name, frozenset(tool.digest for tool in tools), untrusted, described(tools))
+
+    def knows_tools(self, name: str) -> bool:
+        """Whether the user has ever decided about the tools of a server as it is."""
+        return self.trust.tools(self._subjects[name]) is not None
+
+    def trust_tools(self, offer: Offer) -> None:
+        """The user trusts these tools of a server, and no others any more."""
+        if (subject := self._subjects.get(offer.server)) is None:
+            return
+        self.trust.trust_tools(subject, offer.digests)
+        self._trusted[offer.server] = offer.digests
+        self._said.discard(offer.server)
+        self._look_again()
+
     @property
     def declared_tools(self) -> Sequence[DeclaredTool]:
         """See ToolSource."""
-        return [_declared(name, tool) for name, connection in self._connections.items() for tool in connection.tools]
+        return [self._declared(tool) for tool in self._tools.values()]
 
     async def execute(self, call: ToolCall) -> ToolOutcome:
         """See ToolSource."""
-        for name, connection in self._connections.items():
-            for tool in connection.tools:
-                if _full_name(name, tool.name) == call.tool_name:
-                    return await _called(connection, tool.name, call)
-        return ToolOutcome.failed("TOOL_NOT_FOUND", f"The server of {call.tool_name} does not run any more")
+        tool = self._tools.get(call.tool_name)
+        connection = self._connections.get(tool.server) if tool is not None else None
+        if tool is None or connection is None or not connection.is_open:
+            return ToolOutcome.failed("TOOL_NOT_FOUND", f"The server of {call.tool_name} does not run any more")
+        if call.risk == "read" and not self._declared(tool).read_only:  # Nobody was asked about this call.
+            why = f"{call.tool_name} has just become another tool than the user trusts. Call it again if you need it"
+            return ToolOutcome.failed("EXECUTION_FAILED", why)
+        return await _called(connection, tool.tool.name, call)
 
     async def aclose(self) -> None:
         """Stop all servers."""
         connections, self._connections = list(self._connections.values()), {}
+        self._tools = {}
         await asyncio.gather(*(connection.aclose() for connection in connections))
+
+    def _declared(self, tool: OfferedTool) -> DeclaredTool:
+        return tool.declared(trusted=tool.digest in self._trusted[tool.server])
+
+    def _have_changed(self, name: str) -> None:
+        """A server has other tools, or has ended. A change is told once, and asks nothing: a server could insist."""
+        self._look_again()
+        fresh = set(self.offer(name).names) if name in self._connections else set()
+        if fresh and name not in self._said:
+            self._said.add(name)
+            names = ", ".join(safe_line(one) for one in sorted(fresh))
+            self.say(f"{name} has other tools than you trust; they ask before each call: {names}. /mcp shows them")
+
+    def _look_again(self) -> None:
+        offered = [
+            OfferedTool(name, tool) for name, connection in self._connections.items() for tool in connection.tools
+        ]
+        names = Counter(tool.name.casefold() for tool in offered)
+        self._tools = {tool.name: tool for tool in offered if names[tool.name.casefold()] == 1}
+        for tool in offered:
+            if tool.name not in self._tools and tool.name not in self._said:
+                self._said.add(tool.name)
+                self.say(f"The agent does not get the tool {tool.name}: {tool.server} has several of this name")
+        self.changed()
 
 
 async def _called(connection: Connection, tool: str, call: ToolCall) -> ToolOutcome:
@@ -97,7 +174,8 @@ async def _called(connection: Connection, tool: str, call: ToolCall) -> ToolOutc
     if result.isError:
         return ToolOutcome.failed("EXECUTION_FAILED", text or "The server says that the call failed")
     if not text and result.structuredContent is not None:
-        return ToolOutcome(result.structuredContent)
+        written = json.dumps(result.structuredContent, ensure_ascii=False)
+        return ToolOutcome(result.structuredContent if len(written) <= _MOST_CHARS else {"content": _cut(written)})
     return ToolOutcome({"content": text})
 
 
@@ -114,19 +192,8 @@ def _text(content: "Sequence[types.ContentBlock]") -> str:
             pieces.append(str(fields.uri))
         else:
             pieces.append(f"[{block.type}]")
-    text = "\n".join(pieces)
+    return _cut("\n".join(pieces))
+
+
+def _cut(text: str) -> str:
     return text if len(text) <= _MOST_CHARS else f"{text[:_MOST_CHARS]}\n[{len(text) - _MOST_CHARS:,} more characters]"
-
-
-def _declared(server: str, tool: "types.Tool") -> DeclaredTool:
-    annotations = tool.annotations
-    return DeclaredTool(
-        _full_name(server, tool.name),
-        (tool.description or tool.title or tool.name)[:_DESCRIBED],
-        tool.inputSchema,
-        read_only=bool(annotations and annotations.readOnlyHint),
-    )
-
-
-def _full_name(server: str, tool: str) -> str:
-    return f"{server}.{_WRONG.sub('_', tool)}"[:_NAME_CHARS]

@@ -1,47 +1,111 @@
-"""Which MCP servers of which workspace the user trusts, exactly as they are described."""
+"""Which MCP servers of which workspace the user trusts, exactly as they are: their description, files and tools."""
 
 import contextlib
 import hashlib
 import json
-from dataclasses import astuple
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from codelab_client import private_file, private_folder
 from codelab_client.mcp.config import ServerConfig
+from codelab_client.mcp.named_files import Named, named_by
 from codelab_client.private_file import PrivateFileError
 
 Decision = Literal["trusted", "denied"]
 
 
+@dataclass(frozen=True)
+class Subject:
+    """A server as it is at one moment, which the user can decide about.
+
+    named: what its command line names in the workspace. key: another one when anything of it is another one.
+    """
+
+    server: ServerConfig
+    named: Named
+    key: str
+
+
 class Trust:
-    """The user's decisions, in a file of `state`. A server that is described differently is another one."""
+    """The user's decisions, in a file of `state`.
+
+    A server that is described differently is another one, and so is one with other content in the files of the
+    workspace that its command line names. Its tools are trusted each as the server offered it then.
+    """
 
     def __init__(self, state: Path, workspace: Path) -> None:
-        self._file, self._workspace = state / "mcp_trust.json", str(workspace.resolve())
+        self._file, self._workspace = state / "mcp_trust.json", workspace.resolve()
 
-    def decision(self, server: ServerConfig) -> Decision | None:
+    def subject(self, server: ServerConfig) -> Subject:
+        """A server as it is now. Reads the files that it names."""
+        named = named_by(server, self._workspace)
+        fields = (server.command, server.args, dict(server.env), server.url, dict(server.headers))
+        more = [content] if (content := named.digest()) else []
+        more += [name for name in ("network", "writable") if getattr(server, name)]
+        described = json.dumps([str(self._workspace), server.name, *fields, *more], sort_keys=True)
+        return Subject(server, named, hashlib.sha256(described.encode("utf-8", "surrogatepass")).hexdigest())
+
+    def decision(self, subject: Subject) -> Decision | None:
         """What the user has decided about a server; None if nothing."""
-        found = self._read().get(self._key(server))
-        return found if found in ("trusted", "denied") else None  # type: ignore[return-value]
+        decision = _entry(self._read().get(subject.key)).get("decision")
+        return decision if decision in ("trusted", "denied") else None
 
-    def decide(self, server: ServerConfig, decision: Decision | None) -> None:
-        """Record a decision, or forget it. If that fails, the user is asked again next time."""
-        known = self._read()
-        known.pop(self._key(server), None)
+    def decide(self, subject: Subject, decision: Decision | None) -> None:
+        """Record a decision about a server, or forget it. If that fails, the user is asked again next time.
+
+        A decision about it as it was before is forgotten; its tools stay trusted, each as it was offered.
+        """
+        known, place = self._read(), self._place(subject.server)
+        before = [key for key, other in known.items() if key == subject.key or _entry(other).get("place") == place]
+        entry = {name: value for key in before for name, value in _entry(known.pop(key)).items()}
         if decision is not None:
-            known[self._key(server)] = decision
-        with contextlib.suppress(PrivateFileError):
-            private_folder.ensure(self._file.parent)
-            private_file.write(self._file, json.dumps(known))
+            files = sorted({str(path.relative_to(self._workspace)) for path in subject.named.files.values()})
+            known[subject.key] = {**entry, "decision": decision, "place": place, "files": files}
+        self._write(known)
 
-    def _key(self, server: ServerConfig) -> str:
-        described = json.dumps([self._workspace, *astuple(server)], sort_keys=True)
-        return hashlib.sha256(described.encode("utf-8", "surrogatepass")).hexdigest()
+    def knows(self, server: ServerConfig) -> bool:
+        """Whether there is a decision about a server of this name, whatever it was then."""
+        return any(_entry(entry).get("place") == self._place(server) for entry in self._read().values())
 
-    def _read(self) -> dict[str, str]:
+    def tools(self, subject: Subject) -> frozenset[str] | None:
+        """The digests of the tools that the user trusts of a server; None before the first decision about them."""
+        tools = _entry(self._read().get(subject.key)).get("tools")
+        return frozenset(map(str, tools)) if isinstance(tools, list) else None
+
+    def trust_tools(self, subject: Subject, digests: Iterable[str]) -> None:
+        """Trust these tools of a server, and no others any more."""
+        known = self._read()
+        entry = {"place": self._place(subject.server), **_entry(known.get(subject.key))}
+        self._write({**known, subject.key: {**entry, "tools": sorted(digests)}})
+
+    def files(self) -> list[Path]:
+        """The files of the workspace that trusted servers name, as far as they exist, without links."""
+        here = json.dumps([str(self._workspace)])[:-1] + ","
+        names: set[str] = set()
+        for entry in map(_entry, self._read().values()):
+            if entry.get("decision") == "trusted" and str(entry.get("place")).startswith(here):
+                names.update(map(str, entry["files"] if isinstance(entry.get("files"), list) else ()))
+        paths = (self._workspace / name for name in sorted(names))
+        return [path for path in paths if path.is_file() and path.resolve() == path]
+
+    def _place(self, server: ServerConfig) -> str:
+        return json.dumps([str(self._workspace), server.name])
+
+    def _read(self) -> dict[str, Any]:
         try:
             found = json.loads(private_file.read(self._file, secret=False) or b"{}")
         except (PrivateFileError, ValueError, RecursionError):  # nobody knows who has decided
             return {}
         return found if isinstance(found, dict) else {}
+
+    def _write(self, known: dict[str, Any]) -> None:
+        with contextlib.suppress(PrivateFileError):
+            private_folder.ensure(self._file.parent)
+            private_file.write(self._file, json.dumps(known))
+
+
+def _entry(stored: Any) -> dict[str, Any]:
+    """A stored decision. Older versions of the client stored no more than the decision itself."""
+    return stored if isinstance(stored, dict) else {"decision": stored} if isinstance(stored, str) else {}

@@ -75,3 +75,12 @@ class Unsandboxed:
     def launch(self, argv: Sequence[str], access: Access, cwd: Path) -> Launch:
         """The program itself."""
         return Launch(tuple(argv), cwd=cwd)
+
+
+def folders_above(files: Sequence[Path], root: Path) -> list[Path]:
+    """The folders below `root` that contain these files, outer ones first.
+
+    As writable directories of their own they cannot be renamed, so no other file takes the place of a protected one.
+    """
+    folders = {folder for file in files for folder in file.parents if folder.is_relative_to(root) and folder != root}
+    return sorted(folders, key=lambda folder: len(folder.parts))

@@ -82,4 +82,5 @@ def _declaration(tool: DeclaredTool) -> dict[str, Any]:
         "description": tool.description,
         "parameters": dict(tool.parameters),
         "read_only": tool.read_only,
+        **({"trusted": True} if tool.trusted else {}),
     }

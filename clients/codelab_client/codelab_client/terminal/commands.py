@@ -51,7 +51,7 @@ class Commands:
             "rules": (self._rules, "remembered decisions; /rules revoke ID"),
             "usage": (self._usage, "tokens and quotas"),
             "files": (self._files, "files that the agent always sees; /files add|remove PATH, /files clear"),
-            "mcp": (servers.command, "MCP servers of this workspace; /mcp start|stop|forget NAME"),
+            "mcp": (servers.command, "MCP servers of this workspace; /mcp start|stop|forget|trust NAME"),
             "quit": (self._quit, "end codelab; the conversation can be resumed"),
         }
 

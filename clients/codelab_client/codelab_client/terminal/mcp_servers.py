@@ -2,13 +2,26 @@
 
 from pathlib import Path
 
-from codelab_client.mcp import McpConfigError, McpError, McpTools, ServerConfig, Trust, start_trusted, workspace_servers
-from codelab_client.mcp.trust import Decision
+from codelab_client.mcp import (
+    Decision,
+    McpConfigError,
+    McpError,
+    McpTools,
+    Offer,
+    ServerConfig,
+    Subject,
+    may_start,
+    start,
+    start_trusted,
+    workspace_servers,
+)
 from codelab_client.safe_text import safe_line
 from codelab_client.terminal import cards
 from codelab_client.terminal.conversation import Conversation
 
 _START, _LATER, _NEVER = "start it, now and from now on", "not now", "never"
+_TRUST, _ASK = "trust them as they are", "ask before each call, and take their words for data"
+_VERBS = ("start", "stop", "forget", "trust")
 
 
 class McpServers:
@@ -16,15 +29,15 @@ class McpServers:
 
     def __init__(self, conversation: Conversation, state: Path) -> None:
         self._conversation = conversation
-        self._trust = Trust(state, conversation.workspace)
         self.tools = McpTools(conversation.workspace, state, self._changed)
+        self.tools.say = self._complain
 
     async def start(self) -> None:
         """Start the servers of the workspace, each after the user has trusted it."""
-        await start_trusted(self.tools, self._conversation.workspace, self._trust, self._ask, self._complain)
+        await start_trusted(self.tools, self._conversation.workspace, self, self._complain)
 
     async def command(self, what: str) -> None:
-        """`/mcp`, `/mcp start NAME`, `/mcp stop NAME`, `/mcp forget NAME`."""
+        """`/mcp`, `/mcp start NAME`, `/mcp stop NAME`, `/mcp forget NAME`, `/mcp trust NAME`."""
         try:
             known = {server.name: server for server in workspace_servers(self._conversation.workspace)}
         except McpConfigError as error:
@@ -34,42 +47,58 @@ class McpServers:
         name = name.strip()
         if not what:
             self._list(known)
-        elif verb not in ("start", "stop", "forget") or name not in known:
+        elif verb not in _VERBS or name not in known:
             names = ", ".join(known) or "none: .mcp.json names them"
-            self._complain(f"/mcp, /mcp start NAME, /mcp stop NAME, /mcp forget NAME; servers: {names}")
+            self._complain(f"{', '.join(f'/mcp {one} NAME' for one in _VERBS)}; servers: {names}")
         elif verb == "start":
             await self._start(known[name])
+        elif verb == "trust":
+            await self._look_at(name)
         else:
             if verb == "forget":
-                self._trust.decide(known[name], None)
+                self.tools.trust.decide(self.tools.trust.subject(known[name]), None)
             await self.tools.remove(name)
 
+    async def ask_to_start(self, subject: Subject, question: str) -> Decision | None:
+        """See Asks."""
+        chosen = await self._conversation.choose(question, (_START, _LATER, _NEVER))
+        return "trusted" if chosen == _START else "denied" if chosen == _NEVER else None
+
+    async def ask_to_trust(self, offer: Offer) -> bool:
+        """See Asks."""
+        message = (
+            f"The MCP server {offer.server} offers these tools. Trusted ones run as it says, and the agent is told its "
+            f"words as instructions; another form of a tool asks again:\n{offer.described}"
+        )
+        return await self._conversation.choose(message, (_TRUST, _ASK)) == _TRUST
+
     async def _start(self, server: ServerConfig) -> None:
-        if self._trust.decision(server) != "trusted":
-            decision = await self._ask(server)
-            self._trust.decide(server, decision)
-            if decision != "trusted":
-                return
+        subject = self.tools.trust.subject(server)
+        if self.tools.trust.decision(subject) == "denied":
+            self.tools.trust.decide(subject, None)
         try:
-            await self.tools.add(server)
-        except McpError as error:
+            if await may_start(self.tools, subject, self, self._complain, self._conversation.workspace):
+                await start(self.tools, subject, self, self._complain)
+        except (McpError, McpConfigError) as error:
             self._complain(str(error))
+
+    async def _look_at(self, name: str) -> None:
+        offer = self.tools.offer(name)
+        if not offer.names:
+            self._say(f"{name} has no tools that you do not trust")
+        elif await self.ask_to_trust(offer):
+            self.tools.trust_tools(offer)
 
     def _list(self, known: dict[str, ServerConfig]) -> None:
         running = self.tools.servers
         if not known:
             self._say("This workspace names no MCP servers (.mcp.json)")
         for name, server in known.items():
-            state = f"runs: {', '.join(running[name])}" if name in running else self._trust.decision(server)
-            self._say(f"{name}  {safe_line(state or 'not trusted', 500)}")
-
-    async def _ask(self, server: ServerConfig) -> Decision | None:
-        message = (
-            f"This workspace wants to use the MCP server {server.name}:\n{server.described()}\n"
-            "It runs with your rights and outside the sandbox. Tools that it calls read-only run without asking."
-        )
-        chosen = await self._conversation.choose(message, (_START, _LATER, _NEVER))
-        return "trusted" if chosen == _START else "denied" if chosen == _NEVER else None
+            decision = self.tools.trust.decision(self.tools.trust.subject(server))
+            state = f"runs: {', '.join(running[name])}" if name in running else decision or "not trusted"
+            self._say(f"{name}  {safe_line(state, 500)}")
+            if untrusted := self.tools.offer(name).names:
+                self._say(f"  not trusted: {safe_line(', '.join(untrusted), 500)} (/mcp trust {name})")
 
     def _changed(self) -> None:
         self._conversation.start(self._declare())

@@ -1,14 +1,14 @@
 """The tools that run commands: run_command, run_persistent and kill_process."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from codelab_client.execution import OnOutput
-from codelab_client.sandbox import Access, Sandbox
+from codelab_client.sandbox import Access, Sandbox, folders_above
 from codelab_client.tools import limits
 from codelab_client.tools.explanations import explanation
 from codelab_client.tools.failure import ToolFailure
@@ -54,7 +54,8 @@ class _Persistent:
 class Commands:
     """Commands in one workspace.
 
-    readable: directories outside it that they may read. changes_git: whether they may change `.git`.
+    readable: directories outside it that they may read. changes_git: whether they may change `.git`. protects: the
+    files in it that they may not change, absolute and without links.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class Commands:
         network: bool = False,
         readable: tuple[Path, ...] = (),
         changes_git: bool = False,
+        protects: Callable[[], Sequence[Path]] = tuple,
     ) -> None:
         self._root = root
         self._sandbox = sandbox
@@ -73,6 +75,7 @@ class Commands:
         self._network = network
         self._readable = readable
         self._changes_git = changes_git
+        self._protects = protects
         self._persistent: dict[str, _Persistent] = {}
 
     async def run(self, command: str, cwd: Path, on_output: OnOutput, beat: float | None) -> dict[str, Any]:
@@ -161,7 +164,9 @@ class Commands:
         dot_git = self._root / ".git"
         protects = not self._changes_git and not dot_git.is_symlink() and dot_git.exists()
         readable = (*self._readable, *(folder for folder in repository if not folder.is_relative_to(self._root)))
-        return Access((self._root,), readable, (dot_git,) if protects else (), self._network)
+        files = self._protects()
+        protected = (*((dot_git,) if protects else ()), *files)
+        return Access((self._root, *folders_above(files, self._root)), readable, protected, self._network)
 
     @property
     def _protects_git(self) -> bool:

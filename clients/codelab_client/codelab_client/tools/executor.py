@@ -50,7 +50,8 @@ class Settings:
     network: whether commands have the network. readable: directories outside the workspace that commands may read, such
     as those of toolchains in the home directory. variables: names of environment variables that commands get besides
     the usual ones. changes_git: whether commands may change `.git`, and so what the user's next git executes.
-    command_seconds: how long a command may run, even if the server waits longer.
+    command_seconds: how long a command may run, even if the server waits longer. protects: the files of the workspace
+    that commands cannot change.
     """
 
     network: bool = False
@@ -58,6 +59,7 @@ class Settings:
     variables: tuple[str, ...] = ()
     changes_git: bool = False
     command_seconds: float = 1800.0
+    protects: Callable[[], Sequence[Path]] = tuple
 
 
 @dataclass
@@ -132,6 +134,7 @@ class Executor:
             network=settings.network,
             readable=settings.readable,
             changes_git=settings.changes_git,
+            protects=settings.protects,
         )
         git, ripgrep = shutil.which("git", path=path), shutil.which("rg", path=path)
         hooks = Hooks(root, sandbox, inherited, settings.readable, network=settings.network, dialogue=self._dialogue)

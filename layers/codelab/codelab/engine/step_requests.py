@@ -17,7 +17,7 @@ from codelab.llm.tools import with_tool
 from codelab.protocol.tools import ExecutorTools
 from codelab.sessions.register import Register
 from codelab.sessions.store import Conversation
-from codelab.turns import models, routing, titles
+from codelab.turns import described_tools, models, routing, titles
 from codelab.turns.answers import ANSWER, MESSAGE, answer_schema, tool_messages
 from codelab.turns.context import assemble, shown_files
 from codelab.turns.usage import breakdown, counted, estimated
@@ -123,8 +123,15 @@ class StepRequests:
         if overflowed is not None:
             budget = budget.half_of(overflowed)
         images = models.capabilities(role.config.model, self._settings).images
+        described = described_tools.shown(role.agent.tools.values(), budget.tokens)
         messages = assemble(
-            read, role.agent.prompt, budget=budget.tokens, fits=budget.fits, cut_n=register.cut_n, images=images
+            read,
+            role.agent.prompt,
+            budget=budget.tokens,
+            fits=budget.fits,
+            cut_n=register.cut_n,
+            images=images,
+            tools=described,
         )
         schema = self._schema(role, executor, titled=register.title_is_draft)
         # An error may quote what a client has declared, so it must not be remembered as an unsupported feature.
@@ -135,7 +142,7 @@ class StepRequests:
             role.answering,
             routing.Choosing(role.names) if role.names else None,
             lambda: self._pool.submit(
-                lambda: breakdown(tool_messages(role.agent), messages, shown_files(read, budget.tokens))
+                lambda: breakdown(tool_messages(role.agent), messages, shown_files(read, budget.tokens), described)
             ),
         )
 
@@ -175,7 +182,7 @@ class StepRequests:
             found = routing.schema(ANSWER if role.answering else {}, role.names)
             found = titles.with_title(found) if titled else found
             for tool in role.agent.tools.values():
-                found = with_tool(found, tool.name, tool.parameters, tool.description)
+                found = with_tool(found, tool.name, tool.offered_parameters, tool.description)
             if not executor.own:
                 if len(self._schemas) >= _SCHEMAS:
                     self._schemas.pop(next(iter(self._schemas)))

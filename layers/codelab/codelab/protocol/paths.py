@@ -10,7 +10,7 @@ _DRIVE, _POSIX_DRIVE = re.compile(r"[A-Za-z]:"), re.compile(r"[A-Za-z]:[/\\]")
 #: Categories of characters that control a terminal or end a line.
 _CONTROL = frozenset({"Cc", "Zl", "Zp"})
 #: Default_Ignorable_Code_Point of Unicode 16: invisible, and some file systems drop them from names.
-_INVISIBLE = re.compile(
+INVISIBLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
     "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
@@ -61,11 +61,10 @@ def checked_path(path: str, *, lenient: bool, posix: bool = False) -> str:
     if any(map(_leads_up, re.split(r"[/\\]", path))):
         raise _error(ErrorCode.PATH_OUTSIDE_WORKSPACE, "A path must not contain '..'")
     seen = _without_joiners(path.replace("\t", " ")) if posix else path
-    if _INVISIBLE.search(seen) or any(unicodedata.category(character) in _CONTROL for character in seen):
+    if INVISIBLE.search(seen) or any(unicodedata.category(character) in _CONTROL for character in seen):
         raise _error(ErrorCode.INVALID_PATH, "A path must not contain control or invisible characters")
-    if (
-        ":" in path and not posix
-    ):  # On Windows `a:b` is a stream of the file `a`, and `.git::$INDEX_ALLOCATION` the directory.
+    # On Windows `a:b` is a stream of the file `a`, and `.git::$INDEX_ALLOCATION` the directory.
+    if ":" in path and not posix:
         raise _error(ErrorCode.INVALID_PATH, "A path must not contain ':'")
     return path
 

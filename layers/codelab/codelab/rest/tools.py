@@ -142,7 +142,7 @@ def _described(tool: Tool, configured: Settings) -> ToolDescription:
     properties: dict[str, Any] = tool.parameters.get("properties", {})
     return ToolDescription(
         name=tool.name,
-        description=tool.description,
+        description=tool.description if tool.declaration is None else tool.declaration["description"],
         parameters={
             name: {**(schema if isinstance(schema, dict) else {}), "required": name in required}
             for name, schema in properties.items()

@@ -60,7 +60,7 @@ def _schema(name: str, titled: bool, supported: frozenset[str] | None) -> dict[s
 
 
 def _with(tool: Tool, schema: dict[str, Any]) -> dict[str, Any]:
-    return with_tool(schema, tool.name, tool.parameters, tool.description)
+    return with_tool(schema, tool.name, tool.offered_parameters, tool.description)
 
 
 def tool_messages(agent: Agent) -> list[dict[str, Any]]:
@@ -72,7 +72,7 @@ def tool_messages(agent: Agent) -> list[dict[str, Any]]:
                 "type": "tool",
                 "name": tool.name,
                 "description": tool.description,
-                "parameters": tool.parameters,
+                "parameters": tool.offered_parameters,
             },
         }
         for tool in agent.tools.values()

@@ -1,8 +1,8 @@
 """Assembles the model's context of a session: bounded, and in a form that every model accepts.
 
 First comes what stays the same from Request to Request, so that providers' prompt caches hit: the agent's prompt, the
-project's instructions, the context files, and the summary that replaces the older part of the history. Then the newest
-messages, as many as fit, always with the message that the turn answers.
+descriptions of a client's tools, the project's instructions, the context files, and the summary that replaces the older
+part of the history. Then the newest messages, as many as fit, always with the message that the turn answers.
 
 Every tool call has exactly one result and every result its call, results follow the answer that made the calls, and
 user and assistant alternate, whatever happened before.
@@ -65,17 +65,19 @@ def assemble(
     fits: int | None = None,
     cut_n: int = 0,
     images: bool = False,
+    tools: str = "",
 ) -> list[dict[str, Any]]:
     """The context as OpenAI chat messages of at most `fits` tokens (`budget`), beginning with the prompt `system`.
 
     Long contents are cut by `budget`, which stays the same from step to step (see `models.Budget`), and results up to
-    message `cut_n` are short (see `compaction`). `images`: the model takes images.
+    message `cut_n` are short (see `compaction`). `images`: the model takes images. `tools`: the descriptions of tools
+    that are data (see `described_tools`).
 
     An answer and the results of its calls are kept or dropped together. Raises ProtocolError CONTEXT_TOO_LARGE if even
     the newest group does not fit.
     """
     said, results = _said(conversation.history)
-    opening = _opening(conversation, budget)
+    opening = _opening(conversation, budget, tools)
     question = _question(said, conversation.turn_n, budget)
     begun = [{"role": role, "content": text} for role, text in (("system", system), ("user", opening + question))]
     left = (budget if fits is None else fits) - estimate_context(begun)
@@ -135,9 +137,9 @@ def _prompt(system: str) -> Text:
     return Text("system", system)
 
 
-def _opening(conversation: Conversation, budget: int) -> str:
-    """The project's instructions, the context files and the summary; empty if there are none."""
-    parts = [shown] if (shown := shown_files(conversation, budget)) else []
+def _opening(conversation: Conversation, budget: int, tools: str) -> str:
+    """The descriptions of tools, the project's instructions, the context files and the summary; empty without any."""
+    parts = [shown for shown in (tools, shown_files(conversation, budget)) if shown]
     if conversation.summary is not None:
         parts.append(_SUMMARY.format(n=conversation.summary.n) + conversation.summary.content)
         if conversation.summary.said:

@@ -55,20 +55,21 @@ def estimated(prompt_tokens: int, streamed: str, price: "Price | None") -> dict[
 
 
 def breakdown(
-    tools: Sequence[Mapping[str, Any]], messages: Sequence[Mapping[str, Any]], files: str = ""
+    tools: Sequence[Mapping[str, Any]], messages: Sequence[Mapping[str, Any]], files: str = "", described: str = ""
 ) -> dict[str, int]:
     """The estimated tokens of the parts of a step's prompt, by name.
 
-    `messages` begin with the system prompt; `files` is their part with the context files.
+    `messages` begin with the system prompt; `files` is their part with the context files, `described` that with
+    descriptions of tools.
     """
     system, *conversation = messages
-    files_tokens = estimate_tokens(files)
+    files_tokens, described_tokens = estimate_tokens(files), estimate_tokens(described)
     spoken = sum(map(_spoken, conversation))
     return {
         "system": _fixed_tokens(str(system["content"])),
-        "tools": sum(_fixed_tokens(dumps(tool["content"])) for tool in tools),
+        "tools": described_tokens + sum(_fixed_tokens(dumps(tool["content"])) for tool in tools),
         "files": files_tokens,
-        "history": max(0, spoken - files_tokens),
+        "history": max(0, spoken - files_tokens - described_tokens),
     }
 
 

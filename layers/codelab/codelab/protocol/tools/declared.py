@@ -16,6 +16,7 @@ from pydantic_core import PydanticCustomError
 from codelab.protocol import limits
 from codelab.protocol.tools import ALIASES, KNOWN
 from codelab.protocol.tools.tool import Tool
+from codelab.protocol.tools.words import visible, without_words, words_of
 
 #: The characters that providers allow in function names, and the dot of the catalogue's names.
 NAME = r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$"
@@ -26,6 +27,8 @@ _DEPTH = 40
 _ELSEWHERE = frozenset({"$id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor"})
 #: The catalogue's names, which are reserved in upper and lower case.
 _TAKEN = frozenset(name.casefold() for name in (*KNOWN, *ALIASES))
+#: Stands where a trusted description would.
+_DESCRIBED_AS_DATA = "The user's first message has its description."
 _POINTER = re.compile(r"#(/[^#]*)?")
 
 
@@ -59,6 +62,11 @@ class ToolDeclaration(BaseModel):
         description="The JSON Schema (2020-12) of the arguments: an object, not recursive, no external references.",
     )
     read_only: bool = Field(default=False, description="True: changes nothing, so it needs no approval by default.")
+    trusted: bool = Field(
+        default=False,
+        description="True: the user trusts who wrote these words, so they may stand in the schema of the model's "
+        "answers. Otherwise only the names and rules do, and the model gets the words as data.",
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -108,14 +116,29 @@ class Capabilities(BaseModel):
 def declared_tool(declaration: Mapping[str, Any]) -> Tool:
     """Build a tool from a checked declaration in JSON."""
     reads = declaration["read_only"]
+    parameters = _without_dialect({"type": "object", **declaration["parameters"]})
+    described: dict[str, Any] = {"description": visible(declaration["description"])}
+    if not declaration.get("trusted", False):
+        words = words_of(declaration["description"], parameters)
+        described = {"description": _DESCRIBED_AS_DATA, "words": words, "shape": _shape(parameters)}
     return Tool(
         name=declaration["name"],
-        description=declaration["description"],
-        parameters=_without_dialect({"type": "object", **declaration["parameters"]}),
+        **described,
+        parameters=parameters,
         risk="read" if reads else "execute",
         approval=not reads,
         declaration=dict(declaration),
     )
+
+
+def _shape(parameters: dict[str, Any]) -> dict[str, Any]:
+    """The names and rules of the arguments; any arguments if a reference leads to something that is left out."""
+    shape: dict[str, Any] = without_words(parameters)
+    try:
+        _check_references(shape)
+    except ValueError:
+        return {"type": "object", "additionalProperties": True}
+    return shape
 
 
 def check_schema(schema: Mapping[str, Any]) -> None:

@@ -62,6 +62,8 @@ class Tool:
     errors: the codes expected from the IDE, besides INVALID_ARGUMENTS and TIMEOUT.
     platforms: differences between platforms, and rules for programs that an IDE runs.
     declaration: the client's declaration, for a client's own tool.
+    shape: the schema of the arguments in the schema of the answer, if it must be another one than `parameters`.
+    words: what nobody has trusted of its description; the model gets it as data.
     kind: what a call does, for humans.
     title: a call in a few words, see `titles`; empty: the tool's name.
     extension: not in the seed documents: only for an IDE that says that it executes it.
@@ -92,6 +94,8 @@ class Tool:
     platforms: str = ""
     examples: tuple[Example, ...] = ()
     declaration: dict[str, Any] | None = None
+    shape: dict[str, Any] | None = None
+    words: str = ""
     kind: Kind = "other"
     title: str = ""
     extension: bool = False
@@ -103,6 +107,11 @@ class Tool:
             return self
         known = {name: schema for name, schema in self.parameters["properties"].items() if name not in self.extras}
         return replace(self, parameters={**self.parameters, "properties": known}, extras=())
+
+    @property
+    def offered_parameters(self) -> dict[str, Any]:
+        """The schema of the arguments as the model gets it. It may allow more than `parameters`."""
+        return self.parameters if self.shape is None else self.shape
 
     @cached_property
     def _validator(self) -> jsonschema_rs.Validator:
