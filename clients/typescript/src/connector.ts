@@ -1,5 +1,4 @@
 import type { Address } from "./address.ts";
-import type { BackOff } from "./backoff.ts";
 import { SessionError, messageOf } from "./errors.ts";
 import type { LinkEnd } from "./link.ts";
 import type { Rest } from "./rest.ts";
@@ -13,7 +12,8 @@ const WHY_MS = 5_000;
 interface ConnectorOptions {
   address: Address;
   rest: Rest;
-  backOff: BackOff;
+  /** How long to wait after a failure at a time. */
+  pause(now: number): number;
   token(): Promise<string>;
   /** Keeps one connection until it has ended. */
   connect(token: string): Promise<LinkEnd>;
@@ -62,7 +62,6 @@ export class Connector {
   async run(): Promise<void> {
     const { token: newest, connect } = this.#options;
     let refused: string | undefined;
-    let isRenewed = false;
     while (!this.#stopped) {
       let token: string;
       try {
@@ -76,7 +75,7 @@ export class Connector {
       if (token === refused) {
         throw new SessionError("unauthorized", token ? "The server does not accept the token" : "The server needs a token");
       }
-      isRenewed = refused !== undefined;
+      const isRenewed = refused !== undefined;
       refused = undefined;
       const end = await connect(token);
       if (this.#stopped) return;
@@ -103,9 +102,8 @@ export class Connector {
   /** Wait for a time that grows with each failure. */
   async #pause(why: string): Promise<void> {
     if (this.#stopped) return;
-    const { offline, backOff } = this.#options;
-    const pause = backOff.pause(Date.now());
-    offline(why, Math.round(pause));
+    const pause = this.#options.pause(Date.now());
+    this.#options.offline(why, pause);
     await new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, pause);
       this.#wake = () => {

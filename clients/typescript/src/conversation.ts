@@ -1,6 +1,6 @@
 import { checkedSessionId, newSessionId, parseAddress, socketUrl, type Address } from "./address.ts";
 import { Asking } from "./asking.ts";
-import { BackOff } from "./backoff.ts";
+import { backOff } from "./backoff.ts";
 import { Calls } from "./calls.ts";
 import { Connector } from "./connector.ts";
 import { SessionError, messageOf } from "./errors.ts";
@@ -36,8 +36,13 @@ const DOUBT_MS = 5_000;
 /** After such a pause between two looks at the clock, the machine was asleep. */
 const ASLEEP_MS = 90_000;
 
-/** The frames that bring a session up to date; `upload_request` is for a `hello` that is large. */
-const HANDSHAKE: readonly string[] = ["hello", "resume", "refresh_token", "upload_request"];
+/**
+ * Which frames may be sent: none during a pause after the gateway refused one, then only those of the handshake, until
+ * it has ended.
+ */
+const NOTHING = 0;
+const HANDSHAKE = 1;
+const ALL = 2;
 
 /** The parts of the session's state that are known about the open connection. */
 interface Connection {
@@ -52,15 +57,6 @@ interface Connection {
   announced: boolean;
   onlineAt: number;
   resumeSentAt: number;
-  /**
-   * Which frames may be sent: `nothing` during a pause after the gateway refused one, then only the `handshake`, until
-   * it is answered.
-   */
-  sending: "all" | "handshake" | "nothing";
-  /** The handshake has begun again since the last `resumed`. */
-  begunAgain: boolean;
-  /** The answer to `refresh_token` has not come. */
-  renewing: boolean;
   refreshing: boolean;
   /** A token is not asked for before. */
   refreshAfter: number;
@@ -95,7 +91,8 @@ export class Conversation {
   readonly #uploads: Uploads;
   readonly subscribers = new Subscribers();
   readonly #connector: Connector;
-  readonly #backOff: BackOff;
+  /** How long to wait after a failure at a time. */
+  readonly #pause: (now: number) => number;
   readonly openCalls: OpenCalls;
   /** Those that want to see every event. */
   readonly turns = new Set<Turn>();
@@ -114,9 +111,13 @@ export class Conversation {
   #turnId: string | undefined;
   #ticking: ReturnType<typeof setInterval> | undefined;
   #tickedAt = 0;
+  /** Which frames may be sent. */
+  #sending!: number;
+  /** The answer to `refresh_token` has not come. */
+  #renewing = false;
   #retrying: ReturnType<typeof setTimeout> | undefined;
-  /** The position that the last `resume` named. */
-  #resumedFrom = 0;
+  /** The position that the last `resume` named, unless a pause or another connection has followed. */
+  #resumedFrom: number | undefined;
 
   constructor(options: SessionOptions) {
     this.#options = options;
@@ -139,7 +140,7 @@ export class Conversation {
       hosts: this.#payloadHosts,
       ticketMs: this.#timing.openMs,
       report: this.#report,
-      request: (bytes) => this.#send({ type: "upload_request", bytes }),
+      request: (bytes) => this.#send({ type: "upload_request", bytes }, HANDSHAKE), // `hello` may be large
     });
     this.openCalls = new OpenCalls({
       pauseMs: this.#timing.pauseMs,
@@ -147,11 +148,11 @@ export class Conversation {
       execute: (call) => this.#calls?.take(call),
       download: (call) => this.download(call),
     });
-    this.#backOff = new BackOff(this.#timing.pauseMs, this.#timing.longestPauseMs);
+    this.#pause = backOff(this.#timing.pauseMs, this.#timing.longestPauseMs);
     this.#connector = new Connector({
       address: this.#address,
       rest: this.rest,
-      backOff: this.#backOff,
+      pause: this.#pause,
       token: () => this.#token(),
       connect: (token) => this.#connect(token),
       offline: (why, retryInMs) => this.#show({ type: "offline", why, retryInMs }),
@@ -335,13 +336,13 @@ export class Conversation {
       announced: false,
       onlineAt: 0,
       resumeSentAt: 0,
-      sending: "all",
-      begunAgain: false,
-      renewing: false,
       refreshing: false,
       refreshAfter: 0,
       doubtedAt: 0,
     };
+    this.#sending = ALL;
+    this.#renewing = false;
+    this.#resumedFrom = undefined;
     this.openCalls.connected();
     this.#tickedAt = Date.now();
     this.#ticking = setInterval(() => this.#tick(), tickMs);
@@ -358,24 +359,20 @@ export class Conversation {
     const { client, platform, capabilities, hello, ownTools, viewer } = this.#options;
     const executes = !viewer && { tools_supported: Object.keys(this.#options.tools ?? {}) };
     const declared = ownTools && { tools: ownTools.map(({ execute: _, ...declaration }) => declaration) };
-    this.#send({
-      type: "hello",
-      client: client ?? { name: "@codelab/client" },
-      ...(platform && { platform }),
-      ...hello,
-      capabilities: { ...executes, ...declared, ...capabilities },
-    });
+    const capable = { ...executes, ...declared, ...capabilities };
+    const who = { client: client ?? { name: "@codelab/client" }, ...(platform && { platform }) };
+    this.#send({ type: "hello", ...who, ...hello, capabilities: capable }, HANDSHAKE);
   }
 
   #resume(lastSeq = this.#sequence.lastSeq): void {
     const connection = this.#connection;
     if (!connection) return;
-    connection.resuming = true;
-    this.openCalls.resuming();
-    connection.resumeSentAt = Date.now();
+    // A server that lets no `resume` get anywhere is asked again after a pause.
+    if (connection.resuming && lastSeq === this.#resumedFrom) return this.#busy(connection, "no progress");
+    this.#behind(connection, Date.now());
     this.#sequence.asked(connection.resumeSentAt);
     this.#resumedFrom = lastSeq;
-    this.#send({ type: "resume", last_seq: lastSeq });
+    this.#send({ type: "resume", last_seq: lastSeq }, HANDSHAKE);
   }
 
   /**
@@ -383,29 +380,34 @@ export class Conversation {
    * the pause are of frames that were on their way: they make it no longer.
    */
   #busy(connection: Connection, why: string): void {
-    if (connection.sending === "nothing") return;
+    if (!this.#sending) return;
     const now = Date.now();
-    const pause = this.#backOff.pause(now);
-    connection.sending = "nothing";
+    const retryInMs = this.#pause(now);
+    this.#sending = NOTHING;
+    this.#resumedFrom = undefined;
     connection.announced = false;
-    connection.resuming = true;
-    this.openCalls.resuming();
-    connection.resumeSentAt = now + pause;
-    this.#show({ type: "busy", why, retryInMs: Math.round(pause) });
-    this.#retrying = setTimeout(() => this.#tryAgain(connection), pause);
+    this.#behind(connection, now + retryInMs);
+    this.#show({ type: "busy", why, retryInMs });
+    this.#retrying = setTimeout(() => this.#tryAgain(connection), retryInMs);
   }
 
   /** Send the frame of the handshake whose answer has not come, once. */
   #tryAgain(connection: Connection): void {
-    connection.sending = "handshake";
-    if (connection.renewing) this.#sendToken(connection);
+    this.#sending = HANDSHAKE;
+    if (this.#renewing) this.#sendToken(connection);
     else if (connection.greeting) this.#greet();
     else this.#resume();
   }
 
+  /** The server must catch us up; it has been asked, or will be, at a time. */
+  #behind(connection: Connection, askedAt: number): void {
+    connection.resuming = true;
+    connection.resumeSentAt = askedAt;
+    this.openCalls.resuming();
+  }
+
   #sendToken(connection: Connection): void {
-    connection.resumeSentAt = Date.now();
-    this.#send({ type: "refresh_token", token: connection.token });
+    this.#send({ type: "refresh_token", token: connection.token }, HANDSHAKE);
   }
 
   /** Do what has become due. */
@@ -457,8 +459,8 @@ export class Conversation {
         return;
       }
       connection.token = token;
-      connection.greeting = connection.resuming = connection.renewing = true;
-      this.openCalls.resuming();
+      connection.greeting = this.#renewing = true;
+      this.#behind(connection, Date.now());
       this.#sendToken(connection);
       this.#asking.hurry(); // what was refused because of the old token
     } catch (error) {
@@ -521,7 +523,7 @@ export class Conversation {
         this.plan = event.plan;
         this.#turnId = event.turn_id;
         if (connection.greeting) {
-          connection.greeting = connection.renewing = false;
+          connection.greeting = this.#renewing = false;
           this.openCalls.takePending(event.pending_calls);
           this.#resume();
           return this.#show(event); // the answer to `hello`, not to what was asked
@@ -541,9 +543,9 @@ export class Conversation {
         if (this.#takeError(connection, event)) return;
         break;
       case "gateway_error":
-        this.#uploads.fail("the server is busy");
-        this.#show(event);
-        return this.#busy(connection, event.message);
+        this.#uploads.fail(event.message);
+        this.#busy(connection, event.message);
+        break;
       default:
     }
     this.#asking.answer(event);
@@ -593,14 +595,11 @@ export class Conversation {
   }
 
   #resumed(connection: Connection, event: ResumedFrame): void {
-    if (connection.sending === "nothing") return; // frames sent after it were refused: it is asked for again
-    if (event.more) {
-      if (this.#sequence.lastSeq > this.#resumedFrom) return this.#resume();
-      return this.#busy(connection, "it replays nothing");
-    }
-    if (connection.sending !== "all") this.#asking.hurry(); // they may have been accepted: repeats have the same ids
-    connection.sending = "all";
-    connection.resuming = connection.begunAgain = false;
+    if (!this.#sending) return; // frames sent after it were refused: it is asked for again
+    if (event.more) return this.#resume();
+    if (this.#sending < ALL) this.#asking.hurry(); // they may have been accepted: repeats have the same ids
+    this.#sending = ALL;
+    connection.resuming = false;
     const again = this.#connector.wasOnline;
     this.#connector.online();
     const open = this.openCalls.resumed(event);
@@ -626,9 +625,6 @@ export class Conversation {
     this.openCalls.byId.clear();
     this.#sequence.restart(isOtherSession ? 0 : event.last_seq);
     connection.greeting = true;
-    // A server that answers each `resume` so is asked again after a pause.
-    if (connection.begunAgain) return this.#busy(connection, "it has frames missing again and again");
-    connection.begunAgain = true;
     this.#greet(); // then `resume`
   }
 
@@ -647,10 +643,13 @@ export class Conversation {
 
   // -- sending -------------------------------------------------------------------------------------------------
 
-  /** Send a frame on the current connection, a large one by reference; drop it if it may not be sent now. */
-  #send(frame: ClientFrame): void {
-    const link = this.#linkFor(frame.type);
-    if (!link) return;
+  /**
+   * Send a frame on the current connection, a large one by reference. Drop it if there is none, or if frames like it
+   * (`kind`) may not be sent now: they are repeated after `resumed`.
+   */
+  #send(frame: ClientFrame, kind = ALL): void {
+    const link = this.#connection?.link;
+    if (!link || this.#sending < kind) return;
     const { text, body } = encoded(frame);
     const parsed = frame as unknown as Record<string, unknown>;
     if (body.length <= INLINE_BYTES) {
@@ -663,7 +662,7 @@ export class Conversation {
         const request = frame.request_id ? { request_id: frame.request_id } : {};
         const short = { type: frame.type, ...callId, ...request, payload_ref: reference };
         const shortText = JSON.stringify(short);
-        if (this.#linkFor(frame.type)?.send(shortText)) this.#report.report("out", shortText, { frame: short });
+        if (this.#sending >= kind && this.#connection?.link.send(shortText)) this.#report.report("out", shortText, { frame: short });
       },
       (error: unknown) => {
         this.#show({ type: "ignored", why: `A large frame could not be uploaded: ${messageOf(error)}` });
@@ -671,13 +670,6 @@ export class Conversation {
         if (error instanceof SessionError && error.kind === "refused") this.#asking.failed(frame, error);
       },
     );
-  }
-
-  /** The connection, if frames of a type may be sent on it now; others are repeated after `resumed`. */
-  #linkFor(type: string): Link | undefined {
-    const connection = this.#connection;
-    if (!connection || connection.sending === "nothing") return undefined;
-    return connection.sending === "all" || HANDSHAKE.includes(type) ? connection.link : undefined;
   }
 
   // -- showing -------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 import { afterEach, expect, test, vi } from "vitest";
 
-import { BackOff } from "../src/backoff.ts";
+import { backOff } from "../src/backoff.ts";
 import { SessionError } from "../src/index.ts";
 import { eventually, jwt, openSession, serve, stopAll, until } from "./server.ts";
 
@@ -160,10 +160,10 @@ test("a token that the server alone finds expired is not argued about", async ()
 
 test("pauses grow from half a second to a minute, and begin again after a quiet minute", () => {
   for (const chance of [0, 0.999]) {
-    const backOff = new BackOff(500, 60_000, () => chance);
+    const pauseAt = backOff(500, 60_000, () => chance);
     let now = 0;
     const pauses = Array.from({ length: 9 }, () => {
-      const pause = backOff.pause(now);
+      const pause = pauseAt(now);
       now += pause;
       return pause;
     });
@@ -171,8 +171,8 @@ test("pauses grow from half a second to a minute, and begin again after a quiet 
     expect(pauses).toEqual([...pauses].sort((a, b) => a - b));
     expect(pauses.at(-1)).toBeLessThanOrEqual(60_000);
     expect(pauses.at(-1)).toBeGreaterThanOrEqual(30_000);
-    expect(backOff.pause(now + 59_000)).toBeGreaterThan(1_000);
-    expect(backOff.pause(now + 200_000)).toBeLessThanOrEqual(1_000);
+    expect(pauseAt(now + 59_000)).toBeGreaterThan(1_000);
+    expect(pauseAt(now + 200_000)).toBeLessThanOrEqual(1_000);
   }
 });
 
