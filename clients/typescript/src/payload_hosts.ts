@@ -21,7 +21,7 @@ export class PayloadHosts {
   readonly #address: Address;
   readonly #fetch: Fetch;
   readonly #isPublic: IsPublic;
-  #named: Promise<string[] | undefined> | undefined;
+  #hosts: Promise<string[] | undefined> | undefined;
 
   constructor(address: Address, fetch: Fetch, isPublic?: IsPublic) {
     this.#address = address;
@@ -52,9 +52,9 @@ export class PayloadHosts {
   }
 
   async #isNamed(parts: URL): Promise<boolean> {
-    this.#named ??= this.#names();
-    const named = await this.#named;
-    if (named) return named.some((host) => host === parts.host);
+    this.#hosts ??= this.#configuredHosts();
+    const hosts = await this.#hosts;
+    if (hosts) return hosts.some((host) => host === parts.host);
     const own = PARTITIONS.find((name) => new URL(this.#address.socket).hostname.endsWith(`.${name}`));
     return (
       parts.protocol === "https:" &&
@@ -65,7 +65,7 @@ export class PayloadHosts {
   }
 
   /** What `/client-config` names; undefined if the server does not say. It is asked again if it did not answer. */
-  async #names(): Promise<string[] | undefined> {
+  async #configuredHosts(): Promise<string[] | undefined> {
     const { rest } = this.#address;
     if (!rest) return undefined;
     try {
@@ -77,7 +77,7 @@ export class PayloadHosts {
       const hosts: unknown = (await answer.json()).payload_hosts;
       return Array.isArray(hosts) ? hosts.filter((host) => typeof host === "string") : undefined;
     } catch {
-      this.#named = undefined;
+      this.#hosts = undefined;
       return undefined;
     }
   }

@@ -151,7 +151,7 @@ def _checked(may_reach: Callable[[str], bool] | None) -> "list[urllib.request.Ba
 
     if may_reach is None:
         return []
-    may, context = may_reach, ssl.create_default_context()
+    may = may_reach
 
     class Plain(http.client.HTTPConnection):
         def connect(self) -> None:
@@ -160,7 +160,7 @@ def _checked(may_reach: Callable[[str], bool] | None) -> "list[urllib.request.Ba
     class Encrypted(http.client.HTTPSConnection):
         def connect(self) -> None:
             opened = open_socket(self.host, self.port, may, self.timeout or 60.0)
-            self.sock = context.wrap_socket(opened, server_hostname=self.host)
+            self.sock = ssl.create_default_context().wrap_socket(opened, server_hostname=self.host)
 
     class OverHttp(urllib.request.HTTPHandler):
         def http_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:

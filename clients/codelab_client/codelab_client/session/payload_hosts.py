@@ -38,7 +38,7 @@ class PayloadHosts:
 
     def __init__(self, address: Address, peer: Callable[[], str]) -> None:
         self._address, self._peer = address, peer
-        self._named: list[str] | None = None
+        self._hosts: list[str] | None = None
         self._is_known = False
 
     async def check(self, url: str) -> Callable[[str], bool]:
@@ -58,21 +58,21 @@ class PayloadHosts:
         return _any if self._is_private() else is_public
 
     async def _is_named(self, parts: SplitResult) -> bool:
-        named = await self._names()
-        if named is not None:
-            return any(_is_same(parts, urlsplit(f"{parts.scheme}://{host}")) for host in named)
-        found = _S3.fullmatch(parts.hostname or "")
+        hosts = await self._configured_hosts()
+        if hosts is not None:
+            return any(_is_same(parts, urlsplit(f"{parts.scheme}://{host}")) for host in hosts)
+        endpoint = _S3.fullmatch(parts.hostname or "")
         return (
-            found is not None
+            endpoint is not None
             and parts.scheme == "https"
             and parts.port in (None, 443)
-            and found["partition"] in _partitions(urlsplit(self._address.url).hostname or "")
+            and endpoint["partition"] in _partitions(urlsplit(self._address.url).hostname or "")
         )
 
-    async def _names(self) -> list[str] | None:
+    async def _configured_hosts(self) -> list[str] | None:
         """What `/client-config` names; None if the server does not say, which is asked again if it did not answer."""
         if self._is_known or not self._address.rest:
-            return self._named
+            return self._hosts
         url = f"{self._address.rest.removesuffix('/api/v1')}/client-config"
         try:
             answer = await http.send("GET", url, timeout_s=_CONFIG_S, in_all_s=_CONFIG_S, most_bytes=100_000)
@@ -80,10 +80,10 @@ class PayloadHosts:
         except (http.HttpError, ValueError, RecursionError):
             return None
         self._is_known = answer.status in (200, 404)
-        named = content.get("payload_hosts") if isinstance(content, dict) else None
-        if isinstance(named, list):
-            self._named = [host for host in named[:_MOST_HOSTS] if isinstance(host, str) and "@" not in host]
-        return self._named
+        hosts = content.get("payload_hosts") if isinstance(content, dict) else None
+        if isinstance(hosts, list):
+            self._hosts = [host for host in hosts[:_MOST_HOSTS] if isinstance(host, str) and "@" not in host]
+        return self._hosts
 
     def _is_private(self) -> bool:
         """Whether the server itself is in a private network, or this very machine."""
