@@ -1,5 +1,6 @@
 """git.commit commits as the user's own git would, or not at all: identity, ignores, signatures, filters, hooks."""
 
+import asyncio
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from codelab_client.sandbox import Unsandboxed, choose
 from codelab_client.tools.executor import Executor
 from codelab_client.tools.workspace import DiskWorkspace
 
-from tests.client.calls import execute, git, result, snapshot
+from tests.client.calls import call, execute, git, result, snapshot
 
 SECRET = "the user's private key"
 
@@ -292,3 +293,16 @@ def test_a_switch_says_which_hook_did_not_run(user: User) -> None:
     user.hook("post-checkout", "touch ran")
     said = result(user.executor(), "git.branch", action="switch", name="other")
     assert said["message"] == "The hook .git/hooks/post-checkout was not run."
+
+
+def test_files_are_written_while_the_user_is_asked(user: User) -> None:
+    class Writes(Answers):
+        async def choose(self, message: str, actions: Sequence[str]) -> str | None:
+            outcome = await asyncio.wait_for(call(executor, "write_file", path="b", content="x"), 10)
+            assert outcome.error is None
+            return await super().choose(message, actions)
+
+    user.hook("pre-commit", "true")
+    executor = user.executor(Writes(YES))
+    assert user.commit(executor).error is None
+    assert (user.top / "b").read_text() == "x"

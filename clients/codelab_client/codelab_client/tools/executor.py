@@ -363,6 +363,7 @@ class Executor:
     async def _git_commit(self, given: dict[str, Any]) -> dict[str, Any]:
         assert self._git is not None
         encoded(given["message"], "message", limits.FILE_BYTES)
+        await self._git.allowed_hooks()  # before files are locked, because the user may be asked
         async with self._changing:
             return await self._git.commit(given["message"], [components(path) for path in given.get("files", ())])
 

@@ -28,7 +28,7 @@ from codelab_client.tools.git_settings import (
     users_file,
     users_values,
 )
-from codelab_client.tools.hooks import Hooks, active
+from codelab_client.tools.hooks import Hook, Hooks, active
 from codelab_client.tools.paths import joined
 from codelab_client.tools.processes import Process
 from codelab_client.tools.repository import Repository, find, read_small
@@ -224,13 +224,12 @@ class Git:
         skipped = await self._skipped() if action == "switch" else ""
         return {"success": True, "message": (answer.out + answer.error + skipped).strip()}
 
-    async def commit(self, message: str, files: Sequence[tuple[str, ...]]) -> dict[str, Any]:
-        """The result of git.commit.
+    async def allowed_hooks(self, repository: Repository | None = None) -> tuple[Sequence[Hook], Settings]:
+        """The hooks of the next commit, and the settings that it has.
 
-        `git commit` would look into submodules, whose own settings name programs, too. So the commit is put together
-        from its parts: the tree, the commit, the branch.
+        Asks the user about hooks that were not allowed before. Raises ToolFailure if there cannot be a commit.
         """
-        repository = await asyncio.to_thread(find, self._root)
+        repository = repository or await asyncio.to_thread(find, self._root)
         if repository.git_dir.joinpath("MERGE_HEAD").exists():
             raise ToolFailure("GIT_ERROR", "A merge is not finished, and this tool cannot finish it")
         self._users = None  # They may have changed.
@@ -238,7 +237,16 @@ class Git:
         if settings.is_true("commit.gpgsign"):
             raise ToolFailure("GIT_ERROR", _SIGNED)
         self._check_excludes(settings, repository)
-        hooks = await self._hooks.allowed(settings, repository, self._environment)
+        return await self._hooks.allowed(settings, repository, self._environment), settings
+
+    async def commit(self, message: str, files: Sequence[tuple[str, ...]]) -> dict[str, Any]:
+        """The result of git.commit.
+
+        `git commit` would look into submodules, whose own settings name programs, too. So the commit is put together
+        from its parts: the tree, the commit, the branch.
+        """
+        repository = await asyncio.to_thread(find, self._root)
+        hooks, settings = await self.allowed_hooks(repository)
         head = await self._run("rev-parse", "--quiet", "--verify", "HEAD^{commit}")
         parent = head.out.strip() if head.code == 0 else ""
         before = (await self._checked("rev-parse", f"{parent}^{{tree}}")).out if parent else ""
