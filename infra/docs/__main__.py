@@ -21,6 +21,7 @@ def documents() -> dict[str, str]:
         "docs/asyncapi.yaml": asyncapi.text(bundle),
         "docs/schemas/frames.json": _json(bundle),
         "docs/codelab.d.ts": declarations,
+        "clients/codelab_client/codelab_client/tools/protected.py": _of_server("protected.py"),
         "clients/typescript/src/protocol.ts": declarations,
         "docs/frames.md": frames.page(bundle),
         "docs/tools.md": tools.page(),
@@ -30,6 +31,12 @@ def documents() -> dict[str, str]:
         "docs/schemas/tools.json": _json(tools.schemas()),
         "infra/observability.yaml": template.text(ROOT / "template.yaml"),
     }
+
+
+def _of_server(module: str) -> str:
+    """A module that the client needs as the server has it, and cannot import."""
+    source = (ROOT / "layers/codelab/codelab/protocol" / module).read_text(encoding="utf-8")
+    return f"# Written by `make docs` from the server's module; do not edit.\n{source}"
 
 
 def _json(document: object) -> str:

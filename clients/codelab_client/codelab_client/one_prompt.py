@@ -22,6 +22,7 @@ _STOP_S = 5.0
 _NOBODY = (
     "Nobody can approve this call: `codelab exec` runs without a user, and its policy file does not allow the call."
 )
+_ELSEWHERE = "it was approved elsewhere, or by nobody; --decided-elsewhere or --policy FILE allows such calls"
 
 
 async def run(session: Session, prompt: str, policy: Policy, *, as_json: bool, ask: bool) -> int:
@@ -90,20 +91,25 @@ class _Turn:
     async def _decide(self, call: on.ToolCall) -> None:
         arguments = call.arguments or {}
         if call.arguments is not None and self._policy.allows(call.tool_name, arguments):
-            await self._session.approve(call.call_id)
+            await self._session.approve(call.call_id, arguments=arguments)
         elif self._ask and call.arguments is not None:
-            _write(
-                sys.stderr, f"{safe_line(call.tool_name)}\n{safe(json.dumps(arguments, indent=2, ensure_ascii=False))}"
-            )
-            answer = await ask("approve? [y/N] ")
-            if answer.strip().lower() in ("y", "yes"):
-                await self._session.approve(call.call_id)
-            else:
-                await self._session.reject(call.call_id)
+            await self._ask_about(call, arguments)
         else:
             self._refused = True
-            say(f"refused {call.tool_name} {_shown(arguments)}: nobody can approve it; --policy FILE allows calls")
+            is_elsewhere = isinstance(call, on.CallDecidedElsewhere)
+            why = _ELSEWHERE if is_elsewhere else "nobody can approve it; --policy FILE allows calls"
+            say(f"refused {call.tool_name} {_shown(arguments)}: {why}")
             await self._session.reject(call.call_id, _NOBODY)
+
+    async def _ask_about(self, call: on.ToolCall, arguments: Mapping[str, Any]) -> None:
+        """Ask on the terminal."""
+        _write(sys.stderr, f"{safe_line(call.tool_name)}\n{safe(json.dumps(arguments, indent=2, ensure_ascii=False))}")
+        where = "it was approved elsewhere, or by nobody; run it here?"
+        answer = await ask(f"{where if isinstance(call, on.CallDecidedElsewhere) else 'approve?'} [y/N] ")
+        if answer.strip().lower() in ("y", "yes"):
+            await self._session.approve(call.call_id, arguments=arguments)
+        else:
+            await self._session.reject(call.call_id)
 
 
 def say(text: str) -> None:

@@ -103,6 +103,21 @@ class ToolCall(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class CallDecidedElsewhere(ToolCall):
+    """A released call that this client's user has not decided about: `approve` or `reject` say whether it runs here.
+
+    Another window, a program over HTTP, a rule or the session's autonomy may have approved it, or nobody. It cannot be
+    edited. `requires_approval` is true.
+    """
+
+    @classmethod
+    def of(cls, call: ToolCall) -> "CallDecidedElsewhere":
+        """The event for a released call."""
+        fields = {one.name: getattr(call, one.name) for one in dataclasses.fields(ToolCall)}
+        return cls(**{**fields, "requires_approval": True, "remember": None})
+
+
+@dataclass(frozen=True, kw_only=True)
 class ToolProgress(Event):
     """A piece of output of a command that another connection runs."""
 
@@ -441,6 +456,7 @@ def event_of(frame: dict[str, Any]) -> Event:
 _OF_CLIENT: dict[type[Event], str] = {
     Connected: "client.connected",
     Disconnected: "client.disconnected",
+    CallDecidedElsewhere: "client.call_decided_elsewhere",
     CallStarted: "client.call_started",
     CallOutput: "client.call_output",
     CallFinished: "client.call_finished",

@@ -13,7 +13,6 @@ from rich.text import Text
 
 from codelab_client.execution import ToolOutcome
 from codelab_client.safe_text import safe, safe_line
-from codelab_client.session import events as on
 
 if TYPE_CHECKING:
     from codelab_client.tools.edits import Edit
@@ -231,9 +230,3 @@ def rendered(renderable: RenderableType, width: int, *, colour: bool) -> str:
     made = console(width, colour=colour)
     made.print(renderable)
     return made.file.getvalue()  # type: ignore[attr-defined, no-any-return]
-
-
-def rule(call: on.ToolCall) -> str:
-    """What an approval of the call would be remembered as."""
-    covers = (call.remember or {}).get("rule", "")
-    return f"{safe_line(call.tool_name)} {safe(covers)}"
