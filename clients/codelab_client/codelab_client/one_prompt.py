@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import sys
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +17,8 @@ from codelab_client.session import events as on
 #: The exit codes, which `codelab exec --help` and docs/client.md list.
 COMPLETED, FAILED, USAGE, NO_SERVER, UNAUTHORIZED, CALLS_REFUSED, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
 
+#: Seconds that a user needs at least to see a question.
+_LOOK_S = 0.5
 #: Seconds that Ctrl-C waits for the turn to end.
 _STOP_S = 5.0
 
@@ -105,11 +108,21 @@ class _Turn:
         """Ask on the terminal."""
         _write(sys.stderr, f"{safe_line(call.tool_name)}\n{safe(json.dumps(arguments, indent=2, ensure_ascii=False))}")
         where = "it was approved elsewhere, or by nobody; run it here?"
-        answer = await ask(f"{where if isinstance(call, on.CallDecidedElsewhere) else 'approve?'} [y/N] ")
+        answer = await _answer(f"{where if isinstance(call, on.CallDecidedElsewhere) else 'approve?'} [y/N] ")
         if answer.strip().lower() in ("y", "yes"):
             await self._session.approve(call.call_id, arguments=arguments)
         else:
             await self._session.reject(call.call_id)
+
+
+async def _answer(question: str) -> str:
+    """A line that the user has typed after seeing the question: one that was typed before answers another one."""
+    while True:
+        shown_at = time.monotonic()
+        answer = await ask(question)
+        if not answer or time.monotonic() - shown_at > _LOOK_S:
+            return answer
+        say("The question had just come, so nothing was decided.")
 
 
 def say(text: str) -> None:

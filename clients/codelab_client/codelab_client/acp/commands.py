@@ -23,7 +23,7 @@ class Commands:
         self._commands: dict[str, tuple[Callable[[str], Awaitable[str]], str, str]] = {
             "undo": (self._undo, "Take back what the last turn did to files", "others: keep files changed since"),
             "diff": (self._diff, "Show what the last turn did to files", ""),
-            "rules": (self._rules, "List remembered decisions", "revoke ID"),
+            "rules": (self._rules, "List what runs without a question", "revoke ID, or allow elsewhere"),
             "usage": (self._usage, "Show tokens and quotas", ""),
         }
 
@@ -81,13 +81,11 @@ class Commands:
         return fenced(shortened(safe(diff)), "diff") if diff.strip() else "The last turn changed no file."
 
     async def _rules(self, what: str) -> str:
-        verb, _, rule_id = what.partition(" ")
-        rules = await (self.session.revoke(rule_id.strip()) if verb == "revoke" else self.session.rules())
-        lines = []
-        for rule in rules:
-            named = [safe_line(rule.get(name, "")) for name in ("rule_id", "decision", "tool_name", "covers", "scope")]
-            lines.append(f"- `{named[0]}` {named[1]} {named[2]} {named[3]} ({named[4]})")
-        return "\n".join(lines) or "No decisions are remembered."
+        from codelab_client.session.standing import change, listed
+
+        if what:
+            return safe(await change(self.session, what))
+        return "\n".join(f"- {safe_line(line, 1_000)}" for line in await listed(self.session)) or "There are no rules."
 
     async def _usage(self, _: str) -> str:
         lines = []

@@ -28,6 +28,7 @@ from codelab_client.session import Refused, Session, SessionError
 from codelab_client.session import events as on
 from codelab_client.session.journal import state_folder
 from codelab_client.session.rest import Rest
+from codelab_client.session.session import Scope
 from codelab_client.skills import Skills
 from codelab_client.tools.instructions import topmost_instructions
 
@@ -92,6 +93,7 @@ class Conversation:
         self._replays: str | None = None
         self._closing = contextlib.AsyncExitStack()
         self._told: list[dict[str, Any]] = []
+        self._remember: Scope = "session"  # where "always" counts
 
     async def open(
         self, opening: "contextlib.AbstractAsyncContextManager[Session]", replays: str | None = None
@@ -103,7 +105,7 @@ class Conversation:
 
     def start(self) -> None:
         """Begin to tell the editor what happens."""
-        self._told = settings.options(self.session)
+        self._told = self._options()
         self.send({"sessionUpdate": "available_commands_update", "availableCommands": self._commands.listed()})
         self._begin(self._follow())
         self._begin(self._prepare())
@@ -134,10 +136,15 @@ class Conversation:
 
     def configuration(self) -> dict[str, Any]:
         """`configOptions` and `modes`."""
-        return {"configOptions": settings.options(self.session), "modes": settings.modes(self.session)}
+        return {"configOptions": self._options(), "modes": settings.modes(self.session)}
+
+    def _options(self) -> list[dict[str, Any]]:
+        return settings.options(self.session, self._remember)
 
     async def choose(self, option_id: str, value: Any) -> None:
         """Change a setting. Raises RpcError."""
+        if option_id == settings.REMEMBER:
+            self._remember = settings.scope(value)
         try:
             await settings.choose(self.session, option_id, value)
         except SessionError as error:
@@ -279,7 +286,7 @@ class Conversation:
 
     def _tell_settings(self) -> None:
         """Tell the editor the settings, if they are others than it knows."""
-        now = settings.options(self.session)
+        now = self._options()
         before, self._told = self._told, now
         if before and now != before:
             self.send({"sessionUpdate": "config_option_update", "configOptions": now})
@@ -300,15 +307,20 @@ class Conversation:
     async def _decide(self, call: on.ToolCall) -> None:
         content = await preview(call.tool_name, call.arguments or {}, self._workspace)
         self.updates.content(call.call_id, content)
-        decision = await self._permissions.decide(call, content)
+        scope, is_elsewhere = self._remember, isinstance(call, on.CallDecidedElsewhere)
+        decision = await self._permissions.decide(call, content, scope, self.session.address.shown)
         with contextlib.suppress(SessionError):
             if decision.cancels:
                 await self.cancel()
             elif decision.approves:
-                await self.session.approve(call.call_id, remember=decision.remember)
+                if decision.always and is_elsewhere:
+                    self.session.elsewhere.allow()
+                kept: Scope | None = scope if scope in call.scopes else "session"
+                remember = kept if decision.always and not is_elsewhere else None
+                await self.session.approve(call.call_id, arguments=call.arguments, remember=remember)
             else:
                 self.updates.rejected(call.call_id)
-                await self.session.reject(call.call_id, decision.feedback, remember=decision.remember)
+                await self.session.reject(call.call_id, decision.feedback)
 
     # -- the end -------------------------------------------------------------------------------------------------
 

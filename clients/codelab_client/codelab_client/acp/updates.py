@@ -57,6 +57,8 @@ class Updates:
                 self._cut_off()
             case on.ToolCall():
                 self.call(event)
+            case on.Ignored():
+                self.say(f"*{safe_line(event.why, 500)}*")
             case on.CallOutput():
                 self._output(event)
             case on.CallFinished():
@@ -87,11 +89,10 @@ class Updates:
     def call(self, call: on.ToolCall) -> None:
         """Announce a call, or that an announced one may run now."""
         status = "pending" if call.requires_approval else "in_progress"
-        fields = tool_calls.announced(call.frame, call.tool_name, call.arguments or {}, self._root)
+        fields = tool_calls.announced(call.tool_name, call.arguments or {}, self._root)
         if call.call_id in self._ended:
             return
         if call.call_id in self._calls:
-            del fields["title"], fields["kind"]
             self._calls[call.call_id].is_rejected = False
             self._update(call.call_id, {**fields, "status": status})
             return

@@ -101,6 +101,12 @@ class ToolCall(Event):
     payload_url: str | None = None
     payload_bytes: int | None = None
 
+    @property
+    def scopes(self) -> list[str]:
+        """Where an approval can be remembered: `session`, `user`, both or nowhere."""
+        offered = (self.remember or {}).get("scopes")
+        return [one for one in offered if one in ("session", "user")] if isinstance(offered, list) else []
+
 
 @dataclass(frozen=True, kw_only=True)
 class CallDecidedElsewhere(ToolCall):

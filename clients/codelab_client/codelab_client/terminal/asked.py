@@ -47,7 +47,7 @@ def always(call: on.ToolCall, conversation: "Conversation") -> str:
     if isinstance(call, on.CallDecidedElsewhere):
         server = safe_line(conversation.session.address.shown)
         return f"whatever {server} says was approved elsewhere, in {safe_line(str(conversation.workspace))}"
-    if not call.remember or call.arguments is None:
+    if not call.scopes or call.arguments is None:
         return ""
     return f"{safe_line(call.tool_name)} {safe(described(call.tool_name, call.arguments))}"
 

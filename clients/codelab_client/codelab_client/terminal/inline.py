@@ -194,8 +194,7 @@ class InlineScreen:
             return "Why not? The agent reads it. Enter rejects, Esc goes back."
         is_elsewhere = isinstance(call, on.CallDecidedElsewhere)
         if self._mode == "always":
-            scopes = (call.remember or {}).get("scopes", [])
-            users = "  u in all sessions" if "user" in scopes else ""
+            users = "  u in all sessions" if "user" in call.scopes else ""
             choices = "f in this folder" if is_elsewhere else f"s in this session{users}"
             return f"Allow from now on: {always(call, conversation)}\n{choices}  Esc back"
         more = f" ({len(conversation.approvals) - 1} more)" if len(conversation.approvals) > 1 else ""
@@ -295,12 +294,11 @@ class InlineScreen:
     def _choose_scope(self, key: str) -> None:
         """What the user allows from now on."""
         call = self._first
-        scopes = (call.remember or {}).get("scopes", [])
         if isinstance(call, on.CallDecidedElsewhere):
             if key == "f":
                 self._mode = ""
                 self.conversation.approve(call.call_id, "folder")
-        elif key == "s" or (key == "u" and "user" in scopes):
+        elif key == "s" or (key == "u" and "user" in call.scopes):
             self._mode = ""
             self.conversation.approve(call.call_id, "session" if key == "s" else "user")
 
