@@ -142,7 +142,8 @@ class Calls:
 
     async def _handle(self, call: ToolCall) -> None:
         refusal = None
-        if self._gate is not None and self._journal.entry(call.call_id) is None:
+        is_new = self._journal.entry(call.call_id) is None
+        if self._gate is not None and is_new and call.tool_name in self._executor.tools_supported:
             if (passage := await self._gate.passage(call)) is None:
                 return
             call, refusal = passage.call, passage.refusal

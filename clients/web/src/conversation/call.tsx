@@ -1,5 +1,5 @@
 import { type Signal, useSignal, useSignalEffect } from '@preact/signals';
-import { useId } from 'preact/hooks';
+import { useEffect, useId } from 'preact/hooks';
 import { type Answer, ToolError } from '@codelab/client';
 import { n, t } from '../i18n/index.ts';
 import { executes, live } from '../live.ts';
@@ -12,6 +12,8 @@ import type { CallView } from './entries.ts';
 import { Long } from './markdown.tsx';
 import { visible } from './safe.ts';
 
+/** A click decides only if the user has had time to see the question (milliseconds): cards move while text arrives. */
+const LOOK_MS = 500;
 const REVIEWED = ['write_file', 'edit_file', 'apply_patch'];
 
 /** A tool call: what it does, what became of it and, while it waits for a human, the decision. */
@@ -71,6 +73,14 @@ function Asked({ call, decided }: { call: CallView; decided: boolean }) {
   const problem = useSignal('');
   const edited = useSignal(JSON.stringify(args ?? {}, null, 2));
   const changes = useSignal<Change[] | string | undefined>(undefined);
+  const seen = useSignal(false);
+  const gone = useSignal(false);
+
+  useEffect(() => {
+    seen.value = false;
+    const timer = setTimeout(() => (seen.value = true), LOOK_MS);
+    return () => clearTimeout(timer);
+  }, [JSON.stringify(args)]);
 
   useSignalEffect(() => {
     // If another client executes the call, the page's folder does not tell what it will change.
@@ -83,6 +93,8 @@ function Asked({ call, decided }: { call: CallView; decided: boolean }) {
   });
 
   const answer = (given: Answer) => {
+    gone.value = !live.value?.session.openCalls.get(frame.call_id)?.requires_approval;
+    if (gone.value || !seen.value) return;
     live.value?.conversation.decided(frame.call_id);
     live.value?.session.answer(frame.call_id, given);
   };
@@ -92,8 +104,14 @@ function Asked({ call, decided }: { call: CallView; decided: boolean }) {
     review.value = { tool: frame.tool_name, args: args ?? {}, changes: changes.value, answer };
   };
   const { remember } = frame;
+  const waits = decided || !seen.value;
   return (
     <div class="asked">
+      {gone.value && (
+        <p class="problem" role="alert">
+          {t('call.gone')}
+        </p>
+      )}
       {!args && <p class="note">{t('call.too_large', { n: n(frame.payload_bytes ?? 0) })}</p>}
       {args && mode.value !== 'edit' && <Preview tool={frame.tool_name} args={args} changes={changes.value} />}
       {mode.value === 'edit' && (
@@ -179,22 +197,22 @@ function Asked({ call, decided }: { call: CallView; decided: boolean }) {
       )}
       {mode.value === 'ask' && (
         <div class="buttons">
-          <button type="button" class="primary" disabled={decided} onClick={() => answer({ decision: 'approve' })}>
+          <button type="button" class="primary" disabled={waits || !args} onClick={() => answer({ decision: 'approve' })}>
             {t('call.approve')}
           </button>
           {isReviewed && (
-            <button type="button" disabled={decided} onClick={openReview}>
+            <button type="button" disabled={waits} onClick={openReview}>
               {t('call.review')}
             </button>
           )}
-          <button type="button" disabled={decided || !args} onClick={() => (mode.value = 'edit')}>
+          <button type="button" disabled={waits || !args} onClick={() => (mode.value = 'edit')}>
             {t('call.edit')}
           </button>
-          <button type="button" disabled={decided} onClick={() => (mode.value = 'reject')}>
+          <button type="button" disabled={waits} onClick={() => (mode.value = 'reject')}>
             {t('call.reject')}
           </button>
           {remember ? (
-            <button type="button" disabled={decided} onClick={() => (mode.value = 'always')}>
+            <button type="button" disabled={waits} onClick={() => (mode.value = 'always')}>
               {t('call.always')}
             </button>
           ) : (
