@@ -100,11 +100,14 @@ function Asked({ call, decided }: { call: CallView; decided: boolean }) {
   };
   const isReviewed = REVIEWED.includes(frame.tool_name) && Array.isArray(changes.value) && changes.value.length > 0;
   const openReview = () => {
-    if (!Array.isArray(changes.value)) return;
+    if (!Array.isArray(changes.value) || !seen.value) return;
     review.value = { tool: frame.tool_name, args: args ?? {}, changes: changes.value, answer };
   };
   const { remember } = frame;
-  const waits = decided || !seen.value;
+  const choose = (next: 'edit' | 'reject' | 'always') => {
+    if (seen.value) mode.value = next;
+  };
+  const common = { type: 'button', disabled: decided, 'aria-disabled': !seen.value } as const;
   return (
     <div class="asked">
       {gone.value && (
@@ -197,22 +200,22 @@ function Asked({ call, decided }: { call: CallView; decided: boolean }) {
       )}
       {mode.value === 'ask' && (
         <div class="buttons">
-          <button type="button" class="primary" disabled={waits || !args} onClick={() => answer({ decision: 'approve' })}>
+          <button {...common} class="primary" disabled={decided || !args} onClick={() => answer({ decision: 'approve' })}>
             {t('call.approve')}
           </button>
           {isReviewed && (
-            <button type="button" disabled={waits} onClick={openReview}>
+            <button {...common} onClick={openReview}>
               {t('call.review')}
             </button>
           )}
-          <button type="button" disabled={waits || !args} onClick={() => (mode.value = 'edit')}>
+          <button {...common} disabled={decided || !args} onClick={() => choose('edit')}>
             {t('call.edit')}
           </button>
-          <button type="button" disabled={waits} onClick={() => (mode.value = 'reject')}>
+          <button {...common} onClick={() => choose('reject')}>
             {t('call.reject')}
           </button>
           {remember ? (
-            <button type="button" disabled={waits} onClick={() => (mode.value = 'always')}>
+            <button {...common} onClick={() => choose('always')}>
               {t('call.always')}
             </button>
           ) : (
