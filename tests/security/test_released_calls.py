@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 from codelab.protocol.tools import CATALOGUE
+from codelab_client import one_prompt
 from codelab_client.execution import DeclaredTool
+from codelab_client.policy import Policy
 from codelab_client.session import Refused, Session, Timing, connect
 from codelab_client.session import events as on
 from codelab_client.session.decisions import digest
@@ -41,6 +43,7 @@ class Gateway:
         self.socket: ServerConnection | None = None
         self._heard = asyncio.Condition()
         self.level = "balanced"
+        self.ends = False  # the turn, with the result of its call
 
     async def talk(self, socket: ServerConnection) -> None:
         self.socket = socket
@@ -61,8 +64,14 @@ class Gateway:
                     await self.send(
                         {"type": "resumed", "last_seq": frame["last_seq"], "open_calls": states, "seq": None}
                     )
+                case "user_message":
+                    await self.send({"type": "user_message", "client_msg_id": frame["client_msg_id"], "turn_id": "t"})
+                    await self.call("c1", MAKE)
                 case "tool_result":
                     self.results.append(frame)
+                    if self.ends and not frame.get("partial"):
+                        await self.send({"type": "turn_end", "turn_id": "t", "reason": "completed"})
+                        await self.send({"type": "agent_status", "status": "idle"})
                 case "hitl_decision":
                     self.decisions.append(frame)
             async with self._heard:
@@ -484,6 +493,29 @@ def test_an_overtaken_decision_is_no_approval_of_what_the_other_window_chose(tmp
             assert not executor.calls
 
     run(talk())
+
+
+ALLOWS_MAKE = Policy(({"tool": "run_command", "command": "make"},))
+
+
+@pytest.mark.parametrize(
+    ("policy", "decided_elsewhere", "code"),
+    [(Policy(), False, one_prompt.CALLS_REFUSED), (ALLOWS_MAKE, False, 0), (Policy(), True, 0)],
+    ids=["nothing allows it", "the policy allows it", "the flag allows it"],
+)
+def test_one_prompt_refuses_what_nobody_approved_here(
+    policy: Policy, decided_elsewhere: bool, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def attack() -> None:
+        gateway = Gateway()
+        gateway.ends = True
+        options = {"gateway": gateway, "decided_elsewhere": decided_elsewhere}
+        async with playing(tmp_path, **options) as (_, session, executor):
+            assert await one_prompt.run(session, "hello", policy, as_json=False, ask=False) == code
+            assert bool(executor.calls) == (code == 0)
+            assert ("--decided-elsewhere" in capsys.readouterr().err) == (code != 0)
+
+    run(attack())
 
 
 def test_the_servers_frames_cannot_say_that_a_call_was_asked_about_here() -> None:
