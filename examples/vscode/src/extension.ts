@@ -35,6 +35,16 @@ export function activate(context: vscode.ExtensionContext): void {
       await open.prompt(text).ended;
     }),
     command("stop", () => session?.cancel()),
+    command("rules", async () => {
+      const open = await opened(context, output);
+      const items = (await open.rules()).map((rule) => ({
+        label: `${rule.decision} ${rule.tool_name} ${rule.covers}`,
+        description: rule.scope === "user" ? "in all sessions" : "in this session",
+        id: rule.rule_id,
+      }));
+      const chosen = await vscode.window.showQuickPick(items, { title: "Remembered decisions: choose one to revoke it" });
+      if (chosen) await open.revoke(chosen.id);
+    }),
     command("token", async () => {
       const token = await vscode.window.showInputBox({ prompt: "Token (empty: none)", password: true });
       if (token) await context.secrets.store("token", token);
