@@ -638,10 +638,8 @@ export class Conversation {
     } else if (event.error_code === "UNAUTHORIZED") {
       connection.link.cut("the server does not accept the token any more"); // the next connection tells
     } else {
-      const wasDeciding = event.call_id !== undefined && this.#deciding.delete(event.call_id);
-      if (wasDeciding && event.error_code === "INVALID_CALL_ID") {
-        void this.#recorded((decisions) => decisions.overtaken(event.call_id!)).catch(() => {});
-      }
+      const callId = event.call_id ?? "";
+      if (this.#deciding.delete(callId)) void this.#recorded((decisions) => decisions.refused(callId)).catch(() => {});
       if (event.call_id !== undefined) this.#calls?.refused(event).catch((error: unknown) => this.#fail(error));
       return this.#asking.refused(event) || this.#uploads.refused(event);
     }

@@ -40,6 +40,8 @@ export class Decisions {
   readonly #journal: Journal;
   readonly #harmless: (tool: string) => boolean;
   readonly #rules = new Map<string, string>();
+  /** What was allowed with a call's decision, which the server may refuse. */
+  readonly #unsure = new Map<string, string>();
   /** For a journal of others, which keeps no decisions. */
   readonly #memory = new Map<string, string>();
 
@@ -52,16 +54,25 @@ export class Decisions {
   async approved(callId: string, tool: string, args: Arguments, remember?: Remember): Promise<void> {
     await this.#keep(`call:${callId}`, await digest(tool, args));
     if (!remember) return;
-    await this.#consent([...(await this.#consents()), remember.pattern ? ["pattern", tool, remember.pattern] : await similar(tool, args)]);
+    const consent = remember.pattern ? ["pattern", tool, remember.pattern] : await similar(tool, args);
+    this.#unsure.set(callId, JSON.stringify(consent));
+    await this.#consent([...(await this.#consents()), consent]);
   }
 
   rejected(callId: string): Promise<void> {
-    return this.#keep(`call:${callId}`, REJECTED);
+    return this.#withdrawn(callId, REJECTED);
   }
 
-  /** The server did not take the decision, because the call was decided before. */
-  overtaken(callId: string): Promise<void> {
-    return this.#keep(`call:${callId}`, "");
+  /** The server did not take the decision: the call was decided before, or is asked about again. */
+  refused(callId: string): Promise<void> {
+    return this.#withdrawn(callId, "");
+  }
+
+  async #withdrawn(callId: string, decision: string): Promise<void> {
+    const unsure = this.#unsure.get(callId);
+    this.#unsure.delete(callId);
+    if (unsure) await this.#consent((await this.#consents()).filter((consent) => JSON.stringify(consent) !== unsure));
+    await this.#keep(`call:${callId}`, decision);
   }
 
   async choseAutonomy(level: string): Promise<void> {
@@ -80,6 +91,7 @@ export class Decisions {
   }
 
   async verdict({ call_id: callId, tool_name: tool, arguments: args = {} }: ToolCallFrame): Promise<Verdict> {
+    this.#unsure.delete(callId); // the server has taken the decision
     const decided = await this.#kept(`call:${callId}`);
     if (decided) return decided === (await digest(tool, args)) ? "runs" : decided === REJECTED ? "rejected" : "changed";
     if (READS.has(tool) || this.#harmless(tool) || (tool === "git.branch" && args["action"] === "list")) return "runs";

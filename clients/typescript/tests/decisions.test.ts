@@ -165,6 +165,19 @@ test.each<[Call, Call, boolean]>([
   expect("result" in (await outcome("c2"))).toBe(covers);
 });
 
+test("a rule that the server refused allows nothing", async () => {
+  const { served, ran, call, asked, decide, outcome } = await play();
+  call("c1", WRITE, true);
+  await asked("c1");
+  await decide("c1", { decision: "approve", remember: { scope: "session" } });
+  served.tell({ type: "error", message: "no", error_code: "INVALID_ARGUMENTS", details: {}, retryable: false, call_id: "c1" });
+  served.tell({ type: "call_update", call_id: "c1", state: "rejected", seq: 2 });
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  served.tell({ type: "tool_call", call_id: "c2", tool_name: WRITE[0], arguments: WRITE[1], requires_approval: false, seq: 3 });
+  expect(await outcome("c2")).toHaveProperty("error");
+  expect(ran).toEqual([]);
+});
+
 test("only an autonomy that was chosen here lets calls run", async () => {
   const { session, served, call, outcome } = await play();
   served.info["settings"] = { autonomy: "autonomous" };

@@ -314,7 +314,7 @@ class Conversation:
                 await self.cancel()
             elif decision.approves:
                 if decision.always and is_elsewhere:
-                    self.session.elsewhere.allow()
+                    self.session.elsewhere.allow(for_good=False)
                 kept: Scope | None = scope if scope in call.scopes else "session"
                 remember = kept if decision.always and not is_elsewhere else None
                 await self.session.approve(call.call_id, arguments=call.arguments, remember=remember)

@@ -117,7 +117,7 @@ def _options(call: on.ToolCall, always: str) -> list[dict[str, str]]:
 def _always(call: on.ToolCall, scope: Scope, server: str, root: Path) -> str:
     """What is allowed from then on, in the words of the button."""
     if isinstance(call, on.CallDecidedElsewhere):
-        return f"Always run what {server} says was approved elsewhere, in {root}"
+        return f"Always, until the agent ends: run what {server} says was approved elsewhere, in {root}"
     if "session" not in call.scopes:
         return ""
     where = "in all my sessions" if scope == "user" and "user" in call.scopes else "in this session"

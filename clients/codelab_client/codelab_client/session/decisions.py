@@ -40,6 +40,7 @@ class Decisions:
     ) -> None:
         self._journal, self._elsewhere, self._own = journal, elsewhere, own
         self._tools: dict[str, str] = {}  # of the server's rules, by id
+        self._unsure: dict[str, str] = {}  # what was allowed with a call's decision, which the server may refuse
 
     def approved(self, call_id: str, tool: str, arguments: Mapping[str, Any]) -> None:
         """The user approves a call with these arguments."""
@@ -47,15 +48,27 @@ class Decisions:
 
     def rejected(self, call_id: str) -> None:
         """The user rejects a call."""
+        self._withdraw(call_id)
         self._journal.decide(call_id, _REJECTED)
 
-    def overtaken(self, call_id: str) -> None:
-        """The server did not take the decision, because the call was decided before."""
+    def refused(self, call_id: str) -> None:
+        """The server did not take the decision: the call was decided before, or is asked about again."""
+        self._withdraw(call_id)
         self._journal.undecide(call_id)
 
-    def remembered(self, tool: str, arguments: Mapping[str, Any], pattern: str | None) -> None:
-        """The user allows similar calls, as the server's rule does."""
-        self._journal.consent(_consent(tool, arguments) if pattern is None else json.dumps(["pattern", tool, pattern]))
+    def released(self, call_id: str) -> None:
+        """The server has taken the decision."""
+        self._unsure.pop(call_id, None)
+
+    def remembered(self, call_id: str, tool: str, arguments: Mapping[str, Any], pattern: str | None) -> None:
+        """The user allows calls that are similar to one, as the server's rule does."""
+        consent = _consent(tool, arguments) if pattern is None else json.dumps(["pattern", tool, pattern])
+        self._unsure[call_id] = consent
+        self._journal.consent(consent)
+
+    def _withdraw(self, call_id: str) -> None:
+        if (consent := self._unsure.pop(call_id, None)) is not None:
+            self._journal.withdraw_consent(consent)
 
     def chose_autonomy(self, level: str) -> None:
         """The user has chosen the session's autonomy in this client."""

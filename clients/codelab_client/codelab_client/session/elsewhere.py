@@ -50,10 +50,11 @@ class Elsewhere:
         here = self._permission("").permission_id
         return self._always or any(one.permission_id == here for one in self.listed())
 
-    def allow(self) -> None:
-        """Let them run from now on. If that cannot be kept, it counts for this process."""
+    def allow(self, *, for_good: bool = True) -> None:
+        """Let them run from now on; not for good, or if that cannot be kept, until this process ends."""
         here = self._permission(_now())
-        self._unkept = [] if self._keep([*self._others(here.permission_id), here]) else [here]
+        is_kept = for_good and self._keep([*self._others(here.permission_id), here])
+        self._unkept = [] if is_kept else [here]
 
     def revoke(self, permission_id: str) -> bool:
         """Take a permission back. Returns whether there was one."""

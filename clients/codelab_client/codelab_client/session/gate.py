@@ -65,6 +65,7 @@ class Gate:
         """Wait until it is clear whether a call may be executed; None if this client must not answer it (any more)."""
         if call.arguments is None:
             return Passage(call)  # the executor cannot do anything with it
+        self._decisions.released(call.call_id)
         verdict = self._decisions.verdict(call)
         if verdict in _REFUSALS:
             return Passage(call, ToolOutcome.failed("PERMISSION_DENIED", _REFUSALS[verdict]))

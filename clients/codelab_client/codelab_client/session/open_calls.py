@@ -18,7 +18,7 @@ class OpenCalls:
     calls: executes them; None for a viewer. send: sends a frame, and drops it if there is no connection.
     show: shows an event to the user. start: runs a coroutine beside the others. phase: of the connection.
     secure: whether arguments must be fetched over TLS. pause_s: the unit of the pauses between two fetches.
-    overtaken: called with a call that was decided before this client's decision came.
+    decision_refused: called with a call whose decision the server did not take.
     """
 
     def __init__(
@@ -31,9 +31,9 @@ class OpenCalls:
         *,
         secure: bool,
         pause_s: float,
-        overtaken: Callable[[str], None],
+        decision_refused: Callable[[str], None],
     ) -> None:
-        self._overtaken = overtaken
+        self._decision_refused = decision_refused
         self._calls, self._send, self._show, self._start, self._phase = calls, send, show, start, phase
         self._secure, self._pause_s = secure, pause_s
         self._open: dict[str, ToolCall] = {}
@@ -90,8 +90,8 @@ class OpenCalls:
     def refused(self, error: Error) -> None:
         """The server refused a frame about a call."""
         sent = self._decisions.pop(error.call_id or "", None)
-        if sent is not None and error.error_code == "INVALID_CALL_ID":
-            self._overtaken(sent["call_id"])
+        if sent is not None:
+            self._decision_refused(sent["call_id"])
         if self._calls is not None:
             self._start(self._calls.refused(error))
 

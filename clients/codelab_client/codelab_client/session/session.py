@@ -133,7 +133,7 @@ class Session:
             lambda: self._link.phase,
             secure=secure,
             pause_s=timing.pause_s,
-            overtaken=self._decisions.overtaken,
+            decision_refused=self._decisions.refused,
         )
         self._deciding = Deciding(self._decisions, self._gate, self._open_calls)
 
