@@ -1,10 +1,13 @@
 """`python -m infra.docs` writes the generated documents; `--check` only lists the stale ones."""
 
+import inspect
 import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 
+from codelab.protocol import protected
 from codelab.rest.app import create_app
 
 from infra.docs import asyncapi, errors, frames, parameters, schemas, tools, typescript
@@ -21,7 +24,7 @@ def documents() -> dict[str, str]:
         "docs/asyncapi.yaml": asyncapi.text(bundle),
         "docs/schemas/frames.json": _json(bundle),
         "docs/codelab.d.ts": declarations,
-        "clients/codelab_client/codelab_client/tools/protected.py": _of_server("protected.py"),
+        "clients/codelab_client/codelab_client/tools/protected.py": _of_server(protected),
         "clients/typescript/src/protocol.ts": declarations,
         "docs/frames.md": frames.page(bundle),
         "docs/tools.md": tools.page(),
@@ -33,10 +36,9 @@ def documents() -> dict[str, str]:
     }
 
 
-def _of_server(module: str) -> str:
+def _of_server(module: ModuleType) -> str:
     """A module that the client needs as the server has it, and cannot import."""
-    source = (ROOT / "layers/codelab/codelab/protocol" / module).read_text(encoding="utf-8")
-    return f"# Written by `make docs` from the server's module; do not edit.\n{source}"
+    return f"# Written by `make docs` from the server's module; do not edit.\n{inspect.getsource(module)}"
 
 
 def _json(document: object) -> str:
