@@ -29,6 +29,7 @@ class _Shown:
     tool: str
     turn_id: str | None
     is_rejected: bool = False
+    waits: bool = False  # for the user
     content: list[dict[str, Any]] = field(default_factory=list)
     output: str = ""
     output_at: float = 0.0
@@ -59,6 +60,10 @@ class Updates:
                 self.call(event)
             case on.Ignored():
                 self.say(f"*{safe_line(event.why, 500)}*")
+            case on.CallStarted():
+                if (shown := self._calls.get(event.call_id)) is not None and shown.waits:
+                    shown.waits = False
+                    self._update(event.call_id, {"status": "in_progress"})
             case on.CallOutput():
                 self._output(event)
             case on.CallFinished():
@@ -94,6 +99,7 @@ class Updates:
             return
         if call.call_id in self._calls:
             self._calls[call.call_id].is_rejected = False
+            self._calls[call.call_id].waits = call.requires_approval
             self._update(call.call_id, {**fields, "status": status})
             return
         self._calls[call.call_id] = _Shown(call.tool_name, call.turn_id)
