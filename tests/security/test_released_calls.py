@@ -583,3 +583,7 @@ def test_digests_tell_calls_apart() -> None:
     ]
     assert len({same, *(digest(*one) for one in others)}) == 1 + len(others)
     assert digest("own.tool", {"path": "a/b"}) != digest("own.tool", {"path": "./a/b"})
+    deep: Any = []
+    for _ in range(200_000):
+        deep = [deep]
+    assert digest("own.tool", {"x": deep}) != digest("own.tool", {"x": deep})

@@ -6,6 +6,7 @@ because others decide too: another window, a phone, a program over HTTP, a rule,
 
 import hashlib
 import json
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, auto
 from typing import Any
@@ -117,8 +118,11 @@ class Decisions:
 
 
 def digest(tool: str, arguments: Mapping[str, Any]) -> str:
-    """A digest that is equal for the same call, however its paths are spelled."""
-    written = json.dumps([risks.canonical(tool), risks.normal_arguments(tool, arguments)], sort_keys=True)
+    """A digest that is equal for the same call, however its paths are spelled; no two are for one too deep to read."""
+    try:
+        written = json.dumps([risks.canonical(tool), risks.normal_arguments(tool, arguments)], sort_keys=True)
+    except RecursionError:
+        return f"too deep {uuid.uuid4()}"
     return hashlib.sha256(written.encode()).hexdigest()
 
 
