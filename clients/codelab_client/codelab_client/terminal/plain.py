@@ -114,6 +114,7 @@ class PlainScreen:
         elif typed_for.kind == "call" or (parse(words)[0] in WORDS and self._numbers.lost):
             await self._decide(words, typed_for.key)
         elif words:
+            self._numbers.take_lost()
             conversation.start(conversation.send(words))
 
     def _answer(self, words: str, key: str) -> None:
