@@ -64,6 +64,8 @@ class Gateway:
                     await self.send(
                         {"type": "resumed", "last_seq": frame["last_seq"], "open_calls": states, "seq": None}
                     )
+                case "rules":
+                    await self.send({"type": "rules", "rules": [], "seq": None})
                 case "user_message":
                     await self.send({"type": "user_message", "client_msg_id": frame["client_msg_id"], "turn_id": "t"})
                     await self.call("c1", MAKE)
@@ -384,6 +386,42 @@ def test_a_rule_of_this_client_covers_what_it_reads_and_no_more(
             else:
                 await next_event(session.events(), on.CallDecidedElsewhere)
             assert executor.executed.get("c2", 0) == is_covered
+
+    run(talk())
+
+
+@pytest.mark.parametrize("scope", ["session", "user"])
+def test_a_rule_for_all_sessions_counts_in_later_ones_of_its_folder_until_it_is_revoked(
+    scope: Any, tmp_path: Path
+) -> None:
+    async def talk() -> None:
+        gateway = Gateway()
+        async with serve(gateway.talk, "127.0.0.1", 0) as running:
+            url = f"ws://127.0.0.1:{running.sockets[0].getsockname()[1]}"
+            async with playing(tmp_path, gateway=gateway, url=url) as (_, session, _executor):
+                await gateway.call("c1", WRITE, asks=True)
+                await question(session, "c1")
+                await session.approve("c1", remember=scope)
+                await gateway.decision("c1")
+            later = {"session_id": "later", "last_seq": gateway.seq}
+            async with playing(tmp_path, gateway=gateway, url=url, **later) as (_, session, executor):
+                await gateway.call("c2", WRITE)
+                if scope == "session":
+                    await question(session, "c2", on.CallDecidedElsewhere)
+                    return
+                assert "result" in await gateway.outcome("c2")
+                await session.revoke("rule_1")
+                await gateway.call("c3", WRITE)
+                await question(session, "c3", on.CallDecidedElsewhere)
+            later["last_seq"] = gateway.seq
+            async with playing(tmp_path, gateway=gateway, url=url, workspace=tmp_path, **later) as (
+                _,
+                session,
+                executor,
+            ):
+                await gateway.call("c4", WRITE)
+                await question(session, "c4", on.CallDecidedElsewhere)
+                assert not executor.calls
 
     run(talk())
 

@@ -49,7 +49,7 @@ class Deciding:
     def _record(self, call_id: str, tool: str, arguments: Mapping[str, Any], remember: Remember) -> None:
         self._decisions.approved(call_id, tool, arguments)
         if remember is not None:
-            self._decisions.remembered(call_id, tool, arguments, remember.get("pattern"))
+            self._decisions.remembered(call_id, tool, arguments, remember)
 
     async def _send(self, call_id: str, fields: Mapping[str, Any], remember: Remember) -> None:
         kept = {} if remember is None else {"remember": dict(remember)}

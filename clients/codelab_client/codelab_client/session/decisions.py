@@ -61,11 +61,12 @@ class Decisions:
         """The server has taken the decision."""
         self._unsure.pop(call_id, None)
 
-    def remembered(self, call_id: str, tool: str, arguments: Mapping[str, Any], pattern: str | None) -> None:
-        """The user allows calls that are similar to one, as the server's rule does."""
+    def remembered(self, call_id: str, tool: str, arguments: Mapping[str, Any], remember: Mapping[str, str]) -> None:
+        """The user allows calls that are similar to one, as the server's rule does, in this workspace."""
+        pattern = remember.get("pattern")
         consent = _consent(tool, arguments) if pattern is None else json.dumps(["pattern", tool, pattern])
         self._unsure[call_id] = consent
-        self._journal.consent(consent)
+        self._journal.consent(consent, all_sessions=remember.get("scope") == "user")
 
     def _withdraw(self, call_id: str) -> None:
         if (consent := self._unsure.pop(call_id, None)) is not None:

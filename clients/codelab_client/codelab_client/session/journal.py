@@ -180,29 +180,35 @@ class Journal:
             ).fetchone()
         return None if row is None else str(row[0])
 
-    def consent(self, consent: str) -> None:
-        """Record what the user has allowed for the rest of the session."""
+    def consent(self, consent: str, *, all_sessions: bool = False) -> None:
+        """Record what the user has allowed for the rest of the session, or for all sessions with its server here."""
+        place = self._all_sessions if all_sessions else self._session
         with self._transaction() as database:
             database.execute(
-                "insert or replace into consents values (?, ?, ?, ?)",
-                (self._session, self._workspace, consent, time.time()),
+                "insert or replace into consents values (?, ?, ?, ?)", (place, self._workspace, consent, time.time())
             )
 
     def withdraw_consent(self, consent: str) -> None:
         """The user does not allow that any more."""
         with self._transaction() as database:
             database.execute(
-                "delete from consents where session = ? and workspace = ? and consent = ?",
-                (self._session, self._workspace, consent),
+                "delete from consents where session in (?, ?) and workspace = ? and consent = ?",
+                (self._session, self._all_sessions, self._workspace, consent),
             )
 
     def consents(self) -> list[str]:
-        """What the user has allowed for the rest of the session."""
+        """What the user has allowed for the session, or for all."""
         with _told(self._folder):
             rows = self._database.execute(
-                "select consent from consents where session = ? and workspace = ?", (self._session, self._workspace)
+                "select distinct consent from consents where session in (?, ?) and workspace = ?",
+                (self._session, self._all_sessions, self._workspace),
             ).fetchall()
         return [str(row[0]) for row in rows]
+
+    @property
+    def _all_sessions(self) -> str:
+        """Stands for all sessions of the same user with the same server."""
+        return f"{self._session.rpartition('#')[0]}#"
 
     @property
     def position(self) -> int:
@@ -246,7 +252,8 @@ class Journal:
                 "delete from calls where (settled = 1 and at < ?) or at < ?", (now - _SETTLED_KEPT_S, now - _KEPT_S)
             )
             for table in ("positions", "decisions", "consents"):
-                database.execute(f"delete from {table} where at < ?", (now - _KEPT_S,))
+                of_sessions = "session not like '%#'"  # what holds for all sessions holds until it is revoked
+                database.execute(f"delete from {table} where at < ? and {of_sessions}", (now - _KEPT_S,))
         for path in (self._folder / "owners").iterdir():
             if path.name != self._owner and not self._is_alive(path.name):
                 path.unlink(missing_ok=True)
