@@ -88,9 +88,7 @@ def test_a_change_is_shown_as_a_diff_before_it_is_allowed(
     assert [one["kind"] for one in asked["options"]] == [
         "allow_once",
         "allow_always",
-        "allow_always",
         "reject_once",
-        "reject_always",
     ]
     assert (seen, (folder / "a.py").read_text()) == (["old\n"], "new\n")
     assert editor.call("Write a.py")["content"] == [diff]
@@ -113,11 +111,11 @@ def test_a_command_is_shown_in_full_and_a_rejection_reaches_the_model(
 
 def test_always_is_a_rule_that_the_user_saw(open_editor: Open, folder: Path, model: ScriptedModel) -> None:
     script = model.script("acp-always", Says("", [WRITE]), Says("", [WRITE]), DONE)
-    editor = open_editor(answers={"session/request_permission": lambda params: allow(params, "allow_session")})
+    editor = open_editor(answers={"session/request_permission": lambda params: allow(params, "allow_always")})
     session = editor.new(folder)
     editor.prompt(session, script)
     assert len(editor.asked) == 1
-    option = next(one for one in editor.asked[0][1]["options"] if one["optionId"] == "allow_session")
+    option = next(one for one in editor.asked[0][1]["options"] if one["optionId"] == "allow_always")
     assert "a.py" in option["name"]
     editor.prompt(session, "/rules")
     assert "allow write_file" in editor.text or "approve write_file" in editor.text

@@ -244,6 +244,7 @@ def test_the_terminal_asks_before_it_starts_a_server(
         terminal.expect("Your choice")  # the last line of the question
         assert f"$ {PYTHON} mcp_server.py" in " ".join(terminal.shown().split())
         assert not mark.exists()
+        time.sleep(0.7)  # an answer counts when the question has been on the screen for long enough
         terminal.type("1\r")
         until(mark.exists)
         terminal.expect("small.where asks before each call")

@@ -255,7 +255,10 @@ def test_colours_can_be_turned_off(codelab: Codelab, model: ScriptedModel) -> No
 def test_the_plain_mode_writes_lines_only(codelab: Codelab, folder: Path, model: ScriptedModel) -> None:
     terminal = codelab("--plain")
     terminal.type(model.script("tty-plain", Says("I write", [WRITE]), DONE) + "\r")
-    terminal.expect("Type y to approve")
+    terminal.expect("type y to approve")
+    terminal.type("y\r")
+    terminal.expect("nothing was decided")  # nobody can have read the question yet
+    time.sleep(0.7)
     terminal.type("maybe\r")
     terminal.type("y\r")
     terminal.expect("All done.")

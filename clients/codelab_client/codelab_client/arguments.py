@@ -124,6 +124,11 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("prompt", help="the message; - reads it from stdin")
     one.add_argument("--json", action="store_true", help="print every event as a line of JSON instead")
     one.add_argument("--policy", type=Path, metavar="FILE", help="calls that need no approval, see docs/client.md")
+    one.add_argument(
+        "--decided-elsewhere",
+        action="store_true",
+        help="also execute calls that were approved elsewhere: in another window, over HTTP, by a rule, or by autonomy",
+    )
     one.set_defaults(command="exec")
     acp = commands.add_parser(
         "acp",

@@ -17,10 +17,21 @@ from codelab_client.unattended import unattended_executor
 
 
 async def attach(address: Address, workspace: Path, token: Token, session_id: str) -> int:
-    """Execute the calls of a session until it ends. Others send its messages and decide about its calls."""
+    """Execute the calls of a session until it ends. Others send its messages and decide about its calls.
+
+    Whoever starts this wants just that, so the server's word that a call was approved is enough, as long as it runs.
+    """
     local = LocalExecutor(workspace, None, state_folder(), session=session_id)
     executor = await unattended_executor(local, workspace, _say)
-    opening = connect(address, workspace, session_id=session_id, token=token, executor=executor, on_event=waiting.tell)
+    opening = connect(
+        address,
+        workspace,
+        session_id=session_id,
+        token=token,
+        executor=executor,
+        on_event=waiting.tell,
+        decided_elsewhere=True,
+    )
     async with opening as session:
         await session.instruct(await local.instructions())
         _say(f"Executing the tools of session {session_id} in {workspace}. Other windows talk and decide. Ctrl-C ends.")

@@ -149,38 +149,51 @@ async def _talk(options: argparse.Namespace) -> int:
         return 2
     async with contextlib.AsyncExitStack() as started:
         is_named = bool(getattr(options, "url", None) or os.environ.get("CODELAB_URL") or config.url)
-        await _start_if_missing(address, is_named=is_named, started=started)
-        return await _talk_to(address, workspace, options, config)
+        is_own = await _start_if_missing(address, is_named=is_named, started=started)
+        return await _talk_to(address, workspace, options, config, is_own=is_own)
 
 
-async def _start_if_missing(address: Address, *, is_named: bool, started: contextlib.AsyncExitStack) -> None:
-    """Start the local cloud if this is a checkout and no server runs; ask first if the user named the address."""
+async def _start_if_missing(address: Address, *, is_named: bool, started: contextlib.AsyncExitStack) -> bool:
+    """Start the local cloud if this is a checkout and no server runs; ask first if the user named the address.
+
+    Returns whether it was started.
+    """
     from codelab_client import local_cloud
     from codelab_client.line_input import ask
     from codelab_client.session.journal import state_folder
 
     folder = local_cloud.checkout()
     if folder is None or not local_cloud.is_missing(address):
-        return
+        return False
     if is_named:
         answer = await ask(f"Nothing listens at {address.shown}.\nStart the local cloud of {folder} there? [Y/n] ")
         if answer.strip().lower() not in ("", "y", "yes"):
-            return
+            return False
     sys.stderr.write(
         f"No server runs at {address.shown}: starting the local cloud of {folder}, which stops with codelab.\n"
         "`make run` starts one that stays.\n"
     )
     await started.enter_async_context(local_cloud.running(folder, address, state_folder()))
+    return True
 
 
-async def _talk_to(address: Address, workspace: Path, options: argparse.Namespace, config: Config) -> int:
+async def _talk_to(
+    address: Address, workspace: Path, options: argparse.Namespace, config: Config, *, is_own: bool
+) -> int:
     from codelab_client.terminal import talk
 
     plain = options.plain or not sys.stdout.isatty() or os.environ.get("TERM", "") in ("", "dumb")
     session_id = session_of(options, address, workspace)
     agent, model = answerer_of(options, config, is_new=session_id is None)
     return await talk(
-        address, workspace, partial(newest_token, address), session_id, plain=plain, agent=agent, model=model
+        address,
+        workspace,
+        partial(newest_token, address),
+        session_id,
+        plain=plain,
+        agent=agent,
+        model=model,
+        is_own=is_own,
     )
 
 
@@ -207,7 +220,15 @@ async def _exec(options: argparse.Namespace) -> int:
     executor = await unattended_executor(local, workspace, one_prompt.say)
     agent, model = answerer_of(options, config, is_new=session_id is None)
     token = partial(newest_token, address)
-    opening = connect(address, workspace, session_id=session_id, token=token, executor=executor, on_event=waiting.tell)
+    opening = connect(
+        address,
+        workspace,
+        session_id=session_id,
+        token=token,
+        executor=executor,
+        on_event=waiting.tell,
+        decided_elsewhere=options.decided_elsewhere,
+    )
     instructing = asyncio.ensure_future(local.instructions())
     async with opening as session:
         last_sessions.remember(address, workspace, session.session_id)

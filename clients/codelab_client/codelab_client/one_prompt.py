@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import sys
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,12 +17,15 @@ from codelab_client.session import events as on
 #: The exit codes, which `codelab exec --help` and docs/client.md list.
 COMPLETED, FAILED, USAGE, NO_SERVER, UNAUTHORIZED, CALLS_REFUSED, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
 
+#: Seconds that a user needs at least to see a question.
+_LOOK_S = 0.5
 #: Seconds that Ctrl-C waits for the turn to end.
 _STOP_S = 5.0
 
 _NOBODY = (
     "Nobody can approve this call: `codelab exec` runs without a user, and its policy file does not allow the call."
 )
+_ELSEWHERE = "it was approved elsewhere, or by nobody; --decided-elsewhere or --policy FILE allows such calls"
 
 
 async def run(session: Session, prompt: str, policy: Policy, *, as_json: bool, ask: bool) -> int:
@@ -88,21 +92,36 @@ class _Turn:
     async def _decide(self, call: on.ToolCall) -> None:
         arguments = call.arguments or {}
         if call.arguments is not None and self._policy.allows(call.tool_name, arguments):
-            await self._session.approve(call.call_id)
+            await self._session.approve(call.call_id, arguments=arguments)
         elif self._ask and call.arguments is not None:
-            _write(
-                sys.stderr,
-                f"{exact_line(call.tool_name)}\n{exact(json.dumps(arguments, indent=2, ensure_ascii=False))}",
-            )
-            answer = await ask("approve? [y/N] ")
-            if answer.strip().lower() in ("y", "yes"):
-                await self._session.approve(call.call_id)
-            else:
-                await self._session.reject(call.call_id)
+            await self._ask_about(call, arguments)
         else:
             self._refused = True
-            say(f"refused {call.tool_name} {_shown(arguments)}: nobody can approve it; --policy FILE allows calls")
+            is_elsewhere = isinstance(call, on.CallDecidedElsewhere)
+            why = _ELSEWHERE if is_elsewhere else "nobody can approve it; --policy FILE allows calls"
+            say(f"refused {call.tool_name} {_shown(arguments)}: {why}")
             await self._session.reject(call.call_id, _NOBODY)
+
+    async def _ask_about(self, call: on.ToolCall, arguments: Mapping[str, Any]) -> None:
+        """Ask on the terminal."""
+        shown = exact(json.dumps(arguments, indent=2, ensure_ascii=False))
+        _write(sys.stderr, f"{exact_line(call.tool_name)}\n{shown}")
+        where = "it was approved elsewhere, or by nobody; run it here?"
+        answer = await _answer(f"{where if isinstance(call, on.CallDecidedElsewhere) else 'approve?'} [y/N] ")
+        if answer.strip().lower() in ("y", "yes"):
+            await self._session.approve(call.call_id, arguments=arguments)
+        else:
+            await self._session.reject(call.call_id)
+
+
+async def _answer(question: str) -> str:
+    """A line that the user has typed after seeing the question: one that was typed before answers another one."""
+    while True:
+        shown_at = time.monotonic()
+        answer = await ask(question)
+        if not answer or time.monotonic() - shown_at > _LOOK_S:
+            return answer
+        say("The question had just come, so nothing was decided.")
 
 
 def say(text: str) -> None:

@@ -237,6 +237,8 @@ PROTECTED_FILES = {
     ".project": "Eclipse: programs that run with every build",
 }
 
+#: Characters that some file systems drop from names, as far as `workspace_path` lets them pass.
+_JOINERS = re.compile("[\u200c\u200d\ufe0e\ufe0f]")
 #: A Windows short name, such as `GIT~1` for `.git`: it may stand for any file.
 _SHORT_NAME = re.compile(r"[^.~]{1,6}~[0-9]{1,6}(?:\.[^.]{1,3})?")
 
@@ -255,7 +257,7 @@ def may_hold_protected(path: str) -> bool:
 
 def _names(path: str) -> list[str]:
     """The names in a path as the most tolerant file system compares them: no case, accents, trailing dots or spaces."""
-    plain = unicodedata.normalize("NFKD", path)
+    plain = unicodedata.normalize("NFKD", _JOINERS.sub("", path))
     plain = "".join(character for character in plain if not unicodedata.combining(character))
     plain = unicodedata.normalize("NFKD", plain.upper().casefold())
     names = (name.rstrip(". \t") for name in re.split(r"[/\\]", plain))

@@ -29,6 +29,10 @@ export interface CallsOptions {
   show(event: SessionEvent): void;
   /** Ends the session with an error. */
   fail(error: unknown): void;
+  /** Why a call must not be executed, or nothing. */
+  refusal(call: ToolCallFrame): Promise<Outcome | undefined>;
+  /** Whether it is known which calls are open. */
+  isOnline(): boolean;
 }
 
 /** Executes the calls of a session, each at most once, and sends each result until the server has settled the call. */
@@ -39,7 +43,11 @@ export class Calls {
   readonly #executing = new Map<string, AbortController>();
   /** Unsettled results of this client, by the time at which they were sent. */
   readonly #sentAt = new Map<string, number>();
-  /** Settled while a tool has them. */
+  /** Those about which a human is being asked. */
+  readonly #asking = new Set<string>();
+  /** Those that the server has given to this connection. */
+  readonly #came = new Set<string>();
+  /** Settled while a tool or a human has them. */
   readonly #unwanted = new Set<string>();
   #closed = false;
 
@@ -52,8 +60,14 @@ export class Calls {
     return this.#executing.size > 0;
   }
 
+  /** There is a new connection: the server gives it the calls that it is to execute. */
+  connected(): void {
+    this.#came.clear();
+  }
+
   /** Execute a call, or send its result again if it was executed before. */
   take(call: ToolCallFrame): void {
+    this.#came.add(call.call_id);
     if (this.#closed || this.#running.has(call.call_id)) return;
     const done = this.#handle(call)
       .catch((error) => this.#options.fail(error))
@@ -81,6 +95,8 @@ export class Calls {
     if (running) {
       this.#unwanted.add(callId);
       running.abort();
+    } else if (this.#asking.has(callId)) {
+      this.#unwanted.add(callId);
     } else {
       await this.#settle(callId);
     }
@@ -118,10 +134,12 @@ export class Calls {
 
   async #handle(call: ToolCallFrame): Promise<void> {
     const { journal } = this.#options;
+    const refusal = await this.#refusal(call);
+    if (refusal === "unwanted") return;
     for (;;) {
       const claim = await journal.begin(call.call_id, call.seq ?? 0);
       if (claim.state === "new") {
-        const outcome = await this.#execute(call);
+        const outcome = await this.#execute(call, refusal);
         if (this.#unwanted.delete(call.call_id)) return this.#settle(call.call_id);
         return this.#deliver(call.call_id, outcome);
       }
@@ -132,17 +150,27 @@ export class Calls {
     }
   }
 
-  /** Execute a call for the first and only time. Gives the outcome that the journal has. */
-  async #execute(call: ToolCallFrame): Promise<Outcome> {
+  /** Why a call must not be executed; `unwanted`: this connection is not to answer it any more. */
+  async #refusal(call: ToolCallFrame): Promise<Outcome | undefined | "unwanted"> {
+    const { call_id: callId } = call;
+    if (!call.arguments || !this.#options.tools.has(call.tool_name)) return undefined;
+    this.#asking.add(callId);
+    const refusal = await this.#options.refusal(call).finally(() => this.#asking.delete(callId));
+    while (!this.#closed && !this.#options.isOnline()) await wait(50);
+    return this.#unwanted.delete(callId) || this.#closed || !this.#came.has(callId) ? "unwanted" : refusal;
+  }
+
+  /** Execute a call for the first and only time, or not. Gives the outcome that the journal has. */
+  async #execute(call: ToolCallFrame, refusal: Outcome | undefined): Promise<Outcome> {
     const { journal, show } = this.#options;
     const { call_id: callId, tool_name: toolName } = call;
     const aborting = new AbortController();
     this.#executing.set(callId, aborting);
     if (this.#closed) aborting.abort();
-    show({ type: "call_started", callId, toolName, arguments: call.arguments ?? {} });
+    if (!refusal) show({ type: "call_started", callId, toolName, arguments: call.arguments ?? {} });
     let outcome: Outcome;
     try {
-      const ended = checked(await this.#outcome(call, aborting.signal));
+      const ended = refusal ?? checked(await this.#outcome(call, aborting.signal));
       outcome = await journal.finish(callId, ended);
     } finally {
       this.#executing.delete(callId);

@@ -3,25 +3,30 @@ import { Asking } from "./asking.ts";
 import { backOff } from "./backoff.ts";
 import { Calls } from "./calls.ts";
 import { Connector } from "./connector.ts";
+import { Decisions } from "./decisions.ts";
 import { SessionError, messageOf } from "./errors.ts";
 import { readFrame, type SessionEvent } from "./events.ts";
-import type { Journal } from "./journal.ts";
+import type { Journal, Outcome } from "./journal.ts";
 import { Link, WireReport, type LinkEnd, type WebSocketConstructor } from "./link.ts";
 import { OpenCalls } from "./open_calls.ts";
 import { TIMING, type SessionOptions, type Timing } from "./options.ts";
 import { PayloadHosts } from "./payload_hosts.ts";
 import type {
+  AckFrame,
   ClientFrame,
   ErrorFrame,
+  HitlDecisionFrame,
   PlanStep,
   ResumedFrame,
   ResyncRequiredFrame,
   SessionInfoFrame,
   Status,
+  ToolCallFrame,
 } from "./protocol.ts";
 import { Rest } from "./rest.ts";
 import { Sequence } from "./sequence.ts";
 import { Subscribers } from "./subscribers.ts";
+import type { Answer } from "./session.ts";
 import { currentToken, expiresAt, refreshAt, subject } from "./tokens.ts";
 import type { Tool } from "./tools.ts";
 import { INLINE_BYTES, MOST_BYTES, download, type Fetch } from "./transfer.ts";
@@ -101,6 +106,9 @@ export class Conversation {
   #released: Promise<void> | undefined;
   #sequence = new Sequence<SessionEvent & { seq?: number }>(0);
   #calls: Calls | undefined;
+  decisions: Decisions | undefined;
+  /** Calls whose decision the server may not have. */
+  readonly #deciding = new Set<string>();
   #connection: Connection | undefined;
   #opening: Promise<void> | undefined;
   #opened!: () => void;
@@ -198,6 +206,54 @@ export class Conversation {
     return reply as Promise<Reply>;
   }
 
+  /** Decide about a call. What is decided is recorded before the server gets it: only this call will be executed. */
+  async answer(callId: string, answer: Answer): Promise<AckFrame> {
+    const call = this.openCalls.byId.get(callId);
+    const args = answer.decision === "edit" ? answer.arguments : call?.arguments;
+    this.#deciding.add(callId);
+    await this.#recorded(async (decisions) => {
+      if (answer.decision === "reject") await decisions.rejected(callId);
+      else if (call && args) await decisions.approved(callId, call.tool_name, args, answer.remember);
+    });
+    const frame: HitlDecisionFrame = {
+      type: "hitl_decision",
+      call_id: callId,
+      decision: answer.decision,
+      ...(answer.decision === "edit" && { modified_arguments: answer.arguments }),
+      ...(answer.decision === "reject" && answer.feedback && { feedback: answer.feedback }),
+      ...(answer.remember && { remember: answer.remember }),
+    };
+    return this.request<AckFrame>(frame, false);
+  }
+
+  /** Record something about the user's decisions. A journal that cannot be written ends the session. */
+  async #recorded(record: (decisions: Decisions) => Promise<void>): Promise<void> {
+    try {
+      if (this.decisions) await record(this.decisions);
+    } catch (error) {
+      this.#fail(error);
+      throw error;
+    }
+  }
+
+  /** Why a released call must not be executed, or nothing. */
+  async #refusal(call: ToolCallFrame): Promise<Outcome | undefined> {
+    const { call_id: callId, tool_name: tool, arguments: args = {} } = call;
+    const { decidedElsewhere = false } = this.#options;
+    const verdict = await this.decisions!.verdict(call);
+    if (verdict === "runs" || (verdict === "elsewhere" && decidedElsewhere === true)) return undefined;
+    let message = "The call was not executed: ";
+    if (verdict === "changed") message += "it is not the one that the user has approved";
+    else if (verdict === "rejected") message += "the user has rejected it";
+    else {
+      const runs = typeof decidedElsewhere === "function" && (await decidedElsewhere(call));
+      await this.#recorded((decisions) => (runs ? decisions.approved(callId, tool, args) : decisions.rejected(callId)));
+      if (runs) return undefined;
+      message += "it was approved elsewhere, and the user of the client that executes calls did not let it run";
+    }
+    return { error: { code: "PERMISSION_DENIED", message } };
+  }
+
   /** Send any frame once, when the session is online. Settles when it is on its way, not when it has arrived. */
   async send(frame: ClientFrame): Promise<void> {
     this.checkOpen();
@@ -236,6 +292,9 @@ export class Conversation {
       if (!openJournal) throw new SessionError("journal", "A session needs a journal: open it with connect()");
       const journal = await openJournal(`${this.#address.socket}#${user}#${this.sessionId}`);
       this.#journal = journal;
+      const { tools = {}, ownTools = [] } = this.#options;
+      const harmless = (tool: string) => !Object.hasOwn(tools, tool) && !!ownTools.find(({ name }) => name === tool)?.read_only;
+      this.decisions = new Decisions(journal, harmless);
       this.#sequence.restart(lastSeq ?? (await journal.position()));
       if (!viewer) {
         this.#calls = new Calls({
@@ -244,6 +303,8 @@ export class Conversation {
           send: (frame) => this.#send(frame),
           show: (event) => this.#show(event),
           fail: (error) => this.#fail(error),
+          refusal: (call) => this.#refusal(call),
+          isOnline: () => this.isOnline,
         });
       }
       if (this.#ended) throw new SessionError("closed", "The session is closed");
@@ -344,6 +405,7 @@ export class Conversation {
     this.#renewing = false;
     this.#resumedFrom = undefined;
     this.openCalls.connected();
+    this.#calls?.connected();
     this.#tickedAt = Date.now();
     this.#ticking = setInterval(() => this.#tick(), tickMs);
     const end = await link.ended;
@@ -581,6 +643,7 @@ export class Conversation {
         break;
       case "tool_call":
         this.#turnId = event.turn_id ?? this.#turnId;
+        if (!event.requires_approval) this.#deciding.delete(event.call_id);
         return this.openCalls.take(event);
       default:
     }
@@ -635,6 +698,8 @@ export class Conversation {
     } else if (event.error_code === "UNAUTHORIZED") {
       connection.link.cut("the server does not accept the token any more"); // the next connection tells
     } else {
+      const callId = event.call_id ?? "";
+      if (this.#deciding.delete(callId)) void this.#recorded((decisions) => decisions.refused(callId)).catch(() => {});
       if (event.call_id !== undefined) this.#calls?.refused(event).catch((error: unknown) => this.#fail(error));
       return this.#asking.refused(event) || this.#uploads.refused(event);
     }

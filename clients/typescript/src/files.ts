@@ -111,11 +111,24 @@ class FileJournal implements Journal {
   }
 
   setPosition(seq: number): Promise<void> {
+    return this.#replace(join(this.#calls, "position"), { seq });
+  }
+
+  decide(name: string, decision: string): Promise<void> {
+    return this.#replace(this.#file(name, "decided"), { decision });
+  }
+
+  decided(name: string): Promise<string | undefined> {
+    return this.#told(async () => (await readJson<{ decision?: string }>(this.#file(name, "decided")))?.decision);
+  }
+
+  /** Write a file whole, in place of the one that there may be. */
+  #replace(path: string, content: unknown): Promise<void> {
     return this.#told(async () => {
-      const written = join(this.#calls, `position-${this.#owner}`);
+      const written = `${path}-${this.#owner}`;
       await rm(written, { force: true });
-      await create(written, { seq });
-      await rename(written, join(this.#calls, "position"));
+      await create(written, content);
+      await rename(written, path);
     });
   }
 
@@ -135,7 +148,7 @@ class FileJournal implements Journal {
   }
 
   /** The id is the server's: its digest is a name that every file system accepts. */
-  #file(callId: string, what: "begun" | "done" | "settled"): string {
+  #file(callId: string, what: "begun" | "done" | "settled" | "decided"): string {
     const name = createHash("sha256").update(callId).digest("hex").slice(0, 32);
     return join(this.#calls, `${name}.${what}`);
   }

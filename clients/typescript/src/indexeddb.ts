@@ -14,6 +14,8 @@ interface StoredCall {
   settled: boolean;
   at: number;
   outcome?: Outcome;
+  /** Of an entry in the scope of decisions: what was decided. */
+  decision?: string;
 }
 
 interface StoredPosition {
@@ -123,9 +125,25 @@ class IndexedDbJournal implements Journal {
     });
   }
 
+  /** Decisions are entries of a scope of their own, because another store would close the pages of older clients. */
+  async decide(name: string, decision: string): Promise<void> {
+    const entry = { scope: this.#decisions, callId: name, seq: 0, owner: "", settled: false, at: Date.now(), decision };
+    await this.#write((calls) => {
+      calls.put(entry satisfies StoredCall);
+    });
+  }
+
+  async decided(name: string): Promise<string | undefined> {
+    return (await this.#read<StoredCall | undefined>("calls", (store) => store.get([this.#decisions, name])))?.decision;
+  }
+
+  get #decisions(): string {
+    return `${this.#scope}#decisions`;
+  }
+
   async forget(): Promise<void> {
     await this.#write((calls, positions) => {
-      calls.delete(IDBKeyRange.bound([this.#scope], [this.#scope, []]));
+      for (const scope of [this.#scope, this.#decisions]) calls.delete(IDBKeyRange.bound([scope], [scope, []]));
       positions.delete(this.#scope);
     });
   }

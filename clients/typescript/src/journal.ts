@@ -40,6 +40,9 @@ export interface Journal {
   /** The `seq` from which the session can be resumed without missing an open call; 0 if there is none. */
   position(): Promise<number>;
   setPosition(seq: number): Promise<void>;
+  /** Keep what the user has decided under a name, in place of what was there. Without: it ends with the client. */
+  decide?(name: string, decision: string): Promise<void>;
+  decided?(name: string): Promise<string | undefined>;
   /** Forget the session: the server has another one with this id. */
   forget(): Promise<void>;
   /** Calls of this client that have no outcome count as interrupted from now on. */
@@ -53,7 +56,7 @@ export type OpenJournal = (scope: string) => Promise<Journal>;
 export function memoryJournal(): OpenJournal {
   const scopes = new Map<string, Memory>();
   return async (scope) => {
-    const memory = scopes.get(scope) ?? { calls: new Map(), position: 0 };
+    const memory = scopes.get(scope) ?? { calls: new Map(), decisions: new Map(), position: 0 };
     scopes.set(scope, memory);
     return new MemoryJournal(memory);
   };
@@ -61,6 +64,7 @@ export function memoryJournal(): OpenJournal {
 
 interface Memory {
   calls: Map<string, { seq: number; owner: MemoryJournal; outcome?: Outcome; settled?: boolean }>;
+  decisions: Map<string, string>;
   position: number;
 }
 
@@ -110,8 +114,17 @@ class MemoryJournal implements Journal {
     this.#memory.position = seq;
   }
 
+  async decide(name: string, decision: string): Promise<void> {
+    this.#memory.decisions.set(name, decision);
+  }
+
+  async decided(name: string): Promise<string | undefined> {
+    return this.#memory.decisions.get(name);
+  }
+
   async forget(): Promise<void> {
     this.#memory.calls.clear();
+    this.#memory.decisions.clear();
     this.#memory.position = 0;
   }
 

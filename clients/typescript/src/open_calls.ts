@@ -39,8 +39,13 @@ export class OpenCalls {
   /** A call comes: show and execute it, once each. */
   take(call: ToolCallFrame): void {
     const known = this.byId.get(call.call_id);
-    const isNew = known?.requires_approval !== call.requires_approval;
+    let isNew = known?.requires_approval !== call.requires_approval;
     if (call.requires_approval && known && !known.requires_approval) return; // a repeat that comes late
+    if (known?.arguments && !isNew) {
+      call = call.arguments ? call : { ...call, arguments: known.arguments };
+      const differs = JSON.stringify(call.arguments) !== JSON.stringify(known.arguments) || call.tool_name !== known.tool_name;
+      isNew = call.requires_approval && differs; // then it is another question
+    }
     this.byId.set(call.call_id, call);
     if (!call.arguments && call.payload_url) void this.#fetchArguments(call, isNew);
     else this.#see(call, isNew);

@@ -1,7 +1,7 @@
 import type { OpenJournal } from "./journal.ts";
 import type { WebSocketConstructor } from "./link.ts";
 import type { IsPublic } from "./payload_hosts.ts";
-import type { Capabilities } from "./protocol.ts";
+import type { Capabilities, ToolCallFrame } from "./protocol.ts";
 import type { Token } from "./tokens.ts";
 import type { CatalogueTools, OwnTool } from "./tools.ts";
 import type { Fetch } from "./transfer.ts";
@@ -50,6 +50,12 @@ export interface SessionOptions {
   tools?: CatalogueTools | undefined;
   /** The client's own tools, which the agent may call beside those of the catalogue. */
   ownTools?: OwnTool[] | undefined;
+  /**
+   * Whether a call is executed that may change something and that nobody has decided about in this client: another
+   * window, a program over HTTP, a rule or the session's autonomy has approved it, or nobody. Ask your user, and remember
+   * the answer for this server and folder only. Without, such calls are refused.
+   */
+  decidedElsewhere?: boolean | ((call: ToolCallFrame) => boolean | Promise<boolean>) | undefined;
   /** This client never executes calls: another connection does. */
   viewer?: boolean | undefined;
   /** The program, for the operator's logs. */

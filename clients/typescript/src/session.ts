@@ -135,14 +135,10 @@ export class Session {
 
   /** Decide about a call that needs approval. Rejects if the server refuses the decision; the call then keeps waiting. */
   answer(callId: string, answer: Answer): Promise<AckFrame> {
-    return this.#now({
-      type: "hitl_decision",
-      call_id: callId,
-      decision: answer.decision,
-      ...(answer.decision === "edit" && { modified_arguments: answer.arguments }),
-      ...(answer.decision === "reject" && answer.feedback && { feedback: answer.feedback }),
-      ...(answer.remember && { remember: answer.remember }),
-    });
+    this.#conversation.checkOpen();
+    const reply = this.#conversation.answer(callId, answer);
+    reply.catch(() => {});
+    return reply;
   }
 
   /**
@@ -173,18 +169,24 @@ export class Session {
   }
 
   /** Change the session's settings. Gives the session's state. */
-  configure(settings: Omit<SessionConfigFrame, "type">): Promise<SessionInfoFrame> {
-    return this.request({ type: "session_config", ...settings });
+  async configure(settings: Omit<SessionConfigFrame, "type">): Promise<SessionInfoFrame> {
+    const info = await this.request<SessionInfoFrame>({ type: "session_config", ...settings });
+    if (settings.autonomy) await this.#conversation.decisions?.choseAutonomy(settings.autonomy);
+    return info;
   }
 
   /** The remembered rules. */
   async rules(): Promise<RuleInfo[]> {
-    return (await this.request<RuleListFrame>({ type: "rules", action: "list" })).rules;
+    const { rules } = await this.request<RuleListFrame>({ type: "rules", action: "list" });
+    this.#conversation.decisions?.sawRules(rules);
+    return rules;
   }
 
   /** Revoke a remembered rule. Gives the others. */
   async revoke(ruleId: string): Promise<RuleInfo[]> {
-    return (await this.request<RuleListFrame>({ type: "rules", action: "revoke", rule_id: ruleId })).rules;
+    const { rules } = await this.request<RuleListFrame>({ type: "rules", action: "revoke", rule_id: ruleId });
+    await this.#conversation.decisions?.revoked(ruleId);
+    return rules;
   }
 
   /** Show a file to the agent with every Request. Without content, the agent reads it when it needs it. */

@@ -195,6 +195,7 @@ test("a tool's mistake is an error of its call", async () => {
   circular["self"] = circular;
   const served = await serve();
   await openSession(served.url, {
+    decidedElsewhere: true,
     tools: {
       read_file: () => {
         throw new TypeError("not a path");

@@ -63,6 +63,22 @@ describe.each(Object.entries(KINDS))("%s", (kind, openJournal) => {
     await journal.close();
   });
 
+  test("what was decided is kept, until the session is forgotten", async () => {
+    const [name, other] = [scope(), scope()];
+    const [journal, apart] = [await open(name), await open(other)];
+    await journal.decide!("call:../c", "one");
+    await journal.decide!("call:../c", "two");
+    expect(await apart.decided!("call:../c")).toBeUndefined();
+    expect(await journal.unsettled()).toEqual([]);
+    await journal.close();
+    const again = await open(name);
+    expect(await again.decided!("call:../c")).toBe("two");
+    await again.forget();
+    expect(await again.decided!("call:../c")).toBeUndefined();
+    await again.close();
+    await apart.close();
+  });
+
   test("a position is kept, sessions are apart, and a session can be forgotten", async () => {
     const [name, other] = [scope(), scope()];
     const [journal, apart] = [await open(name), await open(other)];

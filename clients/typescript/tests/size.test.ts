@@ -5,7 +5,7 @@ import { build } from "esbuild";
 import { expect, test } from "vitest";
 
 /** Bytes, minified and compressed: of what a page loads, and of what Node does. */
-const SIZES = [["src/index.ts", 15_000], ["src/node.ts", 17_000]] as const;
+const SIZES = [["src/index.ts", 19_000], ["src/node.ts", 21_000]] as const;
 
 test.each(SIZES)("%s is small, and needs nothing else", async (entry, most) => {
   const platform = entry.includes("node") ? "node" : "browser";

@@ -37,6 +37,16 @@ export function activate(context: vscode.ExtensionContext): void {
       await open.prompt(text).ended;
     }),
     command("stop", () => session?.cancel()),
+    command("rules", async () => {
+      const open = await opened(context, output);
+      const items = (await open.rules()).map((rule) => ({
+        label: `${rule.decision} ${rule.tool_name} ${rule.covers}`,
+        description: rule.scope === "user" ? "in all sessions" : "in this session",
+        id: rule.rule_id,
+      }));
+      const chosen = await vscode.window.showQuickPick(items, { title: "Remembered decisions: choose one to revoke it" });
+      if (chosen) await open.revoke(chosen.id);
+    }),
     command("token", async () => {
       const token = await vscode.window.showInputBox({ prompt: "Token (empty: none)", password: true });
       if (token) await context.secrets.store("token", token);
@@ -65,6 +75,7 @@ function opened(context: vscode.ExtensionContext, output: vscode.OutputChannel):
     token: async () => (await context.secrets.get("token")) ?? "",
     client: { name: "vscode-example", version: "0.1.0" },
     tools,
+    decidedElsewhere: (call) => runsHere(context, settings.get<string>("url", ""), call),
   }).then(
     async (open) => {
       session = open;
@@ -108,6 +119,17 @@ async function decide(open: Session, call: ToolCallFrame): Promise<void> {
   if (!open.openCalls.get(callId)?.requires_approval) return; // another window has decided meanwhile
   if (chosen === undefined) open.answer(callId, { decision: "reject" });
   else open.answer(callId, { decision: "approve", ...(chosen !== "Yes" && { remember: { scope: "session" } }) });
+}
+
+/** Ask about a call that was approved elsewhere, or by nobody. "Always" counts for this server and workspace only. */
+async function runsHere(context: vscode.ExtensionContext, url: string, call: ToolCallFrame): Promise<boolean> {
+  const key = `elsewhere ${url}`;
+  if (context.workspaceState.get<boolean>(key)) return true;
+  const detail = `It was approved elsewhere, or by nobody.\n${JSON.stringify(call.arguments, undefined, 2).slice(0, 2_000)}`;
+  const always = `Always what ${url} says was approved elsewhere`;
+  const chosen = await vscode.window.showWarningMessage(`Run ${call.tool_name}?`, { modal: true, detail }, "Yes", always);
+  if (chosen === always) await context.workspaceState.update(key, true);
+  return chosen !== undefined;
 }
 
 /** What the agent can do here. It is offered no other tools. */

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from codelab_client.acp.tool_calls import fenced, shortened
 from codelab_client.local_executor import LocalExecutor
-from codelab_client.safe_text import exact, exact_line, safe, safe_line
+from codelab_client.safe_text import exact, safe, safe_line
 from codelab_client.session import Session, SessionError
 from codelab_client.session.rest import Rest, RestError
 
@@ -25,7 +25,7 @@ class Commands:
             "undo": (self._undo, "Take back what the last turn did to files", "all: also what it names and leaves"),
             "redo": (self._redo, "Bring back what /undo took back", "all: also what it names and leaves"),
             "diff": (self._diff, "Show what the last turn did to files", ""),
-            "rules": (self._rules, "List remembered decisions", "revoke ID"),
+            "rules": (self._rules, "List what runs without a question", "revoke ID, or allow elsewhere"),
             "usage": (self._usage, "Show tokens and quotas", ""),
             "mcp": (servers, "Show MCP servers and their tools, trust them as they are", "NAME, or trust NAME CODE"),
         }
@@ -88,13 +88,11 @@ class Commands:
         return fenced(shortened(exact(diff)), "diff") if diff.strip() else "The last turn changed no file."
 
     async def _rules(self, what: str) -> str:
-        verb, _, rule_id = what.partition(" ")
-        rules = await (self.session.revoke(rule_id.strip()) if verb == "revoke" else self.session.rules())
-        lines = []
-        for rule in rules:
-            named = [exact_line(rule.get(name, "")) for name in ("rule_id", "decision", "tool_name", "covers", "scope")]
-            lines.append(f"- `{named[0]}` {named[1]} {named[2]} {named[3]} ({named[4]})")
-        return "\n".join(lines) or "No decisions are remembered."
+        from codelab_client.session.standing import change, listed
+
+        if what:
+            return safe(await change(self.session, what))
+        return "\n".join(f"- {line}" for line in await listed(self.session)) or "There are no rules."
 
     async def _usage(self, _: str) -> str:
         lines = []

@@ -29,6 +29,7 @@ from codelab_client.session import Refused, Session, SessionError
 from codelab_client.session import events as on
 from codelab_client.session.journal import state_folder
 from codelab_client.session.rest import Rest
+from codelab_client.session.session import Scope
 from codelab_client.skills import Skills
 from codelab_client.tools.expectations import view_of
 from codelab_client.tools.instructions import topmost_instructions
@@ -94,6 +95,7 @@ class Conversation:
         self._replays: str | None = None
         self._closing = contextlib.AsyncExitStack()
         self._told: list[dict[str, Any]] = []
+        self._remember: Scope = "session"  # where "always" counts
 
     async def open(
         self, opening: "contextlib.AbstractAsyncContextManager[Session]", replays: str | None = None
@@ -105,7 +107,7 @@ class Conversation:
 
     def start(self) -> None:
         """Begin to tell the editor what happens."""
-        self._told = settings.options(self.session)
+        self._told = self._options()
         self.send({"sessionUpdate": "available_commands_update", "availableCommands": self._commands.listed()})
         self._begin(self._follow())
         self._begin(self._prepare())
@@ -136,10 +138,15 @@ class Conversation:
 
     def configuration(self) -> dict[str, Any]:
         """`configOptions` and `modes`."""
-        return {"configOptions": settings.options(self.session), "modes": settings.modes(self.session)}
+        return {"configOptions": self._options(), "modes": settings.modes(self.session)}
+
+    def _options(self) -> list[dict[str, Any]]:
+        return settings.options(self.session, self._remember)
 
     async def choose(self, option_id: str, value: Any) -> None:
         """Change a setting. Raises RpcError."""
+        if option_id == settings.REMEMBER:
+            self._remember = settings.scope(value)
         try:
             await settings.choose(self.session, option_id, value)
         except SessionError as error:
@@ -281,7 +288,7 @@ class Conversation:
 
     def _tell_settings(self) -> None:
         """Tell the editor the settings, if they are others than it knows."""
-        now = settings.options(self.session)
+        now = self._options()
         before, self._told = self._told, now
         if before and now != before:
             self.send({"sessionUpdate": "config_option_update", "configOptions": now})
@@ -306,15 +313,20 @@ class Conversation:
         after = await view_of(self._workspace, call.tool_name, arguments)
         self._local.expectations.note_shown(call.call_id, before, after)
         self.updates.content(call.call_id, content)
-        decision = await self._permissions.decide(call, content)
+        scope, is_elsewhere = self._remember, isinstance(call, on.CallDecidedElsewhere)
+        decision = await self._permissions.decide(call, content, scope, self.session.address.shown)
         with contextlib.suppress(SessionError):
             if decision.cancels:
                 await self.cancel()
             elif decision.approves:
-                await self.session.approve(call.call_id, remember=decision.remember)
+                if decision.always and is_elsewhere:
+                    self.session.elsewhere.allow(for_good=False)
+                kept: Scope | None = scope if scope in call.scopes else "session"
+                remember = kept if decision.always and not is_elsewhere else None
+                await self.session.approve(call.call_id, arguments=call.arguments, remember=remember)
             else:
                 self.updates.rejected(call.call_id)
-                await self.session.reject(call.call_id, decision.feedback, remember=decision.remember)
+                await self.session.reject(call.call_id, decision.feedback)
 
     async def _previewed(self, tool: str, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
         return await preview(tool, arguments, self._workspace)

@@ -47,7 +47,7 @@ def replay(found: list[dict[str, Any]], root: Path, send: Callable[[dict[str, An
             for call in _calls(message):
                 arguments = call.get("arguments")
                 given = arguments if isinstance(arguments, dict) else {}
-                fields = tool_calls.announced({}, str(call.get("tool_name")), given, root)
+                fields = tool_calls.announced(str(call.get("tool_name")), given, root)
                 told = {"sessionUpdate": "tool_call", "toolCallId": call["call_id"], "status": "completed"}
                 send({**told, **fields})
         elif role == "tool" and isinstance(message.get("call_id"), str):

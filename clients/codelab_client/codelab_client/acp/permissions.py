@@ -10,6 +10,7 @@ from codelab_client.acp import tool_calls
 from codelab_client.acp.jsonrpc import Peer, RpcError
 from codelab_client.safe_text import exact, exact_line, shortened
 from codelab_client.session import events as on
+from codelab_client.session.decisions import described
 from codelab_client.session.session import Scope
 
 #: What a call would change, as the content of a question.
@@ -20,21 +21,20 @@ _MOST_ACTIONS = 20
 
 @dataclass(frozen=True)
 class Decision:
-    """What the user decided. remember: make a rule of it. cancels: the user stops the whole turn."""
+    """What the user decided. always: about such calls as well. cancels: the user stops the whole turn."""
 
     approves: bool
-    remember: Scope | None = None
+    always: bool = False
     feedback: str = ""
     cancels: bool = False
 
 
-_OPTIONS: dict[str, Decision] = {
-    "allow_once": Decision(True),
-    "allow_session": Decision(True, "session"),
-    "allow_user": Decision(True, "user"),
-    "reject_once": Decision(False),
-    "reject_session": Decision(False, "session"),
-}
+#: Editors choose an option by its kind, so there is one of each kind, and it is the narrow one.
+_ONCE, _ALWAYS, _REJECT = "allow_once", "allow_always", "reject_once"
+_ELSEWHERE = (
+    "{server} says that this call was approved elsewhere: in another window, over HTTP, by a rule or by the session's "
+    "autonomy. This client cannot tell whether anybody has approved it."
+)
 _UNSHOWN = Decision(False, feedback="The client could not fetch the call's arguments, so nobody could decide about it.")
 
 
@@ -48,19 +48,26 @@ class Permissions:
         self._peer, self._session_id, self._root = peer, session_id, root
         self._preview = preview or _described
 
-    async def decide(self, call: on.ToolCall, content: list[dict[str, Any]]) -> Decision:
-        """Ask about a call. What is no clear yes is a no. If the waiting task is cancelled, the question goes away."""
+    async def decide(
+        self, call: on.ToolCall, content: list[dict[str, Any]], scope: Scope = "session", server: str = "The server"
+    ) -> Decision:
+        """Ask about a call. What is no clear yes is a no. If the waiting task is cancelled, the question goes away.
+
+        scope: where "always" counts. server: who says that a call was approved elsewhere, for the user.
+        """
         if call.arguments is None:
             return _UNSHOWN
-        shown = tool_calls.announced(call.frame, call.tool_name, call.arguments, self._root)
+        shown = tool_calls.announced(call.tool_name, call.arguments, self._root)
+        is_elsewhere = isinstance(call, on.CallDecidedElsewhere)
+        content = [tool_calls.shown(_ELSEWHERE.format(server=server)), *content] if is_elsewhere else content
         asked = {"toolCallId": call.call_id, "status": "pending", **shown, "content": content}
         try:
-            chosen = await self._ask(asked, _options(call))
+            chosen = await self._ask(asked, _options(call, _always(call, scope, server, self._root)))
         except RpcError as error:
             return Decision(False, feedback=f"The editor could not ask the user: {error.message[:300]}")
         if chosen is None:
             return Decision(False, cancels=True)
-        return _OPTIONS.get(chosen, Decision(False))
+        return Decision(chosen in (_ONCE, _ALWAYS), always=chosen == _ALWAYS)
 
     async def choose(self, message: str, actions: Sequence[str]) -> str | None:
         """See Dialogue."""
@@ -113,21 +120,24 @@ async def _described(tool: str, arguments: Mapping[str, Any]) -> list[dict[str, 
     return tool_calls.described(tool, arguments)
 
 
-def _options(call: on.ToolCall) -> list[dict[str, str]]:
-    """The ways to decide; those that make a rule say which."""
-    remember = call.remember or {}
-    scopes = remember.get("scopes") if isinstance(remember.get("scopes"), list) else []
-    covers = f"{call.tool_name} {remember.get('rule', '')}"
-    always = {
-        "session": ("allow_session", f"Always in this session: {covers}"),
-        "user": ("allow_user", f"Always in all my sessions: {covers}"),
-    }
+def _options(call: on.ToolCall, always: str) -> list[dict[str, str]]:
+    """The ways to decide. always: what "always" would allow; empty if nothing."""
+    run = "Run it" if isinstance(call, on.CallDecidedElsewhere) else "Allow"
     return [
-        _option("allow_once", "allow_once", "Allow"),
-        *(_option(always[scope][0], "allow_always", always[scope][1]) for scope in always if scope in (scopes or [])),
-        _option("reject_once", "reject_once", "Reject"),
-        _option("reject_session", "reject_always", f"Always reject in this session: {covers}"),
+        _option(_ONCE, "allow_once", run),
+        *([_option(_ALWAYS, "allow_always", always)] if always else []),
+        _option(_REJECT, "reject_once", "Reject"),
     ]
+
+
+def _always(call: on.ToolCall, scope: Scope, server: str, root: Path) -> str:
+    """What is allowed from then on, in the words of the button."""
+    if isinstance(call, on.CallDecidedElsewhere):
+        return f"Always, until the agent ends: run what {server} says was approved elsewhere, in {root}"
+    if "session" not in call.scopes:
+        return ""
+    where = "in all my sessions" if scope == "user" and "user" in call.scopes else "in this session"
+    return f"Always {where}: {call.tool_name} {described(call.tool_name, call.arguments or {})}"
 
 
 def _option(option_id: str, kind: str, name: str) -> dict[str, str]:

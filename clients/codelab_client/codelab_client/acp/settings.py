@@ -6,6 +6,7 @@ from typing import Any
 from codelab_client.acp.params import invalid
 from codelab_client.safe_text import safe_line
 from codelab_client.session import Session
+from codelab_client.session.session import Scope
 
 _AUTONOMY = (
     ("manual", "Ask for everything", "Only reading runs without asking"),
@@ -14,8 +15,16 @@ _AUTONOMY = (
 )
 
 
-def options(session: Session) -> list[dict[str, Any]]:
-    """`configOptions`: the most important first."""
+#: The id of the option that says where "always" counts: editors have one button for it.
+REMEMBER = "remember"
+_SCOPES = (
+    ("session", "In this session", "“Always” makes a rule for this session"),
+    ("user", "In all my sessions", "“Always” makes a rule for all sessions, in every folder"),
+)
+
+
+def options(session: Session, remember: Scope = "session") -> list[dict[str, Any]]:
+    """`configOptions`: the most important first. remember: where "always" counts."""
     info = session.info
     told = info.frame if info is not None else {}
     found = [_select("agent", "Agent", "mode", session.agent, _choices(told.get("agents"), session.agent))]
@@ -27,7 +36,19 @@ def options(session: Session) -> list[dict[str, Any]]:
         found.append(_select("thinking", "Thinking", "thought_level", thinking, _choices(levels, thinking)))
     level = _text(settings.get("autonomy"), "balanced")
     autonomy = [{"value": value, "name": name, "description": description} for value, name, description in _AUTONOMY]
-    return [*found, _select("autonomy", "Approvals", "_autonomy", level, autonomy)]
+    scopes = [{"value": value, "name": name, "description": description} for value, name, description in _SCOPES]
+    return [
+        *found,
+        _select("autonomy", "Approvals", "_autonomy", level, autonomy),
+        _select(REMEMBER, "Always", "_remember", remember, scopes),
+    ]
+
+
+def scope(value: Any) -> Scope:
+    """Where "always" counts. Raises RpcError INVALID_PARAMS."""
+    if value not in ("session", "user"):
+        raise invalid(f"{REMEMBER} has no such value: {str(value)[:100]!r}")
+    return "session" if value == "session" else "user"
 
 
 def modes(session: Session) -> dict[str, Any]:
@@ -50,8 +71,8 @@ async def choose(session: Session, option_id: str, value: Any) -> None:
         raise invalid(f"There is no config option {option_id[:100]!r}")
     if value not in [one["value"] for one in option["options"]]:
         raise invalid(f"{option_id} has no such value: {str(value)[:100]!r}")
-    if value == option["currentValue"]:
-        return
+    if option_id == REMEMBER or (value == option["currentValue"] and option_id != "autonomy"):
+        return  # an autonomy that another window chose becomes this user's choice
     if option_id == "agent":
         await session.switch_agent(value)
     else:

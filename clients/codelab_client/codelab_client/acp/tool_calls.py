@@ -12,7 +12,7 @@ from codelab_client.safe_text import exact, exact_line, safe, safe_line
 from codelab_client.safe_text import shortened as shortened_line
 from codelab_client.session import events as on
 from codelab_client.tools.failure import ToolFailure
-from codelab_client.tools.paths import components
+from codelab_client.tools.paths import components, joined
 
 _KINDS = {
     "read_file": "read",
@@ -36,10 +36,10 @@ _KINDS = {
     "git.log": "read",
     "update_plan": "think",
 }
-_ACP_KINDS = frozenset({"read", "edit", "delete", "move", "search", "execute", "think", "fetch", "other"})
 _VERBS = {
     "read_file": "Read {path}",
     "list_files": "List {path}",
+    "find_files": "Find {glob}",
     "search_in_project": "Search for {query}",
     "write_file": "Write {path}",
     "edit_file": "Edit {path}",
@@ -50,6 +50,7 @@ _VERBS = {
     "run_persistent": "Start {command}",
     "kill_process": "Stop the process {process_id}",
     "git.commit": "Commit: {message}",
+    "fetch_url": "Fetch {url}",
 }
 _PATHS = ("path", "from", "to")
 #: Characters of a title, and of a text that a tool call shows.
@@ -61,15 +62,15 @@ _RAW_CHARS = 100_000
 Fields = dict[str, Any]
 
 
-def announced(frame: Mapping[str, Any], tool: str, arguments: Mapping[str, Any], root: Path) -> Fields:
-    """The fields that say what a call is: title, kind, locations and rawInput. The server's own come first."""
-    title, kind = frame.get("title"), frame.get("kind")
+def announced(tool: str, arguments: Mapping[str, Any], root: Path) -> Fields:
+    """The fields that say what a call is: title, kind, locations and rawInput.
+
+    They come from the call itself: a frame's own title could say something else than what is executed.
+    """
     return {
-        "title": shortened_line(
-            exact_line(title if isinstance(title, str) and title else _title(tool, arguments)), _TITLE_CHARS
-        ),
-        "kind": kind if kind in _ACP_KINDS else _KINDS.get(tool, "other"),
-        "locations": _locations(frame, arguments, root),
+        "title": shortened_line(exact_line(_title(tool, arguments)), _TITLE_CHARS),
+        "kind": _KINDS.get(tool, "other"),
+        "locations": _locations(tool, arguments, root),
         "rawInput": _raw(dict(arguments)),
     }
 
@@ -152,6 +153,8 @@ def place(path: str, root: Path) -> str | None:
 
 
 def _title(tool: str, arguments: Mapping[str, Any]) -> str:
+    if tool in ("apply_patch", "apply_patch_review") and (paths := _patched(arguments)):
+        return f"{'Patch' if tool == 'apply_patch' else 'Review a patch of'} {', '.join(paths)}"
     form = _VERBS.get(tool)
     if form is not None and all(isinstance(arguments.get(name), str) for name in re.findall(r"{(\w+)}", form)):
         return re.sub(r"{(\w+)}", lambda found: str(arguments[found[1]]), form)
@@ -159,11 +162,24 @@ def _title(tool: str, arguments: Mapping[str, Any]) -> str:
     return f"{tool} {path}" if isinstance(path, str) else tool
 
 
-def _locations(frame: Mapping[str, Any], arguments: Mapping[str, Any], root: Path) -> list[Fields]:
-    listed = frame.get("paths")
-    named = listed if isinstance(listed, list) else [arguments.get(name) for name in _PATHS]
+def _locations(tool: str, arguments: Mapping[str, Any], root: Path) -> list[Fields]:
+    named = [arguments.get(name) for name in _PATHS]
+    if tool in ("apply_patch", "apply_patch_review"):
+        named += _patched(arguments)
     places = [place(path, root) for path in named[:50] if isinstance(path, str)]
     return [{"path": path} for path in dict.fromkeys(places) if path is not None]
+
+
+def _patched(arguments: Mapping[str, Any]) -> list[str]:
+    """The files of a diff; none if it is not one."""
+    from codelab_client.tools import patches  # late, because most calls are no patches
+
+    try:
+        files = patches.parse(str(arguments.get("diff", "")))
+    except ToolFailure:
+        return []
+    names = [joined(names) for file in files for names in (file.old, file.new) if names]
+    return list(dict.fromkeys(names))
 
 
 def _output(result: Any) -> str:

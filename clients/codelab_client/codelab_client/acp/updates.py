@@ -32,6 +32,7 @@ class _Shown:
     tool: str
     turn_id: str | None
     is_rejected: bool = False
+    waits: bool = False  # for the user
     content: list[dict[str, Any]] = field(default_factory=list)
     output: str = ""
     output_at: float = 0.0
@@ -60,6 +61,12 @@ class Updates:
                 self._cut_off()
             case on.ToolCall():
                 self.call(event)
+            case on.Ignored():
+                self.say(f"*{safe_line(event.why, 500)}*")
+            case on.CallStarted():
+                if (shown := self._calls.get(event.call_id)) is not None and shown.waits:
+                    shown.waits = False
+                    self._update(event.call_id, {"status": "in_progress"})
             case on.CallOutput():
                 self._output(event)
             case on.CallFinished():
@@ -92,12 +99,12 @@ class Updates:
     def call(self, call: on.ToolCall) -> None:
         """Announce a call, or that an announced one may run now."""
         status = "pending" if call.requires_approval else "in_progress"
-        fields = tool_calls.announced(call.frame, call.tool_name, call.arguments or {}, self._root)
+        fields = tool_calls.announced(call.tool_name, call.arguments or {}, self._root)
         if call.call_id in self._ended:
             return
         if call.call_id in self._calls:
-            del fields["title"], fields["kind"]
             self._calls[call.call_id].is_rejected = False
+            self._calls[call.call_id].waits = call.requires_approval
             self._update(call.call_id, {**fields, "status": status})
             return
         self._calls[call.call_id] = _Shown(call.tool_name, call.turn_id)

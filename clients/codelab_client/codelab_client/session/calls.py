@@ -11,7 +11,9 @@ from codelab_client import execution
 from codelab_client.execution import Stream, ToolExecutor, ToolOutcome
 from codelab_client.session import payloads
 from codelab_client.session.events import CallFinished, CallOutput, CallStarted, Error, Event, ToolCall
+from codelab_client.session.gate import Gate
 from codelab_client.session.journal import Claim, Journal
+from codelab_client.tools.risks import risk_of
 
 #: Seconds between two pieces of a command's output on the wire; the user of this client sees every piece at once.
 _PIECE_S = 2.0
@@ -39,6 +41,7 @@ class Calls:
     show: shows an event to the user.
     fail: ends the session with an error.
     has_room: returns when the user's side has read what was shown.
+    gate: decides whether a call may be executed; None: every call.
     """
 
     def __init__(
@@ -49,8 +52,9 @@ class Calls:
         show: Callable[[Event], None],
         fail: Callable[[BaseException], None],
         has_room: Callable[[], Awaitable[None]],
+        gate: Gate | None = None,
     ) -> None:
-        self._executor, self._journal = executor, journal
+        self._executor, self._journal, self._gate = executor, journal, gate
         self._send, self._show, self._fail, self._has_room = send, show, fail, has_room
         self._running: dict[str, asyncio.Task[None]] = {}
         self._executing: dict[str, int] = {}  # those that the executor has, with their seq
@@ -60,6 +64,8 @@ class Calls:
 
     def take(self, call: ToolCall) -> None:
         """Execute a call, or send its result again if it was executed before. Must be called in an event loop."""
+        if self._gate is not None:
+            self._gate.came(call.call_id)
         if call.call_id not in self._running:
             task = asyncio.ensure_future(self._handle(call))
             self._running[call.call_id] = task
@@ -70,6 +76,8 @@ class Calls:
 
         Results that the server does not have are sent again.
         """
+        if self._gate is not None:
+            self._gate.reconcile(last_seq, open_calls)
         for entry in self._journal.unsettled():
             state = open_calls.get(entry.call_id)
             if state is None and entry.seq <= last_seq:
@@ -83,6 +91,8 @@ class Calls:
 
     async def settled(self, call_id: str) -> None:
         """The server has settled a call: stop it if it runs."""
+        if self._gate is not None:
+            self._gate.close(call_id)
         if call_id in self._executing:
             self._unwanted.add(call_id)
             await self._executor.cancel(call_id)
@@ -116,6 +126,8 @@ class Calls:
 
     async def aclose(self) -> None:
         """Stop running calls, record and send their outcomes."""
+        if self._gate is not None:
+            self._gate.close_all()
         for call_id in list(self._executing):
             await self._executor.cancel(call_id)
         if self._running:
@@ -129,27 +141,34 @@ class Calls:
             self._fail(error)
 
     async def _handle(self, call: ToolCall) -> None:
+        refusal = None
+        is_new = self._journal.entry(call.call_id) is None
+        if self._gate is not None and is_new and call.tool_name in self._executor.tools_supported:
+            if (passage := await self._gate.passage(call)) is None:
+                return
+            call, refusal = passage.call, passage.refusal
         claim = self._journal.begin(call.call_id, call.tool_name, call.seq or 0)
         while claim is Claim.RUNNING:  # another process of this machine has it
             await asyncio.sleep(_LOOK_S)
             claim = self._journal.begin(call.call_id, call.tool_name, call.seq or 0)
         if claim is Claim.NEW:
-            if (outcome := await self._execute(call)) is not None:
+            if (outcome := await self._execute(call, refusal)) is not None:
                 await self._deliver(call.call_id, outcome)
         elif claim is Claim.INTERRUPTED:
             await self._interrupted(call.call_id)
         elif (entry := self._journal.entry(call.call_id)) is not None and entry.outcome is not None:
             await self._deliver(call.call_id, entry.outcome)
 
-    async def _execute(self, call: ToolCall) -> dict[str, Any] | None:
-        """Execute a call for the first and only time.
+    async def _execute(self, call: ToolCall, refusal: ToolOutcome | None) -> dict[str, Any] | None:
+        """Execute a call for the first and only time. refusal: its outcome instead, because it must not be executed.
 
         Returns the outcome that the journal has; None if the server has settled the call and would refuse it.
         """
         self._executing[call.call_id] = call.seq or 0
-        self._show(CallStarted(call_id=call.call_id, tool_name=call.tool_name, arguments=call.arguments or {}))
+        if refusal is None:
+            self._show(CallStarted(call_id=call.call_id, tool_name=call.tool_name, arguments=call.arguments or {}))
         try:
-            outcome = await self._outcome(call)
+            outcome = refusal or await self._outcome(call)
             kept = self._journal.finish(call.call_id, _checked(outcome.fields()))
         finally:
             self._executing.pop(call.call_id, None)
@@ -166,6 +185,8 @@ class Calls:
         if call.tool_name not in self._executor.tools_supported:
             return ToolOutcome.failed("TOOL_NOT_FOUND", f"This client does not execute {call.tool_name}")
         wanted = execution.ToolCall.from_frame(call.frame, call.arguments)
+        own = self._executor.declared_tools if isinstance(self._executor, execution.DeclaresTools) else ()
+        wanted = replace(wanted, risk=risk_of(call.tool_name, call.arguments, own))
         if wanted.deadline is not None:
             wanted = replace(wanted, deadline=wanted.deadline + self.clock_skew_ms)
         pieces = _Pieces(call.call_id, self._send) if call.tool_name in _COMMANDS else None

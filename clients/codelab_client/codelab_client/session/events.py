@@ -101,6 +101,27 @@ class ToolCall(Event):
     payload_url: str | None = None
     payload_bytes: int | None = None
 
+    @property
+    def scopes(self) -> list[str]:
+        """Where an approval can be remembered: `session`, `user`, both or nowhere."""
+        offered = (self.remember or {}).get("scopes")
+        return [one for one in offered if one in ("session", "user")] if isinstance(offered, list) else []
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallDecidedElsewhere(ToolCall):
+    """A released call that this client's user has not decided about: `approve` or `reject` say whether it runs here.
+
+    Another window, a program over HTTP, a rule or the session's autonomy may have approved it, or nobody. It cannot be
+    edited. `requires_approval` is true.
+    """
+
+    @classmethod
+    def of(cls, call: ToolCall) -> "CallDecidedElsewhere":
+        """The event for a released call."""
+        fields = {one.name: getattr(call, one.name) for one in dataclasses.fields(ToolCall)}
+        return cls(**{**fields, "requires_approval": True, "remember": None})
+
 
 @dataclass(frozen=True, kw_only=True)
 class ToolProgress(Event):
@@ -450,6 +471,7 @@ _OF_CLIENT: dict[type[Event], str] = {
     Connected: "client.connected",
     Disconnected: "client.disconnected",
     Busy: "client.busy",
+    CallDecidedElsewhere: "client.call_decided_elsewhere",
     CallStarted: "client.call_started",
     CallOutput: "client.call_output",
     CallFinished: "client.call_finished",

@@ -32,6 +32,14 @@ create table if not exists calls (
 ) without rowid;
 create table if not exists positions (session text primary key, last_seq integer not null, at real not null)
     without rowid;
+create table if not exists decisions (
+    session text not null, workspace text not null, call_id text not null, digest text not null, at real not null,
+    primary key (session, workspace, call_id)
+) without rowid;
+create table if not exists consents (
+    session text not null, workspace text not null, consent text not null, at real not null,
+    primary key (session, workspace, consent)
+) without rowid;
 pragma user_version = 1;
 """
 _VERSION = 1
@@ -65,12 +73,13 @@ def state_folder() -> Path:
 class Journal:
     """The calls of one session, in the journal of `folder`.
 
-    session: identifies the session among those of all servers. Every method raises JournalError if the journal cannot
-    be read or written.
+    session: identifies the session among those of all servers. workspace: the folder in which calls are executed: what
+    was decided for one folder does not count in another. Every method raises JournalError if the journal cannot be read
+    or written.
     """
 
-    def __init__(self, folder: Path, session: str) -> None:
-        self._folder, self._session = folder, session
+    def __init__(self, folder: Path, session: str, workspace: str = "") -> None:
+        self._folder, self._session, self._workspace = folder, session, workspace
         self._owner = uuid.uuid4().hex
         with _told(folder):
             owners = private_folder.ensure(folder) / "owners"
@@ -143,7 +152,65 @@ class Journal:
         """Forget the session: the server has another one with this id."""
         with self._transaction() as database:
             database.execute("delete from calls where session = ?", (self._session,))
-            database.execute("delete from positions where session = ?", (self._session,))
+            for table in ("positions", "decisions", "consents"):
+                database.execute(f"delete from {table} where session = ?", (self._session,))
+
+    # -- what this client has decided (see decisions.py) ---------------------------------------------------------
+
+    def decide(self, call_id: str, digest: str) -> None:
+        """Record what was decided about a call, in place of an earlier decision."""
+        with self._transaction() as database:
+            database.execute(
+                "insert or replace into decisions values (?, ?, ?, ?, ?)",
+                (self._session, self._workspace, call_id, digest, time.time()),
+            )
+
+    def undecide(self, call_id: str) -> None:
+        """Forget what was decided about a call."""
+        with self._transaction() as database:
+            database.execute(
+                "delete from decisions where session = ? and workspace = ? and call_id = ?",
+                (self._session, self._workspace, call_id),
+            )
+
+    def decided(self, call_id: str) -> str | None:
+        """The digest of what was decided about a call; None if nothing was."""
+        with _told(self._folder):
+            row = self._database.execute(
+                "select digest from decisions where session = ? and workspace = ? and call_id = ?",
+                (self._session, self._workspace, call_id),
+            ).fetchone()
+        return None if row is None else str(row[0])
+
+    def consent(self, consent: str, *, all_sessions: bool = False) -> None:
+        """Record what the user has allowed for the rest of the session, or for all sessions with its server here."""
+        place = self._all_sessions if all_sessions else self._session
+        with self._transaction() as database:
+            database.execute(
+                "insert or replace into consents values (?, ?, ?, ?)", (place, self._workspace, consent, time.time())
+            )
+
+    def withdraw_consent(self, consent: str) -> None:
+        """The user does not allow that any more."""
+        with self._transaction() as database:
+            database.execute(
+                "delete from consents where session in (?, ?) and workspace = ? and consent = ?",
+                (self._session, self._all_sessions, self._workspace, consent),
+            )
+
+    def consents(self) -> list[str]:
+        """What the user has allowed for the session, or for all."""
+        with _told(self._folder):
+            rows = self._database.execute(
+                "select distinct consent from consents where session in (?, ?) and workspace = ?",
+                (self._session, self._all_sessions, self._workspace),
+            ).fetchall()
+        return [str(row[0]) for row in rows]
+
+    @property
+    def _all_sessions(self) -> str:
+        """Stands for all sessions of the same user with the same server."""
+        return f"{self._session.rpartition('#')[0]}#"
 
     @property
     def position(self) -> int:
@@ -186,7 +253,9 @@ class Journal:
             database.execute(
                 "delete from calls where (settled = 1 and at < ?) or at < ?", (now - _SETTLED_KEPT_S, now - _KEPT_S)
             )
-            database.execute("delete from positions where at < ?", (now - _KEPT_S,))
+            for table in ("positions", "decisions", "consents"):
+                of_sessions = "session not like '%#'"  # what holds for all sessions holds until it is revoked
+                database.execute(f"delete from {table} where at < ? and {of_sessions}", (now - _KEPT_S,))
         for path in (self._folder / "owners").iterdir():
             if path.name != self._owner and not self._is_alive(path.name):
                 path.unlink(missing_ok=True)

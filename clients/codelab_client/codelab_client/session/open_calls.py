@@ -19,6 +19,7 @@ class OpenCalls:
     calls: executes them; None for a viewer. send: sends a frame, and drops it if there is no connection.
     show: shows an event to the user. start: runs a coroutine beside the others. phase: of the connection.
     secure: whether arguments must be fetched over TLS. pause_s: the unit of the pauses between two fetches.
+    decision_refused: called with a call whose decision the server did not take.
     """
 
     def __init__(
@@ -31,7 +32,9 @@ class OpenCalls:
         *,
         hosts: PayloadHosts,
         pause_s: float,
+        decision_refused: Callable[[str], None],
     ) -> None:
+        self._decision_refused = decision_refused
         self._calls, self._send, self._show, self._start, self._phase = calls, send, show, start, phase
         self._hosts, self._pause_s = hosts, pause_s
         self._open: dict[str, ToolCall] = {}
@@ -52,6 +55,9 @@ class OpenCalls:
             self._decisions.pop(call.call_id, None)
         elif known is not None and not known.requires_approval:
             return  # a repeat that comes late
+        if known is not None and not is_new:
+            call = _with_known_arguments(call, known)
+            is_new = call.requires_approval and _differ(call, known)  # then it is another question
         self._open[call.call_id] = call
         if call.arguments is None and call.payload_url:
             self._start(self._fetch(call, is_new))
@@ -84,7 +90,9 @@ class OpenCalls:
 
     def refused(self, error: Error) -> None:
         """The server refused a frame about a call."""
-        self._decisions.pop(error.call_id or "", None)
+        sent = self._decisions.pop(error.call_id or "", None)
+        if sent is not None:
+            self._decision_refused(sent["call_id"])
         if self._calls is not None:
             self._start(self._calls.refused(error))
 
@@ -154,3 +162,14 @@ class OpenCalls:
             self._calls.take(call)
         elif phase is Phase.RESUMING:
             self._held[call.call_id] = call
+
+
+def _with_known_arguments(call: ToolCall, known: ToolCall) -> ToolCall:
+    """A repeated call, whose arguments need not be fetched again."""
+    if call.arguments is not None or known.arguments is None:
+        return call
+    return replace(call, arguments=known.arguments, frame={**call.frame, "arguments": known.arguments})
+
+
+def _differ(call: ToolCall, other: ToolCall) -> bool:
+    return (call.tool_name, call.arguments) != (other.tool_name, other.arguments)

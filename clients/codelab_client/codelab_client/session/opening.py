@@ -10,6 +10,7 @@ from pathlib import Path
 from codelab_client.execution import ToolExecutor
 from codelab_client.session import tokens
 from codelab_client.session.address import Address, checked_session_id
+from codelab_client.session.elsewhere import Elsewhere
 from codelab_client.session.events import Event
 from codelab_client.session.journal import Journal, state_folder
 from codelab_client.session.session import Session
@@ -31,6 +32,7 @@ async def connect(
     timing: Timing | None = None,
     instructions: Sequence[Mapping[str, str]] | None = None,
     on_event: Callable[[Event], None] | None = None,
+    decided_elsewhere: bool = False,
 ) -> AsyncIterator[Session]:
     """Open a session, and close it at the end of the block.
 
@@ -42,17 +44,21 @@ async def connect(
     state: the folder of the journal; None: see `state_folder`.
     instructions: the project's for the agent, each with `path` and `content`; None leaves those of the session.
     on_event: called for each event from the very first, also while the session is being opened.
+    decided_elsewhere: execute calls also if they need a decision and nobody here has made it, because the user trusts
+    the server's word; otherwise a `CallDecidedElsewhere` asks, unless the user has allowed it for good.
     Raises SessionError if no session can be opened.
     """
     address = url if isinstance(url, Address) else Address.parse(url, rest_url)
     session_id = new_session_id() if session_id is None else checked_session_id(session_id)
     token = os.environ.get("CODELAB_TOKEN") if token is None else token
     first = await tokens.current(token)
+    folder = Path(workspace).resolve()
     if executor is None and not viewer:
         from codelab_client.local_executor import LocalExecutor
 
-        executor = LocalExecutor(Path(workspace).resolve())
-    journal = Journal(state or state_folder(), f"{address.origin}#{tokens.subject(first)}#{session_id}")
+        executor = LocalExecutor(folder)
+    state = state or state_folder()
+    journal = Journal(state, f"{address.origin}#{tokens.subject(first)}#{session_id}", str(folder))
     try:
         session = Session(
             address,
@@ -64,6 +70,7 @@ async def connect(
             timing or Timing(),
             instructions,
             on_event,
+            Elsewhere(state, address.origin, folder, always=decided_elsewhere),
         )
         try:
             await session.open()

@@ -8,11 +8,14 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequenc
 from dataclasses import replace
 from typing import Any, Literal
 
-from codelab_client.execution import ToolExecutor
+from codelab_client.execution import DeclaresTools, ToolExecutor
 from codelab_client.session import payloads, tokens
 from codelab_client.session.address import Address
 from codelab_client.session.awaited_turn import AwaitedTurn
 from codelab_client.session.calls import Calls
+from codelab_client.session.deciding import Deciding
+from codelab_client.session.decisions import Decisions
+from codelab_client.session.elsewhere import Elsewhere
 from codelab_client.session.errors import Refused, SessionClosed, SessionError
 from codelab_client.session.events import (
     Ack,
@@ -40,6 +43,7 @@ from codelab_client.session.events import (
     Withdrawn,
     read,
 )
+from codelab_client.session.gate import Gate
 from codelab_client.session.hello import Hello
 from codelab_client.session.journal import Journal
 from codelab_client.session.link import Link, Owner, Phase
@@ -76,10 +80,13 @@ class Session:
         token: tokens.Token,
         last_seq: int | None,
         timing: Timing,
-        instructions: Sequence[Mapping[str, str]] | None = None,
-        on_event: Callable[[Event], None] | None = None,
+        instructions: Sequence[Mapping[str, str]] | None,
+        on_event: Callable[[Event], None] | None,
+        elsewhere: Elsewhere,
     ) -> None:
         self.address, self.session_id = address, session_id
+        #: Where calls run that were decided elsewhere.
+        self.elsewhere = elsewhere
         self.status, self.agent, self.title = "idle", "", ""
         self.plan: list[dict[str, Any]] = []
         self.info: SessionInfo | None = None
@@ -120,8 +127,14 @@ class Session:
         )
         send = self._outgoing.send
         self._replies = Replies(send, lambda: self.is_online, self._start, self._check_open, timing.repeat_s)
+        self._decisions = Decisions(
+            journal, elsewhere, lambda: executor.declared_tools if isinstance(executor, DeclaresTools) else ()
+        )
+        self._gate = Gate(self._decisions, send, self._show, lambda: self.is_online) if executor is not None else None
         self._calls = (
-            Calls(executor, journal, send, self._show, self._fail, self._has_room) if executor is not None else None
+            Calls(executor, journal, send, self._show, self._fail, self._has_room, self._gate)
+            if executor is not None
+            else None
         )
         self._open_calls = OpenCalls(
             self._calls,
@@ -131,7 +144,9 @@ class Session:
             lambda: self._link.phase,
             hosts=self._payload_hosts,
             pause_s=timing.pause_s,
+            decision_refused=self._decisions.refused,
         )
+        self._deciding = Deciding(self._decisions, self._gate, self._open_calls)
 
     # -- talking -------------------------------------------------------------------------------------------------
 
@@ -203,19 +218,33 @@ class Session:
         """Whether a message is one that this client has sent since the session was opened."""
         return client_msg_id in self._sent
 
-    async def approve(self, call_id: str, *, remember: Scope | None = None, pattern: str | None = None) -> None:
-        """Approve a call; `remember` makes a rule that approves similar calls, see docs/protocol.md, "Approvals"."""
-        await self._decide(call_id, {"decision": "approve"}, remember, pattern)
+    async def approve(
+        self,
+        call_id: str,
+        *,
+        arguments: Mapping[str, Any] | None = None,
+        remember: Scope | None = None,
+        pattern: str | None = None,
+    ) -> None:
+        """Approve a call. Only this call is executed: the server cannot exchange it for another one.
+
+        arguments: those that the user saw; None: the newest ones that came. remember: makes a rule that approves
+        similar calls, see docs/protocol.md, "Approvals"; a call that was decided elsewhere makes none.
+        """
+        self._check_open()
+        await self._deciding.approve(call_id, arguments, _remembrance(remember, pattern))
 
     async def edit(self, call_id: str, arguments: Mapping[str, Any]) -> None:
         """Approve a call with other arguments: all of them, not only the changed ones."""
-        await self._decide(call_id, {"decision": "edit", "modified_arguments": dict(arguments)}, None, None)
+        self._check_open()
+        await self._deciding.edit(call_id, arguments)
 
     async def reject(
         self, call_id: str, feedback: str = "", *, remember: Scope | None = None, pattern: str | None = None
     ) -> None:
         """Reject a call. The model sees the feedback."""
-        await self._decide(call_id, {"decision": "reject", "feedback": feedback}, remember, pattern)
+        self._check_open()
+        await self._deciding.reject(call_id, feedback, _remembrance(remember, pattern))
 
     async def cancel(self, client_msg_id: str | None = None) -> None:
         """Stop the running turn, or the one that a message that is on its way starts.
@@ -254,7 +283,10 @@ class Session:
         def is_made(info: SessionInfo) -> bool:  # a reply to an earlier frame that was sent twice is not
             return all((info.title if name == "title" else info.settings.get(name)) == wanted[name] for name in wanted)
 
-        return await self._replies.ask_for(SessionInfo, {"type": "session_config", **wanted}, is_made)
+        info = await self._replies.ask_for(SessionInfo, {"type": "session_config", **wanted}, is_made)
+        if autonomy is not None:
+            self._decisions.chose_autonomy(autonomy)
+        return info
 
     async def instruct(self, instructions: Sequence[Mapping[str, str]]) -> None:
         """Replace the project's instructions, each with `path` and `content`, see docs/frames.md, `hello`."""
@@ -280,7 +312,9 @@ class Session:
 
     async def rules(self) -> list[dict[str, Any]]:
         """The remembered rules."""
-        return (await self._replies.ask_for(Rules, {"type": "rules", "action": "list"})).rules
+        rules = (await self._replies.ask_for(Rules, {"type": "rules", "action": "list"})).rules
+        self._decisions.saw_rules(rules)
+        return rules
 
     async def revoke(self, rule_id: str) -> list[dict[str, Any]]:
         """Revoke a remembered rule. Returns the others."""
@@ -289,7 +323,9 @@ class Session:
         def is_gone(left: Rules) -> bool:
             return all(one.get("rule_id") != rule_id for one in left.rules)
 
-        return (await self._replies.ask_for(Rules, frame, is_gone)).rules
+        rules = (await self._replies.ask_for(Rules, frame, is_gone)).rules
+        self._decisions.revoked(rule_id)
+        return rules
 
     async def add_file(self, path: str, content: str | None = None) -> ContextUpdated:
         """Show a file to the agent with every Request. Without content, the agent reads it when it needs it."""
@@ -385,6 +421,8 @@ class Session:
     async def _greet(self) -> None:
         """Begin the handshake: `hello`, then `resume` when `session_info` has come."""
         self._open_calls.connected()
+        if self._gate is not None:
+            self._gate.connected()
         if self._calls is not None:
             self._calls.clock_skew_ms = self._link.clock_skew_ms
         await self._say_hello()
@@ -582,13 +620,6 @@ class Session:
         frame = {"type": "context_update", **fields}
         return await self._replies.ask_for(ContextUpdated, frame, lambda reply: reply.action == fields["action"])
 
-    async def _decide(self, call_id: str, fields: dict[str, Any], remember: Scope | None, pattern: str | None) -> None:
-        self._check_open()
-        frame = {"type": "hitl_decision", "call_id": call_id, **fields}
-        if remember is not None:
-            frame["remember"] = {"scope": remember} if pattern is None else {"scope": remember, "pattern": pattern}
-        await self._open_calls.decide(frame)
-
     async def _send_cancel(self) -> None:
         if self.status == "idle":
             if self._replies.awaited == "user_message":
@@ -616,3 +647,9 @@ class Session:
             if all(stream.has_room for stream in self._streams):
                 return
             await asyncio.sleep(0.01)
+
+
+def _remembrance(scope: Scope | None, pattern: str | None) -> dict[str, str] | None:
+    if scope is None:
+        return None
+    return {"scope": scope} if pattern is None else {"scope": scope, "pattern": pattern}

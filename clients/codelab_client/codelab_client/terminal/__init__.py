@@ -31,8 +31,12 @@ async def talk(
     plain: bool,
     agent: str | None,
     model: str | None,
+    is_own: bool = False,
 ) -> int:
-    """Talk until the user quits. Returns the exit code. Raises SessionError."""
+    """Talk until the user quits. is_own: this client has started the server. Returns the exit code.
+
+    Raises SessionError.
+    """
     from codelab_client.terminal.commands import Commands
     from codelab_client.terminal.conversation import Conversation
     from codelab_client.terminal.mcp_servers import McpServers
@@ -57,6 +61,7 @@ async def talk(
             last_seq=history.get("last_seq"),
             instructions=topmost_instructions(Tree(workspace)),
             on_event=waiting.tell_until_open(),
+            decided_elsewhere=is_own,
         )
         async with opening as session:
             conversation.session = session

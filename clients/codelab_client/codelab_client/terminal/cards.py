@@ -13,7 +13,6 @@ from rich.text import Text
 from codelab_client.differences import Difference, spelled_out
 from codelab_client.execution import ToolOutcome
 from codelab_client.safe_text import exact, exact_line, safe, safe_line
-from codelab_client.session import events as on
 from codelab_client.terminal.changes import edited, written
 from codelab_client.terminal.wrapping import Whole
 
@@ -203,9 +202,3 @@ def rendered(renderable: RenderableType, width: int, *, colour: bool) -> str:
     made = console(width, colour=colour)
     made.print(renderable)
     return made.file.getvalue()  # type: ignore[attr-defined, no-any-return]
-
-
-def rule(call: on.ToolCall) -> str:
-    """What an approval of the call would be remembered as."""
-    covers = (call.remember or {}).get("rule", "")
-    return f"{exact_line(call.tool_name)} {exact_line(covers)}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from codelab_client.differences import spelled_out
 from codelab_client.local_executor import LocalExecutor
-from codelab_client.safe_text import exact_line, safe_line
+from codelab_client.safe_text import exact_line, safe, safe_line
 from codelab_client.session.rest import Rest, RestError, of_session
 from codelab_client.terminal import cards
 from codelab_client.terminal.conversation import Conversation
@@ -48,7 +48,7 @@ class Commands:
             "redo": (self._redo, "bring back what /undo took back; /redo all: also what it names and leaves"),
             "diff": (self._diff, "what the last turn did to files"),
             "compact": (self._compact, "let a summary replace the conversation so far for the model"),
-            "rules": (self._rules, "remembered decisions; /rules revoke ID"),
+            "rules": (self._rules, "what runs unasked; /rules revoke ID, /rules allow elsewhere"),
             "usage": (self._usage, "tokens and quotas"),
             "files": (self._files, "files that the agent always sees; /files add|remove PATH, /files clear"),
             "mcp": (servers.command, "MCP servers of this workspace; /mcp start|stop|forget|trust NAME"),
@@ -238,17 +238,12 @@ class Commands:
             self._say("The last turn changed no file")
 
     async def _rules(self, what: str) -> None:
+        from codelab_client.session.standing import change, listed
+
         session = self._conversation.session
-        verb, _, rule_id = what.partition(" ")
-        rules = await (session.revoke(rule_id.strip()) if verb == "revoke" else session.rules())
-        for rule in rules:
-            who = safe_line(rule.get("agent", "")) or "every agent"
-            rule_id, decision, tool, scope = (
-                safe_line(rule.get(name, "")) for name in ("rule_id", "decision", "tool_name", "scope")
-            )
-            self._say(f"{rule_id}  {decision} {tool} {exact_line(rule.get('covers', ''))}  ({scope}, {who})", "")
-        if not rules:
-            self._say("No decisions are remembered")
+        lines = await listed(session) if not what else [safe(await change(session, what))]
+        for line in lines or ["No decisions are remembered"]:
+            self._say(line, "")
 
     async def _compact(self, _: str) -> None:
         outcome = await self._conversation.session.compact()

@@ -15,6 +15,7 @@ from codelab_client.safe_text import exact, exact_line, safe, safe_line
 from codelab_client.session import Refused, Session
 from codelab_client.session import events as on
 from codelab_client.terminal import cards
+from codelab_client.terminal.asked import ELSEWHERE
 from codelab_client.terminal.markdown_blocks import complete_length
 from codelab_client.waiting import Waiting, waiting
 
@@ -256,6 +257,8 @@ class Conversation:
             call = self.approvals[0]
             with self.executor.showing(call):
                 self.screen.show(cards.call(call.tool_name, call.arguments, self.workspace))
+            if isinstance(call, on.CallDecidedElsewhere):
+                self._say(ELSEWHERE, "yellow")
             self.asked_at = time.monotonic()
 
     def _forget(self, call_id: str) -> None:
@@ -265,28 +268,41 @@ class Conversation:
         if was_first:
             self._show_next()
 
-    def approve(self, scope: Literal["session", "user"] | None = None) -> None:
-        """Approve the first open call; with a scope, also similar ones from then on."""
-        call = self.approvals[0]
-        if call.arguments is None:
-            self.reject("The client could not show the call")
+    def approve(self, call_id: str, scope: Literal["session", "user", "folder"] | None = None) -> None:
+        """Approve a call; with a scope, also similar ones from then on.
+
+        `folder`: whatever was approved elsewhere, in this folder.
+        """
+        if (call := self._decided(call_id)) is None:
             return
-        self._forget(call.call_id)
-        self.start(self.session.approve(call.call_id, remember=scope))
+        if call.arguments is None:
+            self.start(self.session.reject(call_id, "The client could not show the call"))
+        elif scope == "folder":
+            self.session.elsewhere.allow()
+            self.start(self.session.approve(call_id))
+        else:
+            self.start(self.session.approve(call_id, arguments=call.arguments, remember=scope))
 
-    def edit(self, arguments: Mapping[str, Any]) -> None:
-        """Approve the first open call with other arguments."""
-        call = self.approvals[0]
-        self.executor.note_edit(call, arguments)
-        self._forget(call.call_id)
-        self.start(self.session.edit(call.call_id, arguments))
+    def edit(self, call_id: str, arguments: Mapping[str, Any]) -> None:
+        """Approve a call with other arguments."""
+        if (call := self._decided(call_id)) is not None:
+            self.executor.note_edit(call, arguments)
+            self.start(self.session.edit(call_id, arguments))
 
-    def reject(self, feedback: str) -> None:
-        """Reject the first open call."""
-        call = self.approvals[0]
-        self._say_settled("rejected", call, feedback)
-        self._forget(call.call_id)
-        self.start(self.session.reject(call.call_id, feedback))
+    def reject(self, call_id: str, feedback: str) -> None:
+        """Reject a call."""
+        if (call := self._decided(call_id)) is not None:
+            self._say_settled("rejected", call, feedback)
+            self.start(self.session.reject(call_id, feedback))
+
+    def _decided(self, call_id: str) -> on.ToolCall | None:
+        """The call that the user decides about, which needs no further decision; None if it was settled."""
+        call = next((one for one in self.approvals if one.call_id == call_id), None)
+        if call is None:
+            self._say("The call was settled in the meantime: nothing was decided.", "yellow")
+        else:
+            self._forget(call_id)
+        return call
 
     # -- questions of tools (codelab_client.tools.dialogue) ------------------------------------------------------
 
@@ -359,6 +375,8 @@ class Conversation:
             return await answered
         finally:
             self.questions.remove(question)
+            if self.questions:
+                self.questions[0].asked_at = time.monotonic()  # the user sees it as the question only now
             self.screen.changed()
 
     # -- the user's side -----------------------------------------------------------------------------------------

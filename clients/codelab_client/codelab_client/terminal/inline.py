@@ -28,16 +28,16 @@ from rich.console import RenderableType
 from codelab_client import private_folder
 from codelab_client.private_file import PrivateFileError, append_to
 from codelab_client.safe_text import exact_line, safe
+from codelab_client.session import events as on
 from codelab_client.session.journal import state_folder
 from codelab_client.terminal import cards
+from codelab_client.terminal.asked import LOOK_S, Target, always, target
 from codelab_client.terminal.commands import Commands, is_command
 from codelab_client.terminal.completion import Suggestions
 from codelab_client.terminal.conversation import Conversation
 from codelab_client.terminal.editor import EditError, edited
 from codelab_client.terminal.wrapping import wrapped
 
-#: A key decides only if the user has had time to see the question, and was not just typing (seconds).
-_LOOK_S = 0.5
 #: Two Ctrl-C within this time quit (seconds).
 _TWICE_S = 2.0
 #: Between two redraws (seconds): a fast answer comes in more pieces than anybody can see.
@@ -79,6 +79,8 @@ class InlineScreen:
     def __init__(self, workspace: Path) -> None:
         self._colour = not os.environ.get("NO_COLOR")
         self._mode: Mode = ""
+        self._mode_of = ""  # the call that it is about
+        self._typed_for: Target | None = None  # what was asked when the user began to type
         self._typed_at = self._interrupted_at = 0.0
         self._hint = ""
         self._composed: tuple[int, StyleAndTextTuples] | None = None  # in which drawing, and what
@@ -127,8 +129,10 @@ class InlineScreen:
 
     def changed(self) -> None:
         """See Screen."""
-        if self._mode and not self.conversation.approvals:
+        approvals = self.conversation.approvals
+        if self._mode and not (approvals and approvals[0].call_id == self._mode_of):
             self._mode = ""
+            self._hint_for("The call was settled in the meantime: nothing was decided")
         self._prompt.app.invalidate()
 
     def put(self, text: str) -> None:
@@ -192,13 +196,15 @@ class InlineScreen:
         call = conversation.approvals[0]
         if self._mode == "feedback":
             return "Why not? The agent reads it. Enter rejects, Esc goes back."
+        is_elsewhere = isinstance(call, on.CallDecidedElsewhere)
         if self._mode == "always":
-            scopes = (call.remember or {}).get("scopes", [])
-            users = "  u in all sessions" if "user" in scopes else ""
-            return f"Allow from now on: {cards.rule(call)}\ns in this session{users}  Esc back"
+            users = "  u in all sessions" if "user" in call.scopes else ""
+            choices = "f in this folder" if is_elsewhere else f"s in this session{users}"
+            return f"Allow from now on: {always(call, conversation)}\n{choices}  Esc back"
         more = f" ({len(conversation.approvals) - 1} more)" if len(conversation.approvals) > 1 else ""
-        always = "  a always" if call.remember else ""
-        return f"Run {exact_line(call.tool_name)}?{more}  y yes  n no  e edit{always}"
+        edit = "" if is_elsewhere else "  e edit"
+        ever = "  a always" if always(call, conversation) else ""
+        return f"Run {exact_line(call.tool_name)}?{more}  y yes  n no{edit}{ever}"
 
     def _toolbar(self) -> str:
         columns = shutil.get_terminal_size().columns
@@ -215,16 +221,16 @@ class InlineScreen:
 
         @keys.add("y", filter=asked)
         def _(event: KeyPressEvent) -> None:
-            self.conversation.approve()
+            self.conversation.approve(self._first.call_id)
 
         @keys.add("n", filter=asked)
         def _(event: KeyPressEvent) -> None:
-            self._mode = "feedback"
+            self._enter("feedback")
 
         @keys.add("a", filter=asked)
         def _(event: KeyPressEvent) -> None:
-            if self.conversation.approvals[0].remember:
-                self._mode = "always"
+            if always(self._first, self.conversation):
+                self._enter("always")
             else:
                 self._hint_for("Such calls always need your approval")
 
@@ -233,15 +239,10 @@ class InlineScreen:
             self._start(event, self._edit)
 
         @keys.add("s", filter=chooses_scope)
-        def _(event: KeyPressEvent) -> None:
-            self._mode = ""
-            self.conversation.approve("session")
-
         @keys.add("u", filter=chooses_scope)
+        @keys.add("f", filter=chooses_scope)
         def _(event: KeyPressEvent) -> None:
-            if "user" in (self.conversation.approvals[0].remember or {}).get("scopes", []):
-                self._mode = ""
-                self.conversation.approve("user")
+            self._choose_scope(event.data)
 
         @keys.add("escape", filter=in_mode, eager=True)
         def _(event: KeyPressEvent) -> None:
@@ -253,9 +254,10 @@ class InlineScreen:
             if buffer.complete_state is not None and buffer.complete_state.current_completion is not None:
                 buffer.complete_state = None
                 return
-            text = buffer.text
+            text, typed_for = buffer.text, self._typed_for
             buffer.reset(append_to_history=bool(text.strip()) and not self._mode)
-            self._submit(event, text)
+            self._typed_for = None
+            self._submit(event, text, typed_for)
 
         @keys.add("escape", "enter")
         @keys.add("c-j")
@@ -274,23 +276,55 @@ class InlineScreen:
 
     def _typed(self) -> None:
         self._typed_at = time.monotonic()
+        if not self._prompt.default_buffer.text:
+            self._typed_for = None
+        elif self._typed_for is None:
+            self._typed_for = self._target()
+
+    def _target(self) -> Target:
+        """What a text is for that is typed now: the reason of a rejection, an answer to a tool, or a message."""
+        if self._mode == "feedback":
+            return Target("call", self._mode_of)
+        found = target(self.conversation)
+        return found if found.kind == "question" else Target("message")
+
+    @property
+    def _first(self) -> on.ToolCall:
+        return self.conversation.approvals[0]
+
+    def _enter(self, mode: Mode) -> None:
+        self._mode, self._mode_of = mode, self._first.call_id
+
+    def _choose_scope(self, key: str) -> None:
+        """What the user allows from now on."""
+        call = self._first
+        if isinstance(call, on.CallDecidedElsewhere):
+            if key == "f":
+                self._mode = ""
+                self.conversation.approve(call.call_id, "folder")
+        elif key == "s" or (key == "u" and "user" in call.scopes):
+            self._mode = ""
+            self.conversation.approve(call.call_id, "session" if key == "s" else "user")
 
     def _may_decide(self) -> bool:
         """Whether a key is meant as a decision: the user has seen the call, and is not in the middle of typing."""
         conversation = self.conversation
         if not conversation.approvals or conversation.questions:
             return False
-        return time.monotonic() - max(conversation.asked_at, self._typed_at) > _LOOK_S
+        return time.monotonic() - max(conversation.asked_at, self._typed_at) > LOOK_S
 
-    def _submit(self, event: KeyPressEvent, text: str) -> None:
-        conversation = self.conversation
-        if self._mode == "feedback":
+    def _submit(self, event: KeyPressEvent, text: str, typed_for: Target | None) -> None:
+        conversation, now = self.conversation, self._target()
+        if not self._mode and is_command(text):
+            self._start(event, lambda: self._command(event.app, text))
+        elif typed_for not in (None, now) or (conversation.questions and now.kind == "message"):
+            self.put(text)  # it belongs to something else: the user must see what it would do now
+            self._hint_for("What was asked has changed, so nothing was sent: Enter again sends it")
+        elif self._mode == "feedback":
             self._mode = ""
-            conversation.reject(text.strip())
+            conversation.reject(self._mode_of, text.strip())
         elif self._mode:
             self._mode = ""
-        elif is_command(text):
-            self._start(event, lambda: self._command(event.app, text))
         elif conversation.questions:
             if (why := conversation.questions[0].answer(text)) is not None:
                 self._hint_for(f"Please answer with {why}")
@@ -306,8 +340,8 @@ class InlineScreen:
                 app.exit(result="")
 
     async def _edit(self) -> None:
-        call = self.conversation.approvals[0]
-        if call.arguments is None:
+        call = self._first
+        if call.arguments is None or isinstance(call, on.CallDecidedElsewhere):
             return
         arguments = call.arguments
 
@@ -326,7 +360,7 @@ class InlineScreen:
             self._hint_for("Nothing was changed")
         else:
             self.show(cards.call(call.tool_name, changed, self.conversation.workspace))
-            self.conversation.edit(changed)
+            self.conversation.edit(call.call_id, changed)
 
     def _interrupt(self) -> None:
         """Ctrl-C: close a question, clear the input, stop the turn; twice: quit."""

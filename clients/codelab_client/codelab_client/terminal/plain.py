@@ -9,8 +9,10 @@ import time
 
 from rich.console import RenderableType
 
-from codelab_client.safe_text import safe
+from codelab_client.safe_text import safe, safe_line
+from codelab_client.session import events as on
 from codelab_client.terminal import cards
+from codelab_client.terminal.asked import WORDS, Numbers, Target, always, parse, target
 from codelab_client.terminal.commands import Commands, is_command
 from codelab_client.terminal.conversation import Conversation
 from codelab_client.terminal.editor import EditError, edited
@@ -18,7 +20,6 @@ from codelab_client.waiting import Waiting
 
 #: Two Ctrl-C within this time quit (seconds).
 _TWICE_S = 3.0
-_HELP = "Type y to approve, n or n REASON to reject, e to edit, a to approve such calls from now on."
 
 
 class PlainScreen:
@@ -28,12 +29,13 @@ class PlainScreen:
     commands: Commands
 
     def __init__(self) -> None:
-        self._lines: asyncio.Queue[str | None] = asyncio.Queue()
+        self._lines: asyncio.Queue[tuple[str, Target] | None] = asyncio.Queue()
         self._shown_asked_at = 0.0
+        self._numbers = Numbers()
         self._status = ""
         self._pause: Waiting | None = None
         self._begun = b""
-        self._always = False
+        self._always = ""  # the call whose "always" must be confirmed
 
     def show(self, renderable: RenderableType) -> None:
         """See Screen."""
@@ -45,9 +47,11 @@ class PlainScreen:
     def changed(self) -> None:
         """See Screen. Announces what needs the user, once."""
         conversation = self.conversation
+        self._numbers.ask(conversation.approvals[0].call_id if conversation.approvals else "")
         if conversation.approvals and conversation.asked_at != self._shown_asked_at:
             self._shown_asked_at = conversation.asked_at
-            self.show(cards.notice(_HELP))
+            self._always = ""
+            self.show(cards.notice(self._help()))
         if conversation.pause != self._pause:
             self._pause = conversation.pause
             if self._pause is not None:
@@ -88,7 +92,7 @@ class PlainScreen:
                 text = line.result()
                 if text is None:
                     return
-                await self._take(text)
+                await self._take(*text)
         finally:
             loop.remove_signal_handler(signal.SIGINT)
             loop.remove_reader(sys.stdin.fileno())
@@ -97,50 +101,109 @@ class PlainScreen:
         """Take what was typed, which may be several lines, or only the beginning of one."""
         typed = os.read(sys.stdin.fileno(), 65_536)
         *lines, self._begun = (self._begun + typed).split(b"\n")
+        typed_for = target(self.conversation)
         for line in lines:
-            self._lines.put_nowait(line.decode("utf-8", "replace"))
+            self._lines.put_nowait((line.decode("utf-8", "replace"), typed_for))
         if not typed:
             self._lines.put_nowait(None)
 
-    async def _take(self, line: str) -> None:
+    async def _take(self, line: str, typed_for: Target) -> None:
         conversation = self.conversation
         words = line.strip()
         if is_command(words):
             conversation.start(self.commands.run(words))
             await asyncio.sleep(0)
-        elif conversation.questions:
-            if (why := conversation.questions[0].answer(words)) is not None:
-                self.show(cards.notice(f"Please answer with {why}"))
-        elif conversation.approvals:
-            await self._decide(words)
+        elif typed_for.kind == "early":
+            self.show(cards.notice(f"The question had just come, so nothing was decided. {self._help()}"))
+        elif typed_for.kind == "question":
+            self._answer(words, typed_for.key)
+        elif typed_for.kind == "call" or (parse(words)[0] in WORDS and self._numbers.lost):
+            await self._decide(words, typed_for.key)
         elif words:
+            self._numbers.take_lost()
             conversation.start(conversation.send(words))
 
-    async def _decide(self, words: str) -> None:
+    def _answer(self, words: str, key: str) -> None:
+        """Answer the question that was on the screen."""
+        first = next(iter(self.conversation.questions), None)
+        if first is None or str(id(first)) != key:
+            self.show(cards.notice("The question was closed in the meantime: nothing was answered."))
+        elif (why := first.answer(words)) is not None:
+            self.show(cards.notice(f"Please answer with {why}"))
+
+    async def _decide(self, words: str, call_id: str) -> None:
+        """Decide about the call that was on the screen."""
         conversation = self.conversation
-        call = conversation.approvals[0]
-        word, _, reason = words.partition(" ")
-        if self._always:
-            self._always = False
-            if word in ("y", "yes"):
-                conversation.approve("session")
-            else:
-                self.show(cards.notice(_HELP))
-        elif word in ("y", "yes"):
-            conversation.approve()
-        elif word in ("n", "no"):
-            conversation.reject(reason)
-        elif word == "a" and call.remember:
-            self.show(cards.notice(f"Allow from now on, in this session: {cards.rule(call)}. Type y to confirm."))
-            self._always = True
-        elif word == "a":
-            self.show(cards.notice("Such calls always need your approval."))
-        elif word == "e" and call.arguments is not None:
-            try:
-                changed = edited(call.tool_name, call.arguments)
-            except EditError as error:
-                self.show(cards.notice(str(error)))
-                return
-            conversation.edit(changed) if changed is not None else self.show(cards.notice("Nothing was changed."))
+        word, number, reason = parse(words)
+        call = next((one for one in conversation.approvals if one.call_id == call_id), None)
+        asked, lost = self._numbers.number(call_id), self._numbers.lost
+        if call is None or number not in (None, asked):
+            gone = number or asked or self._numbers.take_lost()
+            self.show(cards.notice(f"Call #{gone} was settled in the meantime: nothing was decided. {self._help()}"))
+        elif lost and number is None and word in WORDS:
+            self.show(cards.notice(f"Call #{lost} was settled, and another waits: nothing was decided. {self._help()}"))
         else:
-            self.show(cards.notice(_HELP))
+            await self._act(call, word, reason)
+
+    async def _act(self, call: on.ToolCall, word: str, reason: str) -> None:
+        conversation, confirms = self.conversation, self._always == call.call_id
+        self._always = ""
+        if confirms and word in ("y", "yes"):
+            self._numbers.decided()
+            is_elsewhere = isinstance(call, on.CallDecidedElsewhere)
+            conversation.approve(call.call_id, "folder" if is_elsewhere else "session")
+        elif word in ("y", "yes") and not confirms:
+            self._numbers.decided()
+            conversation.approve(call.call_id)
+        elif word in ("n", "no") and not confirms:
+            self._numbers.decided()
+            conversation.reject(call.call_id, reason)
+        elif word == "a":
+            self._confirm(call)
+        elif word == "e" and call.arguments is not None:
+            self._edit(call)
+        else:
+            self.show(cards.notice(self._help()))
+
+    def _confirm(self, call: on.ToolCall) -> None:
+        covers = always(call, self.conversation)
+        if not covers:
+            self.show(cards.notice("Such calls always need your approval."))
+            return
+        where = "" if isinstance(call, on.CallDecidedElsewhere) else "in this session, "
+        number = self._numbers.number(call.call_id)
+        self.show(cards.notice(f"Allow from now on, {where}{covers}? Type y to confirm, for call #{number} as well."))
+        self._always = call.call_id
+
+    def _edit(self, call: on.ToolCall) -> None:
+        if isinstance(call, on.CallDecidedElsewhere):
+            self.show(cards.notice("It was approved elsewhere, so it cannot be changed any more."))
+            return
+        try:
+            changed = edited(call.tool_name, call.arguments or {})
+        except EditError as error:
+            self.show(cards.notice(str(error)))
+            return
+        if changed is None:
+            self.show(cards.notice("Nothing was changed."))
+        else:
+            self._numbers.decided()
+            self.conversation.edit(call.call_id, changed)
+
+    def _help(self) -> str:
+        """What the user can type now."""
+        if not self.conversation.approvals or self.conversation.questions:
+            return ""
+        call = self.conversation.approvals[0]
+        number = self._numbers.number(call.call_id)
+        name = f" #{number}" if self._numbers.lost else ""
+        shown = f"Call #{number} ({safe_line(call.call_id, 24)})"
+        if isinstance(call, on.CallDecidedElsewhere):
+            return (
+                f"{shown}: type y{name} to let it run here, n{name} or n{name} REASON not to, a{name} to allow "
+                "whatever was approved elsewhere from now on."
+            )
+        return (
+            f"{shown}: type y{name} to approve, n{name} or n{name} REASON to reject, e{name} to edit, a{name} to "
+            "approve such calls from now on."
+        )

@@ -105,7 +105,7 @@ describe.runIf(url)("with the running system", () => {
     const tools = (window: string) => ({
       tools: { write_file: () => (executed.push(window), { success: true }) },
     });
-    const first = await openSession(tools("first"));
+    const first = await openSession({ ...tools("first"), decidedElsewhere: true });
     const { sessionId } = first;
     const second = await openSession({ sessionId, ...tools("second"), viewer: true });
     second.on("tool_call", (call) => call.requires_approval && second.answer(call.call_id, { decision: "approve" }));
@@ -116,7 +116,7 @@ describe.runIf(url)("with the running system", () => {
   });
 
   test("a window that opens later is asked, too", async () => {
-    const first = await openSession({ tools: { write_file: () => ({ success: true }) } });
+    const first = await openSession({ tools: { write_file: () => ({ success: true }) }, decidedElsewhere: true });
     const { sessionId } = first;
     const turn = first.prompt("[[ts-write]]");
     const asked = new Promise((resolve) => first.on("tool_call", resolve));

@@ -1,5 +1,5 @@
 import { type Signal, useSignal, useSignalEffect } from '@preact/signals';
-import { useId, useRef } from 'preact/hooks';
+import { useEffect, useId, useRef } from 'preact/hooks';
 import { type Answer, ToolError } from '@codelab/client';
 import { n, t } from '../i18n/index.ts';
 import { executes, live } from '../live.ts';
@@ -14,6 +14,8 @@ import type { CallView } from './entries.ts';
 import { Long } from './markdown.tsx';
 import { visible, visibleJson, visibleLine } from './safe.ts';
 
+/** A click decides only if the user has had time to see the question (milliseconds): cards move while text arrives. */
+const LOOK_MS = 500;
 const REVIEWED = ['write_file', 'edit_file', 'apply_patch'];
 
 /** A tool call: what it does, what became of it and, while it waits for a human, the decision. */
@@ -74,6 +76,14 @@ function Asked({ call, decided }: { call: CallView; decided: boolean }) {
   const edited = useSignal(visibleJson(args ?? {}));
   const changes = useSignal<Change[] | string | undefined>(undefined);
   const looking = useRef<Promise<unknown>>(Promise.resolve());
+  const seen = useSignal(false);
+  const gone = useSignal(false);
+
+  useEffect(() => {
+    seen.value = false;
+    const timer = setTimeout(() => (seen.value = true), LOOK_MS);
+    return () => clearTimeout(timer);
+  }, [JSON.stringify(args)]);
 
   useSignalEffect(() => {
     // If another client executes the call, the page's folder does not tell what it will change.
@@ -88,6 +98,8 @@ function Asked({ call, decided }: { call: CallView; decided: boolean }) {
   });
 
   const answer = (given: Answer) => {
+    gone.value = !live.value?.session.openCalls.get(frame.call_id)?.requires_approval;
+    if (gone.value || !seen.value) return;
     const from = live.value;
     from?.conversation.decided(frame.call_id);
     // The call must not be released before it is known what was shown.
@@ -95,12 +107,21 @@ function Asked({ call, decided }: { call: CallView; decided: boolean }) {
   };
   const isReviewed = REVIEWED.includes(frame.tool_name) && Array.isArray(changes.value) && changes.value.length > 0;
   const openReview = () => {
-    if (!Array.isArray(changes.value)) return;
+    if (!Array.isArray(changes.value) || !seen.value) return;
     review.value = { tool: frame.tool_name, args: args ?? {}, changes: changes.value, answer };
   };
   const { remember } = frame;
+  const choose = (next: 'edit' | 'reject' | 'always') => {
+    if (seen.value) mode.value = next;
+  };
+  const common = { type: 'button', disabled: decided, 'aria-disabled': !seen.value } as const;
   return (
     <div class="asked">
+      {gone.value && (
+        <p class="problem" role="alert">
+          {t('call.gone')}
+        </p>
+      )}
       {!args && <p class="note">{t('call.too_large', { n: n(frame.payload_bytes ?? 0) })}</p>}
       {args && mode.value !== 'edit' && <Preview tool={frame.tool_name} args={args} changes={changes.value} />}
       {mode.value === 'edit' && (
@@ -186,22 +207,22 @@ function Asked({ call, decided }: { call: CallView; decided: boolean }) {
       )}
       {mode.value === 'ask' && (
         <div class="buttons">
-          <button type="button" class="primary" disabled={decided} onClick={() => answer({ decision: 'approve' })}>
+          <button {...common} class="primary" disabled={decided || !args} onClick={() => answer({ decision: 'approve' })}>
             {t('call.approve')}
           </button>
           {isReviewed && (
-            <button type="button" disabled={decided} onClick={openReview}>
+            <button {...common} onClick={openReview}>
               {t('call.review')}
             </button>
           )}
-          <button type="button" disabled={decided || !args} onClick={() => (mode.value = 'edit')}>
+          <button {...common} disabled={decided || !args} onClick={() => choose('edit')}>
             {t('call.edit')}
           </button>
-          <button type="button" disabled={decided} onClick={() => (mode.value = 'reject')}>
+          <button {...common} onClick={() => choose('reject')}>
             {t('call.reject')}
           </button>
           {remember ? (
-            <button type="button" disabled={decided} onClick={() => (mode.value = 'always')}>
+            <button {...common} onClick={() => choose('always')}>
               {t('call.always')}
             </button>
           ) : (

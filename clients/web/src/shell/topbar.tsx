@@ -5,6 +5,7 @@ import { link, live, signOut } from '../live.ts';
 import { user } from '../signin/login.ts';
 import { Dialog } from './dialog.tsx';
 import { Icon } from './icon.tsx';
+import { Rules } from './rules.tsx';
 import { theme, type Theme } from './theme.ts';
 
 export function TopBar() {
@@ -133,6 +134,7 @@ function SettingsDialog({ onClose }: { onClose(): void }) {
           </>
         )}
       </div>
+      {open && <Rules session={open.session} />}
       {user.value && (
         <p class="signed-in">
           <span dir="auto">{t('signin.user', { user: visible(user.value) })}</span>

@@ -1,0 +1,147 @@
+"""The gate before the executor: a released call passes if this client's user has decided so, or is asked about it."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from codelab_client.execution import ToolOutcome
+from codelab_client.session.decisions import Decisions, Verdict
+from codelab_client.session.events import CallDecidedElsewhere, Event, ToolCall
+
+#: Seconds between two signs of life, which keep the call open while the user thinks, at most.
+_LONGEST_PAUSE_S = 30.0
+_SILENCE = {"stdout": "", "stderr": "", "exit_code": None}
+_REFUSALS = {
+    Verdict.CHANGED: "The call was not executed: it is not the one that the user has approved",
+    Verdict.REJECTED: "The call was not executed: the user has rejected it",
+}
+_UNWANTED = "The call was approved elsewhere, and the user of the client that executes calls did not let it run here"
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A call, with the deadline that it has now, and why it must not be executed, or None."""
+
+    call: ToolCall
+    refusal: ToolOutcome | None = None
+
+
+@dataclass
+class _Question:
+    """A call that waits at the gate. answer: whether it runs and what the user says; None if that does not matter."""
+
+    call: ToolCall
+    answer: "asyncio.Future[tuple[bool, str] | None]"
+
+
+class Gate:
+    """The gate of one session.
+
+    send: sends a frame. show: shows an event to the user. is_online: whether it is known which calls are open.
+    """
+
+    def __init__(
+        self,
+        decisions: Decisions,
+        send: Callable[[Mapping[str, Any]], Awaitable[None]],
+        show: Callable[[Event], None],
+        is_online: Callable[[], bool],
+    ) -> None:
+        self._decisions, self._send, self._show, self._is_online = decisions, send, show, is_online
+        self._questions: dict[str, _Question] = {}
+        self._came: set[str] = set()  # calls that the server has given to this connection
+
+    def came(self, call_id: str) -> None:
+        """The server gives a call to this connection."""
+        self._came.add(call_id)
+
+    def connected(self) -> None:
+        """There is a new connection: the server gives it the calls that it is to execute."""
+        self._came.clear()
+
+    async def passage(self, call: ToolCall) -> Passage | None:
+        """Wait until it is clear whether a call may be executed; None if this client must not answer it (any more)."""
+        if call.arguments is None:
+            return Passage(call)  # the executor cannot do anything with it
+        self._decisions.released(call.call_id)
+        verdict = self._decisions.verdict(call)
+        if verdict in _REFUSALS:
+            return Passage(call, ToolOutcome.failed("PERMISSION_DENIED", _REFUSALS[verdict]))
+        if verdict is Verdict.ELSEWHERE:
+            return await self._ask(call)
+        self._decisions.begins(call)
+        return Passage(call)
+
+    def answer(self, call_id: str, *, runs: bool, feedback: str = "") -> bool:
+        """The user says whether a call that waits here may run. Returns whether there is such a call."""
+        question = self._questions.get(call_id)
+        if question is None or question.answer.done():
+            return False
+        if runs:
+            self._decisions.approved(call_id, question.call.tool_name, question.call.arguments or {})
+        question.answer.set_result((runs, feedback))
+        return True
+
+    def asks_about(self, call_id: str) -> bool:
+        """Whether a call waits here."""
+        return call_id in self._questions
+
+    def close(self, call_id: str) -> None:
+        """A call needs no answer any more."""
+        question = self._questions.get(call_id)
+        if question is not None and not question.answer.done():
+            question.answer.set_result(None)
+
+    def close_all(self) -> None:
+        """No call needs an answer any more."""
+        for call_id in list(self._questions):
+            self.close(call_id)
+
+    def reconcile(self, last_seq: int, open_calls: Mapping[str, str]) -> None:
+        """Compare with the server's open calls, which are all those up to `last_seq`: states by `call_id`."""
+        for call_id, question in list(self._questions.items()):
+            if call_id not in open_calls and (question.call.seq or 0) <= last_seq:
+                self.close(call_id)
+
+    async def _ask(self, call: ToolCall) -> Passage | None:
+        begun = time.monotonic()
+        question = self._questions[call.call_id] = _Question(call, asyncio.get_running_loop().create_future())
+        self._show(CallDecidedElsewhere.of(call))
+        try:
+            answer = await self._answered(question)
+        finally:
+            del self._questions[call.call_id]
+        if answer is None:
+            return None
+        call = _later(call, time.monotonic() - begun)
+        runs, feedback = answer
+        if not runs:
+            why = f"{_UNWANTED}: {feedback}" if feedback else _UNWANTED
+            return Passage(call, ToolOutcome.failed("PERMISSION_DENIED", why))
+        while not self._is_online():  # somebody else may have settled the call in the meantime
+            await asyncio.sleep(0.05)
+        if call.call_id not in self._came:
+            return None  # it passes when the server gives it to this connection again
+        self._decisions.begins(call)
+        return Passage(call)
+
+    async def _answered(self, question: _Question) -> tuple[bool, str] | None:
+        """The user's answer. Until it comes, and once more then, the server hears that the call is not forgotten."""
+        call = question.call
+        left = _LONGEST_PAUSE_S if call.deadline is None else (call.deadline / 1000 - time.time()) / 2
+        pause = min(max(left, 1.0), _LONGEST_PAUSE_S)
+        while not question.answer.done():
+            await asyncio.wait({question.answer}, timeout=pause)
+            if not question.answer.done() or question.answer.result() is not None:
+                await self._send({"type": "tool_result", "call_id": call.call_id, "result": _SILENCE, "partial": True})
+        return question.answer.result()
+
+
+def _later(call: ToolCall, seconds: float) -> ToolCall:
+    """The call with the deadline that it has after signs of life for so long."""
+    if call.deadline is None:
+        return call
+    deadline = call.deadline + int(seconds * 1000)
+    return replace(call, deadline=deadline, frame={**call.frame, "deadline": deadline})

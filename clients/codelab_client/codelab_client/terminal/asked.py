@@ -1,0 +1,98 @@
+"""Which question a line answers: the one that was on the screen when it was typed, and no other."""
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from codelab_client.safe_text import safe, safe_line
+from codelab_client.session import events as on
+from codelab_client.session.decisions import described
+
+if TYPE_CHECKING:
+    from codelab_client.terminal.conversation import Conversation
+
+#: A key or a line decides only if the user has had time to see the question (seconds).
+LOOK_S = 0.5
+#: What a user types to decide about a call.
+WORDS = frozenset({"y", "yes", "n", "no", "a", "e"})
+
+ELSEWHERE = (
+    "Approved elsewhere: in another window, over HTTP, by a rule or by the session's autonomy, or by nobody. This "
+    "client cannot tell, so it asks whether the call may run here."
+)
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a line is for: a message, a question of a tool, a call, or a question that nobody can have read yet."""
+
+    kind: Literal["message", "question", "call", "early"]
+    key: str = ""
+
+
+def target(conversation: "Conversation", now: float | None = None) -> Target:
+    """What a line is for that is typed now (monotonic)."""
+    now = time.monotonic() if now is None else now
+    if conversation.questions:
+        question = conversation.questions[0]
+        return Target("question", str(id(question))) if now - question.asked_at > LOOK_S else Target("early")
+    if conversation.approvals:
+        call = conversation.approvals[0]
+        return Target("call", call.call_id) if now - conversation.asked_at > LOOK_S else Target("early")
+    return Target("message")
+
+
+def always(call: on.ToolCall, conversation: "Conversation") -> str:
+    """What is allowed if the user says "always" to a call; empty if nothing can be."""
+    if isinstance(call, on.CallDecidedElsewhere):
+        server = safe_line(conversation.session.address.shown)
+        return f"whatever {server} says was approved elsewhere, in {safe_line(str(conversation.workspace))}"
+    if not call.scopes or call.arguments is None:
+        return ""
+    return f"{safe_line(call.tool_name)} {safe(described(call.tool_name, call.arguments))}"
+
+
+class Numbers:
+    """Numbers of the calls that the user was asked about, which a line may name: `y #2`.
+
+    If a call goes away under the user's hands, the next one must be named.
+    """
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+        self._asked = ""
+        self._lost = 0
+
+    def ask(self, call_id: str) -> int:
+        """The user is asked about a call, or about none (empty). Returns its number."""
+        if self._asked and call_id != self._asked:
+            self._lost = self._numbers[self._asked]
+        self._asked = call_id
+        return self._numbers.setdefault(call_id, len(self._numbers) + 1) if call_id else 0
+
+    def decided(self) -> None:
+        """The user has decided about the call."""
+        self._asked, self._lost = "", 0
+
+    def number(self, call_id: str) -> int:
+        """A call's number; 0 if the user was not asked about it."""
+        return self._numbers.get(call_id, 0)
+
+    def take_lost(self) -> int:
+        """The number of the call that went away before the user decided, once; 0 if there is none."""
+        lost, self._lost = self._lost, 0
+        return lost
+
+    @property
+    def lost(self) -> int:
+        """The number of that call, as long as the user has named no other."""
+        return self._lost
+
+
+def parse(line: str) -> tuple[str, int | None, str]:
+    """The word, the number and the rest of a line such as `n #2 not now`. Without a number, that is None."""
+    word, _, rest = line.strip().partition(" ")
+    name, _, reason = rest.strip().partition(" ")
+    if name.startswith("#") and name[1:].isdecimal() and len(name) < 10:
+        return word.lower(), int(name[1:]), reason.strip()
+    return word.lower(), None, rest.strip()

@@ -1,0 +1,333 @@
+"""What a user types decides about the call that was on the screen, and about no other."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from codelab_client.acp import settings, tool_calls
+from codelab_client.acp.jsonrpc import RpcError
+from codelab_client.acp.permissions import Permissions
+from codelab_client.session import Address
+from codelab_client.session import events as on
+from codelab_client.terminal import asked, cards, inline
+from codelab_client.terminal import conversation as terminal_conversation
+from codelab_client.terminal.conversation import Conversation
+from codelab_client.terminal.inline import InlineScreen
+from codelab_client.terminal.plain import PlainScreen
+from prompt_toolkit.input import create_pipe_input
+
+from tests.client.conftest import run
+
+
+class Recorder:
+    """A session that records the decisions."""
+
+    def __init__(self) -> None:
+        self.made: list[tuple[Any, ...]] = []
+        self.open_calls: Mapping[str, on.ToolCall] = {}
+        self.address = Address.parse("wss://example.org/prod")
+        self.elsewhere = SimpleNamespace(allow=lambda: self.made.append(("allow elsewhere",)))
+        self.status, self.queued, self.info = "waiting_approval", {}, None
+
+    async def approve(self, call_id: str, *, arguments: Any = None, remember: Any = None) -> None:
+        self.made.append(("approve", call_id, *([remember] if remember else [])))
+
+    async def reject(self, call_id: str, feedback: str = "", **_: Any) -> None:
+        self.made.append(("reject", call_id, *([feedback] if feedback else [])))
+
+    async def edit(self, call_id: str, arguments: Any) -> None:
+        self.made.append(("edit", call_id, arguments))
+
+    async def send(self, text: str, **_: Any) -> str:
+        self.made.append(("send", text))
+        return "m"
+
+    def has_sent(self, _: str) -> bool:
+        return True
+
+
+class Clock:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1_000.0
+        for module in (asked, terminal_conversation, inline):
+            monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: self.now))
+
+    def look(self) -> None:
+        """Time in which the user reads the question."""
+        self.now += 1
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of the terminal's modules; the event loop has its own."""
+    return Clock(monkeypatch)
+
+
+def call(call_id: str, **more: Any) -> on.ToolCall:
+    given = {"arguments": {"path": f"{call_id}.py"}, "requires_approval": True, "turn_id": "t", **more}
+    return on.ToolCall(call_id=call_id, tool_name="delete_file", **given)
+
+
+def settled(call_id: str, state: str = "expired") -> on.CallUpdate:
+    return on.CallUpdate(call_id=call_id, state=state)
+
+
+REMEMBER = {"rule": "x", "scopes": ["session", "user"]}
+
+
+class Plain:
+    """The plain screen of a conversation. `type` is a line that arrives now; it may be processed later."""
+
+    def __init__(self, folder: Path) -> None:
+        self.session, self.said = Recorder(), ""
+        self.screen = PlainScreen()
+        self.screen.show = lambda renderable: self._say(cards.rendered(renderable, 300, colour=False))  # type: ignore[method-assign]
+        self.conversation = self.screen.conversation = Conversation(folder, self.screen)
+        self.conversation.session = self.session  # type: ignore[assignment]
+
+    def _say(self, text: str) -> None:
+        self.said += text
+
+    def take(self, *events: on.Event) -> None:
+        for event in events:
+            self.conversation.take(event)
+            self.screen.changed()
+
+    async def type(self, line: str, meanwhile: Callable[[], None] = lambda: None) -> list[tuple[Any, ...]]:
+        """Returns what was decided."""
+        self.said = ""
+        typed_for = asked.target(self.conversation)
+        meanwhile()
+        before = len(self.session.made)
+        await self.screen._take(line, typed_for)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        self.screen.changed()
+        return self.session.made[before:]
+
+
+def test_a_line_for_a_call_that_was_settled_does_not_decide_the_next_one(clock: Clock, tmp_path: Path) -> None:
+    async def attack() -> None:
+        for line in ("y", "yes", "n not that", "a", "e"):
+            plain = Plain(tmp_path)
+            plain.take(call("one", remember=REMEMBER), call("two", remember=REMEMBER))
+            clock.look()
+            # Typed in time, and processed after the other window has decided.
+            assert not await plain.type(line, lambda plain=plain: plain.take(settled("one")))
+            assert "Call #1 was settled" in plain.said
+            clock.look()
+            # Begun before, and sent with Enter when the next question has been there for long.
+            assert not await plain.type(line)
+            assert "nothing was decided" in plain.said
+            assert "y #2" in plain.said
+            clock.look()
+            assert await plain.type("y #2") == [("approve", "two")]
+
+    run(attack())
+
+
+def test_a_line_that_came_with_the_question_decides_nothing(clock: Clock, tmp_path: Path) -> None:
+    async def talk() -> None:
+        plain = Plain(tmp_path)
+        plain.take(call("one"), call("two"))
+        assert not await plain.type("y")
+        clock.look()
+        assert await plain.type("y") == [("approve", "one")]
+        assert not await plain.type("y")  # typed ahead: the second question has just come
+        assert "nothing was decided" in plain.said
+        clock.look()
+        assert await plain.type("n not this") == [("reject", "two", "not this")]
+
+    run(talk())
+
+
+def test_always_is_confirmed_for_the_call_that_it_was_said_about(clock: Clock, tmp_path: Path) -> None:
+    async def attack() -> None:
+        plain = Plain(tmp_path)
+        plain.take(call("one", remember=REMEMBER), call("two", remember=REMEMBER))
+        clock.look()
+        assert not await plain.type("a")
+        assert "one.py" in plain.said
+        plain.take(settled("one"))
+        clock.look()
+        assert not await plain.type("y")
+        assert await plain.type("y #2") == [("approve", "two")]  # this call, and no rule
+        plain.take(call("three", remember=REMEMBER))
+        clock.look()
+        assert not await plain.type("a")
+        assert await plain.type("y") == [("approve", "three", "session")]
+
+    run(attack())
+
+
+def test_a_yes_for_a_settled_call_is_no_message_to_the_agent(clock: Clock, tmp_path: Path) -> None:
+    async def talk() -> None:
+        plain = Plain(tmp_path)
+        plain.take(call("one"))
+        clock.look()
+        plain.take(settled("one"))
+        assert not await plain.type("y")
+        assert "Call #1 was settled" in plain.said
+        assert await plain.type("Go on") == [("send", "Go on")]
+
+    run(talk())
+
+
+def test_a_number_names_its_call_only(clock: Clock, tmp_path: Path) -> None:
+    async def talk() -> None:
+        plain = Plain(tmp_path)
+        plain.take(call("one"), call("two"))
+        clock.look()
+        assert not await plain.type("y #2")
+        assert not await plain.type("y #7")
+        assert await plain.type("n #1 #2 is better") == [("reject", "one", "#2 is better")]
+
+    run(talk())
+
+
+def test_a_tools_question_is_answered_by_what_was_typed_for_it(clock: Clock, tmp_path: Path) -> None:
+    async def talk() -> None:
+        plain = Plain(tmp_path)
+        first = asyncio.ensure_future(plain.conversation.choose("Delete what?", ["nothing", "all"]))
+        second = asyncio.ensure_future(plain.conversation.choose("Keep what?", ["nothing", "all"]))
+        await asyncio.sleep(0)
+        for question in plain.conversation.questions:
+            question.asked_at = clock.now
+        clock.look()
+
+        def close() -> None:
+            plain.conversation.questions[0].close()
+            plain.conversation.questions.popleft()
+
+        await plain.type("1", close)
+        assert "was closed" in plain.said
+        assert not second.done()
+        first.cancel()
+        second.cancel()
+
+    run(talk())
+
+
+def test_a_call_decided_elsewhere_is_asked_about_with_its_own_words(clock: Clock, tmp_path: Path) -> None:
+    async def talk() -> None:
+        plain = Plain(tmp_path)
+        plain.take(on.CallDecidedElsewhere.of(call("one", requires_approval=False)))
+        assert "Approved elsewhere" in plain.said
+        clock.look()
+        assert not await plain.type("e")
+        assert not await plain.type("a")
+        assert f"whatever wss://example.org says was approved elsewhere, in {tmp_path}" in plain.said
+        assert await plain.type("y") == [("allow elsewhere",), ("approve", "one")]
+
+    run(talk())
+
+
+def test_a_reason_or_a_scope_typed_for_a_settled_call_decides_nothing(
+    clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The terminal with a live input: the mode belongs to a call."""
+
+    async def attack() -> None:
+        with create_pipe_input() as keyboard:
+            monkeypatch.setattr(inline, "_Keyboard", lambda _: keyboard)
+            screen, session = InlineScreen(tmp_path), Recorder()
+            screen.show = lambda _: None  # type: ignore[method-assign]
+            conversation = screen.conversation = Conversation(tmp_path, screen)
+            conversation.session = session  # type: ignore[assignment]
+            for one in ("one", "two"):
+                conversation.take(call(one, remember=REMEMBER))
+            clock.look()
+            screen._enter("always")
+            conversation.take(settled("one"))
+            screen.changed()
+            assert not screen._mode
+            clock.look()
+            screen._enter("feedback")
+            screen._prompt.default_buffer.text = "use b.py"
+            typed_for = screen._typed_for
+            conversation.take(
+                call("three"),
+            )
+            conversation.take(settled("two"))
+            screen.changed()
+            assert not screen._mode
+            screen._prompt.default_buffer.reset()
+            screen._submit(None, "use b.py", typed_for)  # type: ignore[arg-type]
+            await asyncio.sleep(0)
+            assert not session.made
+            assert screen._prompt.default_buffer.text == "use b.py"  # not lost: the user sees where it goes
+
+    run(attack())
+
+
+# -- an editor's window ----------------------------------------------------------------------------------------------
+
+
+def lying(tool: str, arguments: Mapping[str, Any], **frame: Any) -> on.ToolCall:
+    told = {"title": "Read README.md", "kind": "read", "paths": ["README.md"], **frame}
+    return on.ToolCall(call_id="c", tool_name=tool, requires_approval=True, arguments=dict(arguments), frame=told)
+
+
+DIFF = "--- a/.git/hooks/x\n+++ b/.git/hooks/x\n@@ -1 +1 @@\n-a\n+b\n"
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "title", "kind", "places"),
+    [
+        ("run_command", {"command": "rm -rf ."}, "rm -rf .", "execute", []),
+        ("delete_file", {"path": "src/a.py"}, "Delete src/a.py", "delete", ["src/a.py"]),
+        ("apply_patch", {"diff": DIFF}, "Patch .git/hooks/x", "edit", [".git/hooks/x"]),
+        ("shop.pay", {"amount": 1}, "shop.pay", "other", []),
+    ],
+)
+def test_an_editor_shows_the_call_and_not_what_the_frame_says_about_it(
+    tool: str, arguments: dict[str, Any], title: str, kind: str, places: list[str], tmp_path: Path
+) -> None:
+    seen: list[dict[str, Any]] = []
+
+    async def request(_: str, params: dict[str, Any]) -> dict[str, Any]:
+        seen.append(params["toolCall"])
+        return {"outcome": {"outcome": "selected", "optionId": "reject_once"}}
+
+    permissions = Permissions(SimpleNamespace(request=request), "s", tmp_path)  # type: ignore[arg-type]
+    run(permissions.decide(lying(tool, arguments), []))
+    assert (seen[0]["title"], seen[0]["kind"]) == (title, kind)
+    assert seen[0]["locations"] == [{"path": str(tmp_path / place)} for place in places]
+    assert tool_calls.announced(tool, arguments, tmp_path)["title"] == title
+
+
+@pytest.mark.parametrize("scope", ["session", "user"])
+def test_an_editor_that_chooses_by_kind_gets_the_narrow_rule(scope: Any, tmp_path: Path) -> None:
+    offered: list[dict[str, Any]] = []
+
+    async def request(_: str, params: dict[str, Any]) -> dict[str, Any]:
+        offered.extend(params["options"])
+        chosen = [one for one in params["options"] if one["kind"] == "allow_always"][-1]
+        return {"outcome": {"outcome": "selected", "optionId": chosen["optionId"]}}
+
+    asked_about = on.ToolCall(
+        call_id="c",
+        tool_name="write_file",
+        requires_approval=True,
+        arguments={"path": "a.py", "content": ""},
+        remember={"rule": "nothing at all", "scopes": ["session", "user"]},
+    )
+    permissions = Permissions(SimpleNamespace(request=request), "s", tmp_path)  # type: ignore[arg-type]
+    decision = run(permissions.decide(asked_about, [], scope))
+    assert decision.approves
+    assert decision.always
+    assert [one["kind"] for one in offered] == ["allow_once", "allow_always", "reject_once"]
+    where = "in this session" if scope == "session" else "in all my sessions"
+    assert offered[1]["name"] == f"Always {where}: write_file a.py"  # the call's own words, not the server's
+
+
+def test_a_rule_for_all_sessions_is_a_setting_of_its_own() -> None:
+    session: Any = SimpleNamespace(info=None, agent="coder")
+    option = next(one for one in settings.options(session) if one["id"] == settings.REMEMBER)
+    assert option["currentValue"] == "session"
+    assert settings.scope("user") == "user"
+    with pytest.raises(RpcError):
+        settings.scope("everywhere")
