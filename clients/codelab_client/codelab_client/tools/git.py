@@ -224,12 +224,12 @@ class Git:
         skipped = await self._skipped() if action == "switch" else ""
         return {"success": True, "message": (answer.out + answer.error + skipped).strip()}
 
-    async def allowed_hooks(self, repository: Repository | None = None) -> tuple[Sequence[Hook], Settings]:
+    async def allowed_hooks(self) -> tuple[Sequence[Hook], Settings]:
         """The hooks of the next commit, and the settings that it has.
 
         Asks the user about hooks that were not allowed before. Raises ToolFailure if there cannot be a commit.
         """
-        repository = repository or await asyncio.to_thread(find, self._root)
+        repository = await asyncio.to_thread(find, self._root)
         if repository.git_dir.joinpath("MERGE_HEAD").exists():
             raise ToolFailure("GIT_ERROR", "A merge is not finished, and this tool cannot finish it")
         self._users = None  # They may have changed.
@@ -246,7 +246,7 @@ class Git:
         from its parts: the tree, the commit, the branch.
         """
         repository = await asyncio.to_thread(find, self._root)
-        hooks, settings = await self.allowed_hooks(repository)
+        hooks, settings = await self.allowed_hooks()
         head = await self._run("rev-parse", "--quiet", "--verify", "HEAD^{commit}")
         parent = head.out.strip() if head.code == 0 else ""
         before = (await self._checked("rev-parse", f"{parent}^{{tree}}")).out if parent else ""
