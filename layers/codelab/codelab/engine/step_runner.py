@@ -50,6 +50,8 @@ _NEXT_STEP_MS = 30_000
 
 #: The longest text (tokens) that is asked for once more if the model breaks off.
 _RESTART_TOKENS = 2_000
+#: The most calls of the model in a step.
+_CALLS = 4
 #: How often a step is read again because the session changed before it was acquired.
 _READS = 5
 #: Read with the history: the approval rules for the answer's calls, and the clients' tools.
@@ -71,7 +73,7 @@ class _Attempt:
     """A step to acquire: the lease, what stops its Requests, and the sender of its text.
 
     `register` names the session's agent. `restarted` is the sender of the second text, if there is one. `streamed` is
-    the text of the last Request, `wasted` the usage of those before it.
+    the text of the last Request, `calls` and `wasted` are the calls and the usage of those before it.
     """
 
     register: Register
@@ -84,6 +86,7 @@ class _Attempt:
     restarted: StreamSender | None = None
     broke_off: bool = False
     streamed: list[str] = field(default_factory=list)
+    calls: int = 0
     wasted: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -130,7 +133,7 @@ class StepRunner:
         self._compactor = Compactor(engine, transport, unsupported)
         self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="step")
         self._senders = ThreadPoolExecutor(thread_name_prefix="sender")
-        self._requests = StepRequests(settings, unsupported, self._pool)
+        self._requests = StepRequests(settings, unsupported, self._pool, transport.base_url)
         self._attachments = Attachments(engine.payloads, self._pool)
 
     def run(self, user: str, session_id: str, step: Step, remaining_ms: Callable[[], int], invocation: str) -> None:
@@ -311,7 +314,7 @@ class StepRunner:
         if isinstance(error, RequestError):
             if not isinstance(error, Cancelled):  # nothing has failed
                 log_failure(error, invoked.id, session=attempt.register.pk)
-            error = failure(error, invoked.id)
+            error = failure(error, invoked.id, quotes_provider=self._settings.codelab_local)
         if answer is None:
             assert error is not None, "a Request ends with an answer or an error"
             return Failure(error, attempt.with_wasted(usage), "".join(attempt.sender.sent))
@@ -320,12 +323,12 @@ class StepRunner:
     def _asked(self, attempt: _Attempt, read: Conversation, executor: ExecutorTools) -> Asked:
         """The Request to the session's agent, or to the fallback agent if the prompts of all agents leave no room."""
         try:
-            return self._requests.make(attempt.register, read, executor)
+            return self._requests.make(attempt.register, read, executor, _CALLS - attempt.calls)
         except ProtocolError:
             if not self._requests.agent_of(attempt.register).routes:
                 raise
         self._route(attempt, routing.NO_CHOICE)
-        return self._requests.make(attempt.register, read, executor)
+        return self._requests.make(attempt.register, read, executor, _CALLS - attempt.calls)
 
     def _streamed(self, asked: Asked, attempt: _Attempt, deadline: float, meter: Meter) -> Result | None:
         """Run the Request, send its text, and add it to `streamed`. None: the chosen agent must be asked by another."""
@@ -387,6 +390,9 @@ class StepRunner:
         self, attempt: _Attempt, failed: ModelError, usage: dict[str, int], invoked: _Invocation
     ) -> bool:
         """Prepare another Request after one that has failed: the same if the model broke off, or one without choice."""
+        attempt.calls += failed.attempts
+        if attempt.calls >= _CALLS:
+            return False
         if isinstance(failed, Truncated | TransportError) and not attempt.broke_off:
             attempt.broke_off = True
             if self._restart(attempt, failed, usage, invoked):

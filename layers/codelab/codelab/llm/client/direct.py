@@ -13,6 +13,7 @@ from codelab.llm.client.keys import ApiKey, keyed
 from codelab.llm.client.transport import Call
 from codelab.llm.encoding import encode
 from codelab.llm.errors import ModelError, TransportError
+from codelab.llm.failures import FailureKind
 
 #: The most bytes that are read of an error.
 _ERROR_BYTES = 64 << 10
@@ -37,6 +38,7 @@ class DirectTransport:
     def send(self, body: Mapping[str, Any], call: Call) -> Iterator[list[dict[str, Any]]]:
         """See `Transport.send`."""
         call.check()
+        call.begin()
         data = encode(body)
         response = keyed(self._key, lambda key: self._open("POST", "/chat/completions", key, data, call), call.check)
         lost = ""
@@ -51,7 +53,7 @@ class DirectTransport:
             lost = _reason(error)
         finally:
             response.close()
-        if lost:
+        if lost and not call.is_answered:
             raise self._unreachable(lost, call)
 
     def is_available(self, timeout_s: float) -> bool:
@@ -100,7 +102,7 @@ class DirectTransport:
     def _unreachable(self, reason: str, call: Call) -> TransportError:
         """The error of a broken connection. Raises Cancelled or DeadlineExceeded if that is what broke it."""
         call.check()
-        return TransportError(f"no answer from {self.base_url}: {reason}", retryable=True)
+        return TransportError(f"no answer from {self.base_url}: {reason}", retryable=True, kind=FailureKind.UNREACHABLE)
 
 
 def _reason(error: BaseException) -> str:

@@ -13,11 +13,12 @@ from typing import Any
 import httpx2
 import openai
 
-from codelab.llm.client.answers import NO_LIST, events, refusal, whole
+from codelab.llm.client.answers import NO_LIST, events, refusal_of, whole
 from codelab.llm.client.keys import ApiKey, keyed
 from codelab.llm.client.transport import Call
 from codelab.llm.client.wire import Binding, InterruptibleTransport, serving
-from codelab.llm.errors import TransportError
+from codelab.llm.errors import ModelError, TransportError
+from codelab.llm.failures import FailureKind
 
 _CONNECT_TIMEOUT_S = 5.0
 
@@ -41,6 +42,7 @@ class SdkTransport:
     def send(self, body: Mapping[str, Any], call: Call) -> Iterator[list[dict[str, Any]]]:
         """See `Transport.send`."""
         call.check()
+        call.begin()
         arguments = _arguments(body)
         binding: Binding | None = None
         try:
@@ -60,10 +62,14 @@ class SdkTransport:
                 manager.__exit__(None, None, None)
         except (openai.APIConnectionError, httpx2.RequestError) as error:
             _forget_frames(error)
+            if call.is_answered:
+                return
             call.check()
             detail = error.__cause__ or error
             raise TransportError(
-                f"no answer from {self.base_url}: {type(detail).__name__}: {detail}", retryable=True
+                f"no answer from {self.base_url}: {type(detail).__name__}: {detail}",
+                retryable=True,
+                kind=FailureKind.UNREACHABLE,
             ) from error
         finally:
             if binding is not None:
@@ -115,8 +121,8 @@ def _authorization(key: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {key}"}
 
 
-def _refusal(error: openai.APIStatusError) -> TransportError:
-    return refusal(error.status_code, error.response.headers, error.message, error.body)
+def _refusal(error: openai.APIStatusError) -> ModelError:
+    return refusal_of(error.status_code, error.response.headers, error.response.content)
 
 
 def _forget_frames(error: BaseException | None) -> None:
