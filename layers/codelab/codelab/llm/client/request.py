@@ -26,6 +26,7 @@ from codelab.llm.errors import (
 )
 from codelab.llm.finish import finish_error, outweighs_answer
 from codelab.llm.form import Form
+from codelab.llm.history import has_calls, in_answers_form
 from codelab.llm.modes import Mode, modes, shows_schema
 from codelab.llm.outcome import Done, Event, ItemDone, Result, TextDelta, ThinkingDelta, Usage
 from codelab.llm.parsing import NoJson, parse
@@ -74,6 +75,8 @@ class Request:
     ) -> None:
         config.check()
         self.config, self.schema, self.messages = prepare(config, schema, context, registry)
+        if has_calls(self.schema) and self.config.stream_fields:
+            self.messages = in_answers_form(self.messages, self.config.stream_fields[-1])
         if admit is not None:
             admit(self.config, self.schema, self.messages)
         # The cache is for the program's own schemas: callers' schemas must neither fill it nor stay in memory.
