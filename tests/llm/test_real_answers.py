@@ -12,12 +12,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from codelab.llm.client.bedrock import bedrock_base_url
+from codelab.llm.client.direct import DirectTransport
+from codelab.llm.client.openai_sdk import SdkTransport
 from codelab.llm.client.request import Request
 from codelab.llm.client.retry import RetryPolicy
 from codelab.llm.client.unsupported_cache import UnsupportedFeatures
 from codelab.llm.config import RequestConfig
 from codelab.llm.errors import (
     ContentFilter,
+    InvalidRequest,
     Length,
     ModelError,
     Prose,
@@ -26,6 +30,7 @@ from codelab.llm.errors import (
     Truncated,
 )
 from codelab.llm.failures import FailureKind
+from codelab.llm.profiles import PROFILES
 
 from tests.llm.answer import Answer
 from tests.llm.schemas import STRING, array, closed, obj
@@ -320,3 +325,47 @@ def test_the_delay_in_googles_error_is_honoured(server: ScriptedServer, transpor
     with pytest.raises(TransportError) as caught:
         request.run(transport)
     assert (caught.value.retry_after, caught.value.attempts) == (34.0, 1)
+
+
+ENTRA = "eyJhbGciOiJSUzI1NiJ9.eyJhdWQiOiJodHRwczovL2NvZ25pdGl2ZXNlcnZpY2VzIn0.c2ln"
+
+
+@pytest.mark.parametrize("client", [DirectTransport, SdkTransport])
+@pytest.mark.parametrize(
+    ("provider", "key", "sent"),
+    [
+        ("azure", "0123456789abcdef", {"api-key": "0123456789abcdef"}),
+        ("azure", ENTRA, {"authorization": f"Bearer {ENTRA}"}),
+        ("openai", "sk-1", {"authorization": "Bearer sk-1"}),
+    ],
+)
+def test_a_key_is_sent_where_the_provider_takes_it(
+    server: ScriptedServer, client: Any, provider: str, key: str, sent: dict[str, str]
+) -> None:
+    server.says(WHOLE)
+    transport = client(base_url=server.url, api_key=key, key_header=PROFILES[provider].key_header)
+    Request(RequestConfig("m", provider=provider), SCHEMA, CONTEXT).run(transport)
+    headers = server.headers[-1]
+    assert {name: headers[name] for name in ("authorization", "api-key") if name in headers} == sent
+
+
+@pytest.mark.parametrize(
+    ("region", "fips", "url"),
+    [
+        ("eu-west-1", "", "https://bedrock-runtime.eu-west-1.amazonaws.com/openai/v1"),
+        ("us-gov-west-1", "true", "https://bedrock-runtime-fips.us-gov-west-1.amazonaws.com/openai/v1"),
+    ],
+)
+def test_bedrocks_address_follows_the_region(monkeypatch: pytest.MonkeyPatch, region: str, fips: str, url: str) -> None:
+    monkeypatch.setenv("AWS_REGION", region)
+    monkeypatch.setenv("AWS_USE_FIPS_ENDPOINT", fips)
+    assert bedrock_base_url() == url
+
+
+@pytest.mark.parametrize("region", ["cn-north-1", "eusc-de-east-1", "us-iso-east-1"])
+def test_where_bedrock_has_no_known_address_it_is_refused_with_a_word(
+    monkeypatch: pytest.MonkeyPatch, region: str
+) -> None:
+    monkeypatch.setenv("AWS_REGION", region)
+    with pytest.raises(InvalidRequest, match=f"{region}.*LLM_BASE_URL"):
+        bedrock_base_url()

@@ -47,6 +47,8 @@ class Profile:
     order: tuple[Strategy, ...] = ("native", "tool", "json")
     unsupported: tuple[UnsupportedWhen, ...] = ()
     max_tokens_field: str = "max_tokens"
+    # The header that takes the key; a token of Microsoft Entra goes into `Authorization` all the same.
+    key_header: Literal["Authorization", "api-key"] = "Authorization"
     stream_usage: bool = True
     # Features "keyword:NAME" for the keywords that strict schemas must not contain.
     unsupported_keywords: frozenset[str] = frozenset()
@@ -87,6 +89,9 @@ _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multip
 _GRAMMAR = (SchemaHidden("native"),)
 _NO_STRICT = (UnsupportedWhen("native:strict"), UnsupportedWhen("tool:strict"))
 
+_BEARER: Literal["Authorization"] = "Authorization"
+_API_KEY: Literal["api-key"] = "api-key"
+
 PROFILES: dict[str, Profile] = {
     profile.name: profile
     for profile in (
@@ -94,10 +99,11 @@ PROFILES: dict[str, Profile] = {
             Profile(
                 name,
                 max_tokens_field="max_completion_tokens",
+                key_header=header,
                 thinking_models=r"^(o\d|gpt-5)",
                 thinking_levels=_EFFORTS,
             )
-            for name in ("openai", "azure")
+            for name, header in (("openai", _BEARER), ("azure", _API_KEY))
         ),
         # It rejects bounds with a 400: https://docs.aws.amazon.com/bedrock/latest/userguide/structured-output.html
         Profile(
