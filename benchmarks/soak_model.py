@@ -85,7 +85,9 @@ def _solution(messages: list[dict[str, Any]], wanted: dict[str, Any]) -> dict[st
     named = [(n, found) for n, it in enumerate(messages) if it["role"] == "user" and (found := _named(it))]
     asked, (session, turn, tools) = named[-1]
     # An answer that is not valid JSON is sent back with a message that names no turn.
-    is_repair = messages[-1]["role"] == "user" and asked < len(messages) - 1
+    last = messages[-1]
+    tells_results = str(last["content"]).startswith("The results of these calls.")
+    is_repair = last["role"] == "user" and asked < len(messages) - 1 and not tells_results
     step = sum(it["role"] == "assistant" for it in messages[asked:]) - is_repair
     calls = [_TOOLS[step % len(_TOOLS)]] if step < int(tools) else []
     return {

@@ -13,6 +13,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any, Self
 
 from tests.serving import Quiet, serving
+from tests.told_results import tells_only_results
 
 _NAME = re.compile(r"\[\[([^\]]+)\]\]")
 
@@ -106,7 +107,7 @@ class ScriptedModel:
 
     def answer(self, http: BaseHTTPRequestHandler, body: dict[str, Any]) -> None:
         messages = body["messages"]
-        last_user = max(n for n, message in enumerate(messages) if message["role"] == "user")
+        last_user = max(n for n, it in enumerate(messages) if it["role"] == "user" and not tells_only_results(it))
         found = _NAME.findall(_text(messages[last_user]["content"]))
         name = found[-1] if found else ""
         said = sum(message["role"] == "assistant" for message in messages[last_user:])

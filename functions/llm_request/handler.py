@@ -14,6 +14,7 @@ from codelab.llm.client.direct import DirectTransport
 from codelab.llm.client.unsupported_cache import KEPT_S, UnsupportedFeatures
 from codelab.llm.errors import ModelError, RequestError
 from codelab.llm.outcome import Usage
+from codelab.llm.profiles import PROFILES
 from codelab.llm.tokens import estimate_tokens
 from codelab.observability import begin, metrics, record
 from codelab.protocol.outgoing import AgentStatus, AssistantMessage, TurnEnd
@@ -55,6 +56,9 @@ else:
     transport = _transport(
         base_url=configured.llm_base_url or "https://api.openai.com/v1",
         api_key=secret(configured.llm_api_key, configured.llm_api_key_secret_arn),
+        key_header=PROFILES[configured.llm_provider].key_header
+        if configured.llm_provider in PROFILES
+        else "Authorization",
     )
 engine = posting_engine()
 unsupported = UnsupportedFeatures(UnsupportedItem(aws.dynamodb_client(), configured.table_name, KEPT_S))

@@ -8,6 +8,7 @@ from codelab_local.testing import FunctionError
 
 from tests.ide import once, text_of
 from tests.scripted_model import Says, call
+from tests.told_results import told_results
 
 READ = call("read_file", path="a.py")
 
@@ -64,7 +65,7 @@ def test_parallel_calls_settle_in_any_order_and_continue_once(ide, model):
         session.result(asked, {"content": asked["arguments"]["path"]})
     assert session.idle() == "All read"
     assert len(model.requests["three"]) == 2
-    results = [json.loads(m["content"]) for m in model.requests["three"][1]["messages"] if m["role"] == "tool"]
+    results = [json.loads(result) for result in told_results(model.requests["three"][1]["messages"])]
     assert results == [{"content": "a.py"}, {"content": "b.py"}, {"content": "c.py"}]
 
 

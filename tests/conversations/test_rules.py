@@ -3,6 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 
 from tests.scripted_model import Says, call
+from tests.told_results import told_results
 
 WRITE = call("write_file", path="docs/a.md", content="1")
 OTHER = call("write_file", path="docs/b.md", content="1")
@@ -29,8 +30,7 @@ def test_a_remembered_rejection_applies_without_asking(ide, model):
     text = session.converse(model.script("insist", Says("Again. ", [WRITE]), Says("Still no.")), str)
     assert text == "Again. Still no."
     assert len(session.of_type("tool_call")) == asked
-    results = [message for message in model.requests["insist"][-1]["messages"] if message["role"] == "tool"]
-    assert '"reason":"rule"' in results[-1]["content"]
+    assert '"reason":"rule"' in told_results(model.requests["insist"][-1]["messages"])[-1]
 
 
 def test_an_autonomous_session_only_asks_for_commands(ide, model):

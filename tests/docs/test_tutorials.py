@@ -27,6 +27,7 @@ from codelab_local.demo_model import server as demo_server
 
 from tests.ide import Ide
 from tests.scripted_model import Says, ScriptedModel, call
+from tests.told_results import told_results
 from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
@@ -194,9 +195,7 @@ def test_the_client_reads_and_writes_files_and_refuses_the_rest(
     client.types("y")
     client.sees(asked + "Done.\n> ")
     assert (workspace / "new/каталог/a.txt").read_bytes() == "один\r\nдва".encode()
-    big, huge, link, none, listed = (
-        message["content"] for message in model.requests["tutorial-files"][1]["messages"] if message["role"] == "tool"
-    )
+    big, huge, link, none, listed = told_results(model.requests["tutorial-files"][1]["messages"])
     assert "строка" in big
     assert "too large" in huge
     assert "does not do read_file link.txt" in link

@@ -10,6 +10,7 @@ import pytest
 from tests.functions.system import Context, System
 from tests.functions.test_payloads import GET, PUT, upload
 from tests.scripted_model import call
+from tests.told_results import told_results
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"pixels").decode()
 LARGE = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"pixels" * 20_000).decode()
@@ -130,11 +131,11 @@ def test_a_result_may_have_an_image(seeing: System) -> None:
     seeing.send("c1", "tool_result", call_id=call_id, payload_ref=reference)
     seeing.model.says("A button.")
     seeing.run_step()
-    *_, answer, result, shown = seeing.model.requests[-1]["messages"]
-    assert [answer["role"], result["role"], shown["role"]] == ["assistant", "tool", "user"]
-    told = json.loads(result["content"])
+    *_, answer, shown = messages = seeing.model.requests[-1]["messages"]
+    assert [answer["role"], shown["role"]] == ["assistant", "user"]
+    told = json.loads(told_results(messages)[0])
     assert told["images"] == ["shown below: image/png", "left out: the data is no image/png"]
-    assert shown["content"][1]["image_url"]["url"] == f"data:image/png;base64,{LARGE}"
+    assert shown["content"][-1]["image_url"]["url"] == f"data:image/png;base64,{LARGE}"
 
 
 def test_what_a_result_calls_an_image_may_be_anything(seeing: System) -> None:

@@ -1,5 +1,6 @@
 """llm_request: one step of a turn, on a stub of the model."""
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -13,6 +14,7 @@ from tests.functions.system import Context, System
 from tests.garbage import left_frames
 from tests.ide import PATIENCE
 from tests.scripted_model import call
+from tests.told_results import told_results
 
 
 def test_the_model_is_asked_after_one_read_while_the_step_is_acquired(connected: System) -> None:
@@ -149,8 +151,10 @@ def test_the_model_gets_the_history_and_the_agents_schema(connected: System) -> 
     connected.model.says("Done")
     connected.run_step()
     messages = connected.model.requests[-1]["messages"]
-    assert [message["role"] for message in messages] == ["system", "user", "assistant", "tool"]
-    assert messages[2]["tool_calls"][0]["id"] == messages[3]["tool_call_id"] == call_id
+    assert [message["role"] for message in messages] == ["system", "user", "assistant", "user"]
+    said = {"message": "Reading", "calls": [{"_tool": "read_file", "path": "a.py"}]}
+    assert json.loads(messages[2]["content"]) == said, "in the form in which it answers"
+    assert "x = 1" in told_results(messages)[0]
     assert connected.model.requests[-1]["response_format"]["type"] == "json_schema"
 
 

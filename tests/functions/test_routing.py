@@ -100,7 +100,7 @@ def test_the_next_message_is_answered_by_the_chosen_agent_alone(routed: System) 
     first, second = routed.model.requests
     assert next(iter(properties(first))) == "agent"
     assert "agent" not in properties(second)
-    assert second["messages"][0]["content"] == agents()["coder"].prompt
+    assert agents()["coder"].prompt in second["messages"][0]["content"]
 
 
 def test_a_call_is_checked_as_the_chosen_agents(routed: System) -> None:
@@ -134,7 +134,7 @@ def test_an_agent_with_settings_of_its_own_is_asked_with_them(own_model: None, r
     assert agents()["ask"].description in first["messages"][0]["content"]
     assert "temperature" not in first
     assert second["temperature"] == 0.5
-    assert second["messages"][0]["content"] == agents()["ask"].prompt
+    assert agents()["ask"].prompt in second["messages"][0]["content"]
     assert "".join(frame["token"] for frame in frames(routed, "assistant_message")) == "I am ask"
 
 
@@ -168,7 +168,7 @@ def test_whom_the_user_chooses_meanwhile_is_asked_anew(routed: System) -> None:
         "I am architect",
         {"architect"},
     )
-    assert routed.model.requests[1]["messages"][0]["content"] == agents()["architect"].prompt
+    assert agents()["architect"].prompt in routed.model.requests[1]["messages"][0]["content"]
 
 
 def test_a_model_that_cannot_choose_leaves_it_to_the_one_that_does_everything(routed: System) -> None:
@@ -207,11 +207,11 @@ def test_a_model_that_breaks_off_behind_the_choice_is_asked_as_the_chosen_agent(
     routed.model.answers.append(speak())
     routed.ask("c1", "Hello")
     assert [frame["to_agent"] for frame in frames(routed, "agent_switched")] == ["coder"]
-    assert routed.model.requests[1]["messages"][0]["content"] == agents()["coder"].prompt
+    assert agents()["coder"].prompt in routed.model.requests[1]["messages"][0]["content"]
 
 
 def test_a_message_that_leaves_no_room_for_all_prompts_goes_to_the_one_that_does_everything(system: System) -> None:
-    system.environment = {"DEFAULT_AGENT": "orchestrator", "MAX_CONTEXT_TOKENS": "1200"}
+    system.environment = {"DEFAULT_AGENT": "orchestrator", "MAX_CONTEXT_TOKENS": "3300"}
     system.connect("c1")
     system.ask("c1", "Hello")
     assert [frame["to_agent"] for frame in frames(system, "agent_switched")] == ["universal"]

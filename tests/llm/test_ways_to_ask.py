@@ -85,7 +85,8 @@ def test_each_provider_always_has_a_strategy(provider: str) -> None:
         ("Invalid value: 'strict'", Mode("tool", strict=True), "tool:strict"),
         ("Invalid schema for response_format 'answer': 'format' is not permitted", Mode("native", strict=True),
          "keyword:format"),
-        ("Invalid schema for response_format 'answer': too many states", Mode("native", strict=True), "native:strict"),
+        ("Invalid schema for response_format 'answer': too many levels", Mode("native", strict=True), "native:strict"),
+        ("Invalid schema for response_format 'answer': too many states", Mode("native", strict=True), "native"),
         ("response_format json_object is not supported", Mode("json"), "json_object"),
         ("'stream_options' is not allowed", Mode("native"), "parameter:stream_options"),
         ("Unsupported parameter: 'max_completion_tokens'", Mode("native"), "parameter:max_completion_tokens"),
@@ -95,7 +96,7 @@ def test_each_provider_always_has_a_strategy(provider: str) -> None:
 )  # fmt: skip
 def test_an_error_names_the_unsupported_feature(message: str, mode: Mode, feature: str | None) -> None:
     assert unsupported_feature(TransportError(message, status=400), mode) == feature
-    assert unsupported_feature(TransportError(message, status=500), mode) is None
+    assert unsupported_feature(TransportError(message, status=429), mode) is None
 
 
 def test_bedrock_gets_no_bounds(server: ScriptedServer) -> None:

@@ -12,6 +12,7 @@ from codelab.protocol.paths import workspace_path
 
 from tests.functions.system import Context, System
 from tests.scripted_model import call
+from tests.told_results import told_results
 from tests.turns.world import World, refusal
 
 Call = tuple[str, dict[str, Any]]
@@ -55,8 +56,7 @@ def test_a_denial_applies_in_a_fork(system: System) -> None:
     system.send("c2", "user_message", content="hello")
     system.run_step()
     assert [frame for frame in system.aws.frames("c2") if frame["type"] == "tool_call"] == []
-    results = [message for message in system.model.requests[-1]["messages"] if message["role"] == "tool"]
-    assert '"reason":"rule"' in results[-1]["content"]
+    assert '"reason":"rule"' in told_results(system.model.requests[-1]["messages"])[-1]
 
 
 def test_a_denial_applies_after_the_model_switched_the_agent() -> None:

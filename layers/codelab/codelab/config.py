@@ -180,6 +180,8 @@ class Settings:
     tool_timeout_s: int = _whole(120, least=1)
     approval_timeout_s: int = _whole(86_400, least=1)
     max_steps: int = _whole(50, least=1)
+    #: Equal calls with equal results that end a turn; 0: no limit.
+    max_repeats: int = _whole(5, least=0)
     #: How much of a session the model is sent; None (`auto`): what fits its window, up to a ceiling.
     max_context_tokens: int | None = _whole(None, least=500, auto=True)
     max_context_messages: int | None = _whole(None, least=2, most=1_000, auto=True)

@@ -10,6 +10,9 @@ _FILE_LIKE = re.compile(r"`[^`]*`|\S*[./\\]\S*")
 #: A line of a file as a model is shown it, with its number; and the notes below the last line.
 _NUMBERED = re.compile(r"\d+\t")
 _NOTE = re.compile(r"\[lines (?:(?P<first>\d+) to (?P<last>\d+) of (?P<total>\d+)|end with CRLF)\]")
+#: How a turn tells the results of calls, each in a fence.
+_RESULTS = "The results of these calls."
+_RESULT = re.compile(r"^## \d+\. \S+\n(`{3,})\n(.*?)\n\1$", re.DOTALL | re.MULTILINE)
 
 
 @dataclass
@@ -85,8 +88,14 @@ def read(messages: Sequence[Mapping[str, Any]]) -> Conversation:
         if role in ("system", "developer"):
             found.system += text + "\n"
         elif role == "user":
-            found.question, found.rounds = _last_question(text), []
-            asked.append(found.question)
+            results, text = _results(text) if found.rounds else ([], text)
+            for call, result in zip(found.rounds[-1] if results else (), results, strict=False):
+                call.settle(result)
+            if text or not results:
+                found.question, found.rounds = _last_question(text), []
+                asked.append(found.question)
+        elif role == "assistant" and (own := _own_calls(text)):
+            found.rounds.append(own)
         elif role == "assistant":
             calls = {call.pop("id"): Call(**call) for call in map(_called, message.get("tool_calls") or ())}
             found.rounds += [list(calls.values())] if calls else []
@@ -95,6 +104,22 @@ def read(messages: Sequence[Mapping[str, Any]]) -> Conversation:
             open_calls[message["tool_call_id"]].settle(text)
     found.language = next((one for one in map(_language, reversed(asked)) if one), "en")
     return found
+
+
+def _own_calls(text: str) -> list[Call]:
+    """The calls of an earlier answer in this model's own JSON."""
+    answer = _json(text) if text.startswith("{") else None
+    calls = answer.get("calls") if isinstance(answer, dict) else None
+    items = [dict(call) for call in calls or () if isinstance(call, dict) and "_tool" in call]
+    return [Call(str(item.pop("_tool")), item) for item in items]
+
+
+def _results(text: str) -> tuple[list[str], str]:
+    """The results of its calls that a message of the user tells, in their order, and what follows them."""
+    if not text.startswith(_RESULTS):
+        return [], text
+    results = list(_RESULT.finditer(text))
+    return [result.group(2) for result in results], text[results[-1].end() :].strip() if results else ""
 
 
 def _called(item: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from tests.protocol.conformance.client import Client
 from tests.protocol.conformance.conftest import Connect
 from tests.protocol.conformance.seed_examples import Example, arguments_of, frames, of_kind
 from tests.scripted_model import Says, ScriptedModel, call
+from tests.told_results import told_results
 
 RESULTS, DECISIONS = frames("tool_result"), frames("hitl_decision")
 
@@ -25,7 +26,7 @@ def ids(example: Example) -> str:
 
 def told(model: ScriptedModel, name: str) -> Any:
     """The result of the model's only call in its context."""
-    (content,) = [m["content"] for m in model.requests[name][-1]["messages"] if m["role"] == "tool"]
+    (content,) = told_results(model.requests[name][-1]["messages"])
     return json.loads(content)
 
 

@@ -51,7 +51,8 @@ async def _ask(method: str, path: str, model: Model, body: bytes | None, most_s:
     if body is not None:
         headers["Content-Type"] = "application/json"
     if model.key:
-        headers["Authorization"] = f"Bearer {model.key}"
+        name, value = ("api-key", model.key) if model.provider == "azure" else ("Authorization", f"Bearer {model.key}")
+        headers[name] = value
     url = f"{model.url}{path}"
     try:
         found = await http.send(method, url, body, headers, most_s, in_all_s=most_s, most_bytes=_MOST_BYTES)

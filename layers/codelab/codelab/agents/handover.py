@@ -1,8 +1,7 @@
 """Put the agents that an agent can hand over to into the schema of `switch_agent`, so the model can name no others."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from codelab.protocol.tools import Tool
 
@@ -20,15 +19,7 @@ def with_targets(tools: Mapping[str, Tool], name: str, agents: Mapping[str, str]
     if tool is None or not others:
         return found
     described = "; ".join(f"{other}: {description}" for other, description in others.items())
-    found[TOOL] = _limited(tool, {"type": "string", "enum": list(others), "description": described})
-    return found
-
-
-def with_any_target(tool: Tool, names: Sequence[str]) -> Tool:
-    """`switch_agent` for a prompt that describes the agents `names`: it may name any of them."""
-    return _limited(tool, {"type": "string", "enum": list(names)})
-
-
-def _limited(tool: Tool, agent_type: dict[str, Any]) -> Tool:
+    agent_type = {"type": "string", "enum": list(others), "description": described}
     properties = {**tool.parameters["properties"], "agent_type": agent_type}
-    return replace(tool, parameters={**tool.parameters, "properties": properties})
+    found[TOOL] = replace(tool, parameters={**tool.parameters, "properties": properties})
+    return found

@@ -7,7 +7,8 @@ from typing import Any
 
 from codelab.agents import FALLBACK, Agent, agents
 from codelab.config import ConfigurationError, Settings
-from codelab.llm.client.request import Request
+from codelab.llm.client.request import Request, shown_form
+from codelab.llm.client.retry import RetryPolicy
 from codelab.llm.client.unsupported_cache import UnsupportedFeatures
 from codelab.llm.config import RequestConfig
 from codelab.llm.models import thinking_at
@@ -76,13 +77,14 @@ class _Role:
 
 
 class StepRequests:
-    """One per process; `pool` estimates prompts while the model writes.
+    """One per process; `pool` estimates prompts while the model writes. `base_url`: the provider's.
 
     Raises ConfigurationError for an unknown default agent, InvalidRequest for invalid settings of an agent's model.
     """
 
-    def __init__(self, settings: Settings, unsupported: UnsupportedFeatures, pool: Executor) -> None:
+    def __init__(self, settings: Settings, unsupported: UnsupportedFeatures, pool: Executor, base_url: str) -> None:
         self._settings = settings
+        self._base_url = base_url
         self._unsupported = unsupported
         self._pool = pool
         #: By the agents that may answer, whether a title is asked for, and the tools that the executor executes.
@@ -110,9 +112,9 @@ class StepRequests:
             Request(role.config, self._schema(role, executor, titled=titled), [prompt]).compile()
 
     def make(
-        self, register: Register, read: Conversation, executor: ExecutorTools, overflowed: int | None = None
+        self, register: Register, read: Conversation, executor: ExecutorTools, calls: int, overflowed: int | None = None
     ) -> Asked:
-        """The Request to the session's agent; `executor` is what the session's executor executes.
+        """The Request to the session's agent, of at most `calls` calls; `executor` is what its executor executes.
 
         `overflowed`: the tokens of a context that was too large for the model; this one has half as many.
 
@@ -123,20 +125,29 @@ class StepRequests:
         if overflowed is not None:
             budget = budget.half_of(overflowed)
         images = models.capabilities(role.config.model, self._settings).images
+        schema = self._schema(role, executor, titled=register.title_is_draft)
+        form = shown_form(role.config, schema, self._unsupported.of(self._base_url, role.config.model))
+        fits = budget.fits - (form.tokens if form is not None else 0)
         described = described_tools.shown(role.agent.tools.values(), budget.tokens)
         messages = assemble(
             read,
             role.agent.prompt,
             budget=budget.tokens,
-            fits=budget.fits,
+            fits=fits,
             cut_n=register.cut_n,
             images=images,
             tools=described,
         )
-        schema = self._schema(role, executor, titled=register.title_is_draft)
         # An error may quote what a client has declared, so it must not be remembered as an unsupported feature.
         return Asked(
-            Request(role.config, schema, messages, unsupported=self._unsupported, remember=not executor.own),
+            Request(
+                role.config,
+                schema,
+                messages,
+                unsupported=self._unsupported,
+                remember=not executor.own,
+                retry=RetryPolicy(attempts=calls),
+            ),
             role.config,
             role.agent,
             role.answering,

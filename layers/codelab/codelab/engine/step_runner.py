@@ -51,6 +51,8 @@ _NEXT_STEP_MS = 30_000
 
 #: The longest text (tokens) that is asked for once more if the model breaks off.
 _RESTART_TOKENS = 2_000
+#: The most calls of the model in a step.
+_CALLS = 4
 #: How often a step is read again because the session changed before it was acquired.
 _READS = 5
 #: Read with the history: the approval rules for the answer's calls, and the clients' tools.
@@ -73,8 +75,8 @@ class _Attempt:
 
     `register` names the session's agent. `overflow`, `overflowed`: the refusal of a context that was too large, and its
     tokens.
-    `restarted` is the sender of the second text, if there is one. `streamed` is the text of the last Request, `wasted`
-    the usage of those before it.
+    `restarted` is the sender of the second text, if there is one. `streamed` is the text of the last Request, `calls`
+    and `wasted` are the calls and the usage of those before it.
     """
 
     register: Register
@@ -89,6 +91,7 @@ class _Attempt:
     overflow: ContextOverflow | None = None
     overflowed: int | None = None
     streamed: list[str] = field(default_factory=list)
+    calls: int = 0
     wasted: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -135,7 +138,7 @@ class StepRunner:
         self._compactor = Compactor(engine, transport, unsupported)
         self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="step")
         self._senders = ThreadPoolExecutor(thread_name_prefix="sender")
-        self._requests = StepRequests(settings, unsupported, self._pool)
+        self._requests = StepRequests(settings, unsupported, self._pool, transport.base_url)
         self._attachments = Attachments(engine.payloads, self._pool)
 
     def run(self, user: str, session_id: str, step: Step, remaining_ms: Callable[[], int], invocation: str) -> None:
@@ -316,7 +319,7 @@ class StepRunner:
         if isinstance(error, RequestError):
             if not isinstance(error, Cancelled):  # nothing has failed
                 log_failure(error, invoked.id, session=attempt.register.pk)
-            error = failure(error, invoked.id)
+            error = failure(error, invoked.id, quotes_provider=self._settings.codelab_local)
         if answer is None:
             assert error is not None, "a Request ends with an answer or an error"
             return Failure(error, attempt.with_wasted(usage), "".join(attempt.sender.sent))
@@ -327,7 +330,8 @@ class StepRunner:
 
         Raises ContextOverflow if the model refused a larger one, and there is nothing to leave out.
         """
-        make = partial(self._requests.make, read=read, executor=executor, overflowed=attempt.overflowed)
+        calls = _CALLS - attempt.calls
+        make = partial(self._requests.make, read=read, executor=executor, calls=calls, overflowed=attempt.overflowed)
         try:
             return make(attempt.register)
         except ProtocolError:
@@ -401,6 +405,9 @@ class StepRunner:
 
         It is the same if the model broke off, a smaller one if its context was too large, or one without choice.
         """
+        attempt.calls += failed.attempts
+        if attempt.calls >= _CALLS:
+            return False
         if isinstance(failed, ContextOverflow):
             if attempt.overflowed is not None or attempt.streamed:
                 return False

@@ -19,9 +19,10 @@ class RequestConfig:
     max_output_tokens, reasoning_effort: sent if given. thinking: whether the model thinks before it answers; None
     leaves it to the profile. n: how many solutions. max_repairs: how often an invalid answer is sent back.
     stream_fields: the string fields to stream, each a name or a dotted path. stream_items: the array whose items are
-    yielded one by one. strategy: use only this one. strict: False never asks for strict schemas. open_objects:
-    "close" drops further keys of objects that do not mention additionalProperties, "keep" keeps them. extra_body:
-    further fields of the provider's request, sent unchanged.
+    yielded one by one. strategy: use only this one. strict: False never asks for strict schemas. shows_schema: whether
+    the provider shows the schema to the model; None leaves it to the profile. open_objects: "close" drops further keys
+    of objects that do not mention additionalProperties, "keep" keeps them. extra_body: further fields of the provider's
+    request, sent unchanged.
     """
 
     model: str
@@ -38,6 +39,7 @@ class RequestConfig:
     stream_items: str | None = "calls"
     strategy: Strategy | None = None
     strict: bool = True
+    shows_schema: bool | None = None
     open_objects: Literal["close", "keep"] = "close"
     extra_body: Mapping[str, Any] = field(default_factory=dict)
 
@@ -85,9 +87,9 @@ class RequestConfig:
                 raise bad(name, f"{name} must be a whole number" + ("" if least is None else f" from {least}"))
         if self.reasoning_effort is not None and not isinstance(self.reasoning_effort, str):
             raise bad("reasoning_effort", "reasoning_effort must be a string")
-        for name in ("thinking", "strict"):
+        for name in ("thinking", "strict", "shows_schema"):
             value = getattr(self, name)
-            if not isinstance(value, bool) and not (name == "thinking" and value is None):
+            if not isinstance(value, bool) and not (name != "strict" and value is None):
                 raise bad(name, f"{name} must be true or false")
         if not isinstance(self.stream_fields, tuple) or not all(isinstance(f, str) and f for f in self.stream_fields):
             raise bad("stream_fields", "stream_fields must be a list of field names")

@@ -8,6 +8,7 @@ from typing import Any
 
 from codelab.llm.config import RequestConfig
 from codelab.llm.errors import InvalidRequest
+from codelab.llm.fence import fenced
 from codelab.llm.pipeline import ContentError, Message, Prepared, Registry
 from codelab.llm.tools import with_tool
 
@@ -191,10 +192,7 @@ def file(config: RequestConfig, schema: Any, messages: list[Message]) -> Prepare
         return config, schema, messages
     path = _field(content, "path", str)
     body = _field(content, "content", str)
-    fence = "```"
-    while fence in body:
-        fence += "`"
-    block = f"{fence}{content.get('language') or ''}\n{body}\n{fence}"
+    block = fenced(body, str(content.get("language") or ""))
     messages[-1] = _said(messages[-1], _section(f"File: {path}", content, block), content)
     return config, schema, messages
 

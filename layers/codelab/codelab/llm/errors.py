@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from codelab.llm.failures import FailureKind
 from codelab.llm.outcome import Usage
 
 
@@ -98,6 +99,10 @@ class InvalidJson(ModelError):
     code = "invalid_json"
 
 
+class Prose(InvalidJson):
+    """The model answers with prose though it was asked for JSON, even after a repair. It would do so again."""
+
+
 class InvalidAnswer(ModelError):
     """The answer does not validate against the schema, even after the repairs. errors: one sentence each."""
 
@@ -112,7 +117,7 @@ class TransportError(ModelError):
     """The provider could not be reached or answered with an error.
 
     status: the HTTP status, None without an answer. retryable: whether the same call may work later. retry_after: how
-    long the provider wants us to wait, in seconds. body: the provider's error object as text.
+    long the provider wants us to wait, in seconds. body: the provider's error object as text. kind: what failed.
     """
 
     code = "transport"
@@ -125,8 +130,10 @@ class TransportError(ModelError):
         retryable: bool = False,
         retry_after: float | None = None,
         body: str = "",
+        kind: FailureKind = FailureKind.OTHER,
     ) -> None:
         super().__init__(message)
+        self.kind = kind
         self.status = status
         self.retryable = retryable
         self.retry_after = retry_after
@@ -134,6 +141,12 @@ class TransportError(ModelError):
 
     @property
     def public_message(self) -> str:
+        """One sentence of our own for each kind, with what to do about it; never the provider's words."""
+        sentence = _SENTENCES.get(self.kind)
+        if self.kind is FailureKind.RATE and self.retry_after:
+            sentence = f"its provider gets too many requests; try again in {max(1, round(self.retry_after))} s"
+        if sentence is not None:
+            return sentence
         if self.status is not None:
             return f"its provider answered with status {self.status}"
         return (
@@ -151,6 +164,18 @@ class ContextOverflow(TransportError):
     @property
     def public_message(self) -> str:
         return "what it was sent does not fit into its context"
+
+
+#: What people read of a failure, and what they can do.
+_SENTENCES = {
+    FailureKind.KEY: "its provider refused the API key; correct it with `codelab setup`, LLM_API_KEY or LlmApiKey",
+    FailureKind.MODEL: "its provider has no such model for this key; choose one with `codelab setup` or LLM_MODEL",
+    FailureKind.QUOTA: "the account at its provider has no credit or quota left",
+    FailureKind.RATE: "its provider gets too many requests; try again in a minute",
+    FailureKind.COMPILING: "its provider is preparing the first use of a schema; try again in a minute",
+    FailureKind.BUSY: "its provider is overloaded; try again in a minute",
+    FailureKind.PROTOCOL: "its address is not that of an OpenAI-compatible API; correct it with `codelab setup`",
+}
 
 
 class DeadlineExceeded(ModelError):

@@ -52,6 +52,17 @@ def thinks(profile: Profile, config: RequestConfig) -> bool:
     )
 
 
+def shows_schema(profile: Profile, config: RequestConfig, mode: Mode) -> bool:
+    """Whether the model sees the schema of a call in this mode without being told. In JSON mode, it is always told."""
+    if config.shows_schema is not None:
+        return config.shows_schema
+    return not any(
+        rule.strategy == mode.strategy
+        and (rule.models is None or re.search(rule.models, config.model, re.IGNORECASE) is not None)
+        for rule in profile.hidden
+    )
+
+
 def modes(
     profile: Profile, config: RequestConfig, *, streaming: bool, strict: bool, unsupported: Collection[str] = ()
 ) -> Iterator[Mode]:

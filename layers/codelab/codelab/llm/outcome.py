@@ -34,8 +34,8 @@ class Usage:
         prompt_details = raw.get("prompt_tokens_details")
         completion_details = raw.get("completion_tokens_details")
         cached = _count(prompt_details, "cached_tokens")
-        if cached is None:
-            cached = _count(raw, "prompt_cache_hit_tokens")  # DeepSeek's name for it
+        for name in _CACHED if cached is None else ():
+            cached = cached if cached is not None else _count(raw, name)
         prompt, completion = _count(raw, "prompt_tokens"), _count(raw, "completion_tokens")
         reasoning = _count(completion_details, "reasoning_tokens")
         if (
@@ -48,6 +48,10 @@ class Usage:
 
     def as_dict(self) -> dict[str, int | None]:
         return asdict(self)
+
+
+#: Names of cached tokens at the top of `usage`: DeepSeek's, Mistral's, Moonshot's and Hugging Face's.
+_CACHED = ("prompt_cache_hit_tokens", "num_cached_tokens", "cached_tokens")
 
 
 def _sum(a: int | None, b: int | None) -> int | None:

@@ -9,6 +9,8 @@ from typing import Any
 from codelab.llm.scanner import mend_escapes
 
 _FENCE = re.compile(r"```(?:json)?\s*\n?(.*?)```", re.DOTALL | re.IGNORECASE)
+#: What a JSON value begins with.
+_BEGINNINGS = frozenset('{["-0123456789tfn')
 _DECODER = json.JSONDecoder(strict=False, parse_constant=lambda name: _reject(name))
 
 
@@ -16,11 +18,16 @@ def _reject(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
-def parse(text: str, *, prose: bool = False) -> Any:
-    """The value of a JSON text. Raises ValueError if it is not JSON.
+class NoJson(ValueError):
+    """The text is prose: no JSON begins in it."""
 
-    Control characters in strings are allowed, and unpaired surrogates become U+FFFD. With `prose`, text may surround
-    the object: the last code fence that parses is used, else the first object.
+
+def parse(text: str, *, prose: bool = False) -> Any:
+    """The value of a JSON text. Raises ValueError if it is not JSON, NoJson if it is prose.
+
+    Control characters in strings are allowed, and unpaired surrogates become U+FFFD. The JSON may be in a code fence,
+    which servers that were asked for a format write all the same. With `prose`, text may surround the object: the last
+    code fence that parses is used, else the first object.
     """
     text = mend_escapes(text)
     try:
@@ -28,9 +35,12 @@ def parse(text: str, *, prose: bool = False) -> Any:
     except RecursionError:
         raise ValueError("the JSON is nested too deeply") from None
     except ValueError:
-        if not prose:
-            raise
-        return _find(text)
+        begins = text.lstrip()[:3]
+        if prose or begins == "```":
+            return _find(text)
+        if begins[:1] not in _BEGINNINGS:
+            raise NoJson("the answer is prose") from None
+        raise
 
 
 def _find(text: str) -> Any:
@@ -47,6 +57,15 @@ def _find(text: str) -> Any:
         try:
             return _DECODER.raw_decode(text, at)[0]
         except ValueError as error:
+            if _is_cut(error):  # what lies inside of an object without an end is not the answer
+                raise first or error from None
             first = first or error
         at = text.find("{", at + 1)
-    raise first or ValueError("there is no JSON object in the answer")
+    raise first or NoJson("there is no JSON object in the answer")
+
+
+def _is_cut(error: ValueError) -> bool:
+    """Whether the text ends before its value does."""
+    if not isinstance(error, json.JSONDecodeError):
+        return False
+    return error.msg.startswith("Unterminated string") or not error.doc[error.pos :].strip()

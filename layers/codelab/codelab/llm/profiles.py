@@ -29,6 +29,17 @@ class UnsupportedWhen:
 
 
 @dataclass(frozen=True, slots=True)
+class SchemaHidden:
+    """A strategy with which the provider shows the schema to none of its models, or not to those with such a name.
+
+    The schema is then only a grammar, and the prompt must describe the form of the answer (see `form`).
+    """
+
+    strategy: Strategy
+    models: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Profile:
     """A provider's dialect of the chat completions API."""
 
@@ -36,9 +47,13 @@ class Profile:
     order: tuple[Strategy, ...] = ("native", "tool", "json")
     unsupported: tuple[UnsupportedWhen, ...] = ()
     max_tokens_field: str = "max_tokens"
+    # The header that takes the key; a token of Microsoft Entra goes into `Authorization` all the same.
+    key_header: Literal["Authorization", "api-key"] = "Authorization"
     stream_usage: bool = True
     # Features "keyword:NAME" for the keywords that strict schemas must not contain.
     unsupported_keywords: frozenset[str] = frozenset()
+    # Where the model does not see the schema.
+    hidden: tuple[SchemaHidden, ...] = ()
     # Whether `tool_choice` names the function. If not, it is "required": the same, because there is only one function.
     forces_by_name: bool = True
     # A pattern for the names of models that think by default.
@@ -70,7 +85,12 @@ _REASONING: Mapping[Level, Mapping[str, Any]] = {
 _SWITCH: Mapping[Level, Mapping[str, Any]] = {"none": {"thinking": False}, "high": {"thinking": True}}
 
 _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minItems", "maxItems")
+#: A grammar only: the server's template does not write the schema into the prompt.
+_GRAMMAR = (SchemaHidden("native"),)
 _NO_STRICT = (UnsupportedWhen("native:strict"), UnsupportedWhen("tool:strict"))
+
+_BEARER: Literal["Authorization"] = "Authorization"
+_API_KEY: Literal["api-key"] = "api-key"
 
 PROFILES: dict[str, Profile] = {
     profile.name: profile
@@ -79,10 +99,11 @@ PROFILES: dict[str, Profile] = {
             Profile(
                 name,
                 max_tokens_field="max_completion_tokens",
+                key_header=header,
                 thinking_models=r"^(o\d|gpt-5)",
                 thinking_levels=_EFFORTS,
             )
-            for name in ("openai", "azure")
+            for name, header in (("openai", _BEARER), ("azure", _API_KEY))
         ),
         # It rejects bounds with a 400: https://docs.aws.amazon.com/bedrock/latest/userguide/structured-output.html
         Profile(
@@ -90,6 +111,7 @@ PROFILES: dict[str, Profile] = {
             unsupported=(UnsupportedWhen("tool:strict"),),
             max_tokens_field="max_completion_tokens",
             unsupported_keywords=frozenset(f"keyword:{name}" for name in _BOUNDS),
+            hidden=(SchemaHidden("native", models=r"^(?!.*claude)"),),
             thinking_levels=_EFFORTS,
         ),
         # Its compatibility layer ignores response_format and strict, and supports no forced tool while thinking.
@@ -110,6 +132,7 @@ PROFILES: dict[str, Profile] = {
         Profile(
             "groq",
             unsupported=(UnsupportedWhen("native", streaming=True), UnsupportedWhen("tool:strict")),
+            hidden=_GRAMMAR,
             thinking_levels=_EFFORTS,
         ),
         # It does not support json_schema. While thinking, it supports no forced tool, and with any tool only a history
@@ -131,17 +154,24 @@ PROFILES: dict[str, Profile] = {
             thinking_levels=_SWITCH,
         ),
         Profile("mistral", unsupported=(UnsupportedWhen("tool:strict"),), thinking_models=r"magistral"),
-        Profile("openrouter", unsupported=(UnsupportedWhen("tool:strict"),), thinking_levels=_REASONING),
-        Profile("ollama", unsupported=_NO_STRICT, thinking_levels=_EFFORTS),
+        # It passes the schema on. Hosts of open weights use it as a grammar only.
+        Profile(
+            "openrouter",
+            unsupported=(UnsupportedWhen("tool:strict"),),
+            hidden=(SchemaHidden("native", models=r"^(?!(openai|anthropic|google|mistralai)/(?!gpt-oss|gemma))"),),
+            thinking_levels=_REASONING,
+        ),
+        Profile("ollama", unsupported=_NO_STRICT, hidden=_GRAMMAR, thinking_levels=_EFFORTS),
         Profile(
             "vllm",
             unsupported=(UnsupportedWhen("tool:strict"),),
+            hidden=_GRAMMAR,
             thinking_body={
                 on: {"chat_template_kwargs": {"enable_thinking": on, "thinking": on}} for on in (True, False)
             },
             thinking_levels=_SWITCH,
         ),
-        Profile("llama.cpp", unsupported=_NO_STRICT, forces_by_name=False),
-        Profile("generic"),
+        Profile("llama.cpp", unsupported=_NO_STRICT, hidden=_GRAMMAR, forces_by_name=False),
+        Profile("generic", hidden=_GRAMMAR),
     )
 }

@@ -78,6 +78,11 @@ class Separator:
         return "".join(self._parts)
 
     @property
+    def begun(self) -> bool:
+        """Whether anything but space has arrived."""
+        return self._where != _START or bool(self._carry)
+
+    @property
     def complete(self) -> bool:
         """Whether the JSON of the answer is closed."""
         unread = "".join(self._unread)

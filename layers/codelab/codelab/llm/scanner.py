@@ -100,6 +100,11 @@ class Scanner:
         """Whether the root value is closed."""
         return self._mode == _AFTER
 
+    @property
+    def open_field(self) -> str:
+        """The reported string whose closing quote has not come; empty if there is none."""
+        return self._field if self._mode == _TEXT else ""
+
     def feed(self, piece: str) -> list[TextDelta | ItemDone]:
         """Take the next piece of text; return the events that it completes, in order."""
         mode = self._mode

@@ -1,6 +1,6 @@
 """Builds the body of a chat completion from a schema and messages, and reads the JSON text from its answer.
 
-- native: the schema goes into `response_format`.
+- native: the schema goes into `response_format`, and its form into the prompt if the provider does not show it.
 - tool: the schema describes the parameters of a function, and the prompt instructs the model to call it.
 - json: the schema is part of the system prompt, and the provider guarantees no more than a JSON object.
 """
@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from codelab.llm.config import RequestConfig
+from codelab.llm.encoding import Text
+from codelab.llm.form import Form
 from codelab.llm.modes import Mode
 from codelab.llm.profiles import Profile
 from codelab.llm.reasoning import Separator
@@ -37,13 +40,14 @@ def build(
     *,
     streaming: bool,
     unsupported: Collection[str] = (),
+    form: Form | None = None,
 ) -> Body:
-    """The body of the call.
+    """The body of the call. form: of the answer, for a model that does not see the schema.
 
     A strategy adds its instructions to the first system message, so that the beginning of a conversation stays the same
     from call to call and providers can cache it.
     """
-    body: Body = {"model": config.model, "messages": messages}
+    body: Body = {"model": config.model, "messages": messages if form is None else _formed(messages, form)}
     if mode.strategy == "native":
         described: Body = {"name": _SCHEMA_NAME, "schema": schema}
         if mode.strict:
@@ -60,7 +64,7 @@ def build(
             body["tool_choice"] = {"type": "function", "function": {"name": TOOL_NAME}}
         else:
             body["tool_choice"] = "required"
-        body["messages"] = _instructed(messages, _TOOL_HINT)
+        body["messages"] = _instructed(body["messages"], _TOOL_HINT)
     else:
         if mode.typed:
             body["response_format"] = {"type": "json_object"}
@@ -101,6 +105,26 @@ def _instructed(messages: list[dict[str, Any]], hint: str) -> list[dict[str, Any
     return [{"role": "system", "content": hint}, *messages]
 
 
+def _formed(messages: list[dict[str, Any]], form: Form) -> list[dict[str, Any]]:
+    """The messages with the form in the first system message."""
+    first = messages[0] if messages else {}
+    if first.get("role") not in ("system", "developer"):
+        return [_with_form("system", "", form), *messages]
+    content = first.get("content")
+    if isinstance(content, list):
+        before = [{"type": "text", "text": form.catalogue}] if form.catalogue else []
+        return [{**first, "content": [*before, *content, {"type": "text", "text": form.answer}]}, *messages[1:]]
+    if first.keys() != {"role", "content"}:
+        return [{**first, "content": form.added_to(str(content or ""))}, *messages[1:]]
+    return [_with_form(str(first["role"]), str(content or ""), form), *messages[1:]]
+
+
+@lru_cache(32)
+def _with_form(role: str, prompt: str, form: Form) -> Text:
+    """Kept, because it is long and the same in every step of a session."""
+    return Text(role, form.added_to(prompt))
+
+
 def _details(parts: Any) -> str:
     """The text of `reasoning_details`: OpenAI's summaries as OpenRouter passes them on. Encrypted parts have none."""
     found = [
@@ -117,7 +141,8 @@ _NONE = -1
 class Choice:
     """One of the `n` answers, as far as received."""
 
-    __slots__ = ("_arguments", "_by_tool", "_content", "_refusal", "_tool", "finish_reason", "thoughts", "tool_name")
+    __slots__ = ("_arguments", "_by_tool", "_content", "_message", "_refusal", "_tool", "finish_reason", "thoughts",
+                 "tool_name")  # fmt: skip
 
     def __init__(self, strategy: str) -> None:
         self._by_tool = strategy == "tool"
@@ -126,6 +151,7 @@ class Choice:
         self._content = Separator(self.thoughts, prose=strategy != "native")
         self._arguments = Separator(self.thoughts)
         self._refusal: list[str] = []
+        self._message: Mapping[str, Any] | None = None  # beside empty deltas: all of the answer so far
         self._tool: int | None = None  # the index of the call that is read; others are ignored
         self.tool_name: str | None = None
         self.finish_reason: str | None = None
@@ -135,7 +161,12 @@ class Choice:
         reason = choice.get("finish_reason")
         if reason:
             self.finish_reason = reason
-        delta = choice.get("delta") or choice.get("message")
+        delta = choice.get("delta")
+        if "message" in choice:
+            if delta:
+                self._message = choice["message"]
+            else:
+                delta = choice["message"]
         if not delta:
             return ""
         content = delta.get("content")
@@ -187,8 +218,11 @@ class Choice:
 
     def finish(self) -> str:
         """End the answer; return the rest of its text."""
+        whole = ""
+        if self._message and not (self.called or self._content.begun):
+            whole = self.take({"message": self._message})
         content, arguments = self._content.finish(), self._arguments.finish()
-        return arguments if self._by_tool else content
+        return whole + (arguments if self._by_tool else content)
 
     @property
     def called(self) -> bool:

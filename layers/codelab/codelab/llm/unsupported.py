@@ -29,47 +29,82 @@ REMOVABLE = (
 )
 _PARAMETERS = ("stream_options", "temperature", "top_p", "seed", "reasoning_effort", "max_completion_tokens", "n")
 _SCHEMA_ERROR = re.compile(
-    r"invalid.{0,20}schema|schema.{0,80}(not supported|unsupported|not permitted|invalid|too)"
+    r"invalid.{0,20}schema|schema.{0,80}(not supported|unsupported|not permitted|invalid|too\b)"
     r"|(unsupported|not supported|not permitted).{0,60}(keyword|schema|properties)",
     re.IGNORECASE | re.DOTALL,
 )
+# The server makes a grammar of the schema, and cannot.
+_GRAMMAR_ERROR = re.compile(
+    r"grammar|response_schema|too many states|unimplemented keys?|constrained.{0,20}(decod|generat)|outlines\b"
+    r"|llguidance|guidance\b",
+    re.IGNORECASE,
+)
+_FORMAT = re.compile(r"response_format|json_schema|json_object|structured.?output|guided", re.IGNORECASE)
+_UNKNOWN_FORMAT = re.compile(r"(unknown|unsupported|invalid) format\b(?!\s*(parameter|field))", re.IGNORECASE)
 # Every error that names a feature has at least one of these words.
 _FEATURE_WORDS = re.compile(
-    r"response_format|json_schema|json_object|tool_choice|structured.?output|guided|strict|schema|tools?|function|"
+    r"response_format|response_schema|json_schema|json_object|tool_choice|structured.?output|guided|guidance|strict|schema"
+    r"|tools?|function|grammar|states|keys?|constrained|outlines|"
     + "|".join(sorted((*_PARAMETERS[:-1], *REMOVABLE), key=len, reverse=True))
     + r"|(?<=['\"`])n(?=['\"`])",
     re.IGNORECASE,
 )
+# Errors that are about the caller, or about this moment, whatever words they contain.
+_OTHER_STATUS = frozenset({401, 402, 403, 408, 409, 413, 425, 429})
+_SERVER_ERROR = 500
 
 
 def unsupported_feature(error: TransportError, mode: Mode, quoted: Iterable[Any] = ()) -> str | None:
     """The feature that the provider does not support, or None if the error is about something else.
 
-    quoted: JSON values whose words are ignored, because the provider may be quoting them.
+    A server that fails over a grammar says so with a 5xx as often as with a 4xx. quoted: JSON values whose words are
+    ignored, because the provider may be quoting them.
 
     >>> unsupported_feature(TransportError("'tool_choice' is not supported", status=400), Mode("tool", forced=True))
     'tool_choice'
     """
-    if error.retryable or error.status not in (400, 404, 415, 422, 501):
+    if error.status in _OTHER_STATUS:
         return None
     written = str([*quoted]).casefold()
     text = _FEATURE_WORDS.sub(
         lambda found: "" if found.group().casefold() in written else found.group(), f"{error.message} {error.body}"
     )
-    if error.status not in (400, 422) and "response_format" not in text and "tool" not in text:
+    if error.retryable or error.status not in (400, 404, 415, 422, 501):
+        return _refused_form(text, mode)
+    if error.status not in (400, 422) and not (_FORMAT.search(text) or "tool" in text or _GRAMMAR_ERROR.search(text)):
         return None
-    if mode.strict and _SCHEMA_ERROR.search(text):
-        for keyword in REMOVABLE:
-            if re.search(rf"['\"`]{keyword}['\"`]", text):
-                return f"keyword:{keyword}"
+    return _named_feature(text, mode)
+
+
+def _refused_form(text: str, mode: Mode) -> str | None:
+    """What a server that failed blames of the schema or the grammar; None if it blames neither."""
+    if mode.strategy == "json" or not (_GRAMMAR_ERROR.search(text) or _SCHEMA_ERROR.search(text)):
+        return None
+    return _keyword(text) or mode.strategy
+
+
+def _keyword(text: str) -> str | None:
+    """A keyword of JSON Schema that a description can express instead."""
+    for keyword in REMOVABLE:
+        if re.search(rf"['\"`]{keyword}['\"`]", text):
+            return f"keyword:{keyword}"
+    return "keyword:format" if _UNKNOWN_FORMAT.search(text) else None
+
+
+def _named_feature(text: str, mode: Mode) -> str | None:
+    is_schema_error = _SCHEMA_ERROR.search(text) is not None
+    blames_schema = is_schema_error or _GRAMMAR_ERROR.search(text) or _UNKNOWN_FORMAT.search(text)
+    if (mode.strict or mode.strategy == "native") and blames_schema and (keyword := _keyword(text)):
+        return keyword
     if mode.strategy == "tool" and "tool_choice" in text:
         return "tool_choice"
     if mode.strict and re.search(r"\bstrict\b", text):
         return f"{mode.strategy}:strict"
-    if re.search(r"response_format|json_schema|json_object|structured.?output|guided", text, re.IGNORECASE):
+    if _FORMAT.search(text) or _GRAMMAR_ERROR.search(text):
         if mode.strategy == "native":
             # A schema that strict mode rejects may be accepted without it. An unknown format is rejected either way.
-            return "native:strict" if mode.strict and _SCHEMA_ERROR.search(text) else "native"
+            is_strictness = mode.strict and is_schema_error and not _GRAMMAR_ERROR.search(text)
+            return "native:strict" if is_strictness else "native"
         if mode.strategy == "json" and mode.typed:
             return "json_object"
     for parameter in _PARAMETERS:
@@ -77,8 +112,12 @@ def unsupported_feature(error: TransportError, mode: Mode, quoted: Iterable[Any]
             len(parameter) > 1 or f"'{parameter}'" in text
         ):
             return f"parameter:{parameter}"
-    if mode.strict and _SCHEMA_ERROR.search(text):
+    if mode.strict and is_schema_error:
         return f"{mode.strategy}:strict"
-    if mode.strategy == "tool" and re.search(r"\btools?\b|function", text, re.IGNORECASE):
+    if mode.strategy == "native" and is_schema_error:
+        return "native"
+    if mode.strategy == "tool" and (
+        _GRAMMAR_ERROR.search(text) or re.search(r"\btools?\b|function", text, re.IGNORECASE)
+    ):
         return "tool"
     return None

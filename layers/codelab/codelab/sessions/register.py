@@ -191,6 +191,8 @@ class Register:
     cancelled_at: int = 0
     #: How often in a row calls failed, by digest; a call that fails repeatedly is not sent again.
     failures: dict[str, int] = field(default_factory=dict)
+    #: How often calls of this turn had the same result, by digest, since something was changed.
+    repeats: dict[str, int] = field(default_factory=dict)
     usage: dict[str, int] = field(default_factory=dict)
     #: The newest known versions of the rule sets, by scope; older ones are read again.
     rule_versions: dict[str, int] = field(default_factory=dict)
@@ -331,7 +333,7 @@ class Register:
     def copy(self) -> "Register":
         """A register that shares no mutable value with this one. Every decision begins with a copy."""
         made = _copy(self)
-        for name in ("settings", "failures", "usage", "rule_versions"):
+        for name in ("settings", "failures", "repeats", "usage", "rule_versions"):
             setattr(made, name, dict(getattr(self, name)))
         for name in ("calls", "out_of_turn_calls", "files", "connections", "outbox"):
             setattr(made, name, _copies(getattr(self, name)))

@@ -6,6 +6,7 @@ from typing import Any
 
 from codelab.agents import Agent, agents
 from codelab.llm.errors import ContextOverflow, RequestError, TransportError
+from codelab.llm.failures import masked
 from codelab.llm.tools import with_tool
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.tools import ExecutorTools, Tool
@@ -21,6 +22,8 @@ _OVERFLOW = (
 
 #: The text, then the calls: the model generates the keys in this order, so the text streams first.
 MESSAGE, CALLS = "message", "calls"
+#: The most characters of a provider's error that a user reads.
+_QUOTED_CHARS = 500
 
 
 #: The answer's schema without tools; each tool adds a branch to `calls`.
@@ -98,10 +101,11 @@ def answer_of(
     return Answer(text, tuple(calls), agent, agent.tools, usage, title=titles.title_of(solution))
 
 
-def failure(error: RequestError, request_id: str) -> ProtocolError:
+def failure(error: RequestError, request_id: str, *, quotes_provider: bool = False) -> ProtocolError:
     """The error LLM_ERROR, retryable if the same message may work later; CONTEXT_TOO_LARGE if half was too much, too.
 
     `details` has the kind of failure (`reason`), the provider's `status` if any, and the `request_id` of the log entry.
+    `quotes_provider`: the message ends with the provider's own words, for a user who is also the operator.
     """
     details: dict[str, Any] = {"reason": error.code, "request_id": request_id}
     if isinstance(error, TransportError):
@@ -112,6 +116,7 @@ def failure(error: RequestError, request_id: str) -> ProtocolError:
         retryable = error.code in ("truncated", "empty", "invalid_json", "invalid_answer", "deadline")
     if isinstance(error, ContextOverflow):
         return ProtocolError(ErrorCode.CONTEXT_TOO_LARGE, _OVERFLOW, details=details, retryable=False)
-    return ProtocolError(
-        ErrorCode.LLM_ERROR, f"The model failed: {error.public_message}", details=details, retryable=retryable
-    )
+    message = f"The model failed: {error.public_message}"
+    if quotes_provider and isinstance(error, TransportError):
+        message += f". Its provider says: {masked(error.message)[:_QUOTED_CHARS]}"
+    return ProtocolError(ErrorCode.LLM_ERROR, message, details=details, retryable=retryable)

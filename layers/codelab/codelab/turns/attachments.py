@@ -7,6 +7,7 @@ taken out of what the model reads of it as text. A model that takes no images is
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from codelab.llm.fence import fenced
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.images import image_problem
 from codelab.protocol.incoming import Attachment
@@ -14,7 +15,7 @@ from codelab.protocol.outgoing import AttachmentInfo
 from codelab.sessions.items import Attached, Content, Reference, refer
 from codelab.turns import models
 from codelab.turns.draft import Draft
-from codelab.turns.text import fenced, head_and_tail
+from codelab.turns.text import head_and_tail
 
 #: Images of one result that the model sees.
 _RESULT_IMAGES = 4

@@ -14,7 +14,7 @@ from codelab.sessions.approval_rules import RULE_KEYS, Effect
 from codelab.sessions.items import Audience, CallItem, Content, Reference, digest_of, dumps, is_same
 from codelab.sessions.register import CallEntry, CallState, OutOfTurnCall, Phase, Register
 from codelab.sessions.transition import Transition
-from codelab.turns import approval_rules, attachments, commands, files, policy, turn
+from codelab.turns import approval_rules, attachments, commands, files, policy, repeats, turn
 from codelab.turns.caller import Caller
 from codelab.turns.connections import executor_of, touch
 from codelab.turns.decision import decision
@@ -196,6 +196,11 @@ def settle(
         draft.register.calls[call.call_id].state = state
         told, images = attachments.without_images(outcome)
         whole = shown_result(call, told)
+        if state is CallState.COMPLETED:
+            known = call.arguments if isinstance(call.arguments, dict) else {}
+            digest, risk = call_digest(call.tool, call.arguments), tool_of(call).risk_of(known)
+            if (times := repeats.count(draft.register, digest, risk, whole)) >= repeats.TOLD:
+                whole += repeats.note(times)
         shown = within_bytes(whole, limits.CONTENT_BYTES, lambda text, most: excerpt(text, most, call.call_id))
         draft.append_message(
             "tool",
@@ -261,7 +266,10 @@ def continue_turn(draft: Draft) -> None:
     register = draft.register
     if register.phase is Phase.WAITING and not register.open_step_calls:
         tell_settled(draft)
-        turn.next_step(draft)
+        if (looping := repeats.error(register, draft.settings.max_repeats)) is not None and not register.steering:
+            turn.fail(draft, looping)
+        else:
+            turn.next_step(draft)
     else:
         show_what_is_open(draft)
 

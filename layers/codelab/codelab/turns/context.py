@@ -15,13 +15,14 @@ from operator import attrgetter
 from typing import Any
 
 from codelab.llm.encoding import Text
+from codelab.llm.fence import fenced
 from codelab.llm.tokens import estimate_context, estimate_tokens
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.sessions.items import FileItem, MessageItem, dumps, texts_in_turns
 from codelab.sessions.store import Conversation
 from codelab.turns import instructions
 from codelab.turns.attachments import joined, parts
-from codelab.turns.text import excerpt, fenced, head_and_tail, shortened
+from codelab.turns.text import excerpt, head_and_tail, shortened
 
 #: Shares of the budget for the results of an answer's calls and for their arguments; the rest is cut. If the newest
 #: answer still does not fit (few characters may be many tokens), the shares are multiplied by the next factor.

@@ -6,8 +6,8 @@ schema of the answer, where a model would take them for instructions.
 
 from collections.abc import Iterable
 
+from codelab.llm.fence import fenced
 from codelab.protocol.tools import Tool
-from codelab.turns.text import fenced, head_and_tail
 
 #: Of the budget, the most that they take.
 SHARE = 0.1

@@ -7,13 +7,14 @@ system's text.
 import hashlib
 from collections.abc import Mapping, Sequence
 
+from codelab.llm.fence import fenced
 from codelab.llm.tokens import estimate_tokens
 from codelab.protocol.incoming import Instruction
 from codelab.sessions import keys
 from codelab.sessions.items import InstructionsItem, dumps
 from codelab.turns.caller import Caller
 from codelab.turns.draft import Draft
-from codelab.turns.text import fenced, head_and_tail
+from codelab.turns.text import head_and_tail
 
 #: Of the budget, the most that they take.
 SHARE = 0.2

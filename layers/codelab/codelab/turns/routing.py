@@ -8,8 +8,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from codelab.agents import FALLBACK, Agent, handover
-from codelab.llm.errors import Cancelled, ContentFilter, DeadlineExceeded, Refusal, TransportError, Truncated
+from codelab.agents import FALLBACK, Agent
+from codelab.llm.errors import Cancelled, ContentFilter, DeadlineExceeded, Prose, Refusal, TransportError, Truncated
+from codelab.llm.failures import FailureKind
 from codelab.llm.outcome import TextDelta
 from codelab.protocol.tools import Tool
 from codelab.sessions.transition import Transition
@@ -30,6 +31,10 @@ class Choice:
 
 #: The choice if the model made none.
 NO_CHOICE = Choice(FALLBACK, "No specialised agent could be chosen")
+
+
+#: Failures that a smaller Request may not have.
+_OF_THE_REQUEST = (FailureKind.OTHER, FailureKind.WINDOW)
 
 
 class Choosing:
@@ -72,34 +77,32 @@ def schema(answer: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
 def combined(router: Agent, agents: Mapping[str, Agent], answering: Mapping[str, Agent]) -> Agent:
     """The router with what it needs to choose one of `agents`, and to answer as one of those in `answering`.
 
-    It has all their tools; the description of a tool that not all of them may call names those that may.
+    It has all their tools, as the fallback agent has them: nearly every conversation is its, and what the model is told
+    of the tools in the second step should begin like the first one's, for the provider's cache. Which of them an agent
+    may call is said with the agent.
     """
+    tools = _tools_of(answering)
     described = []
     for name, agent in sorted(agents.items()):
         does = agent.instructions if name in answering else "Answers later: leave the other fields empty."
         described.append(f"# {name}\n{agent.description}\n\n{does}")
+        if name in answering and agent.tools.keys() < tools.keys():
+            described.append(f"It may call only {', '.join(agent.tools)}." if agent.tools else "It calls no tools.")
     return replace(
         router,
         instructions="\n\n".join([router.instructions, *described]),
         rules=f"# All agents\n{router.rules}" if answering else "",
-        tools=_tools_of(answering, sorted(agents)),
+        tools=tools,
     )
 
 
-def _tools_of(answering: Mapping[str, Agent], names: list[str]) -> dict[str, Tool]:
-    """All tools of the agents, by name."""
-    found: dict[str, Tool] = {}
-    for agent in answering.values():
+def _tools_of(answering: Mapping[str, Agent]) -> dict[str, Tool]:
+    """All tools of the agents by name, first those of the fallback agent."""
+    tools: dict[str, Tool] = {}
+    for _, agent in sorted(answering.items(), key=lambda item: item[0] != FALLBACK):
         for tool in agent.tools.values():
-            found.setdefault(tool.name, tool)
-    for name, tool in found.items():
-        callers = sorted(agent.name for agent in answering.values() if name in agent.tools)
-        if name == handover.TOOL:
-            tool = handover.with_any_target(tool, names)
-        if len(callers) < len(answering):
-            tool = replace(tool, description=f"{tool.description} Only for {', '.join(callers)}.")
-        found[name] = tool
-    return found
+            tools.setdefault(tool.name, tool)
+    return tools
 
 
 def cannot_choose(problem: Exception) -> bool:
@@ -108,8 +111,8 @@ def cannot_choose(problem: Exception) -> bool:
     It is not if the model declined to answer, or if the same message may work later.
     """
     if isinstance(problem, TransportError):
-        return not problem.retryable
-    return not isinstance(problem, Cancelled | DeadlineExceeded | Refusal | ContentFilter | Truncated)
+        return not problem.retryable and problem.kind in _OF_THE_REQUEST
+    return not isinstance(problem, Cancelled | DeadlineExceeded | Refusal | ContentFilter | Truncated | Prose)
 
 
 def route(draft: Draft, lease: Lease, router: str, choice: Choice) -> Transition | None:

@@ -208,7 +208,7 @@ def _commit_answer(draft: Draft, answer: Answer) -> Transition:
                 ),
             )
             return draft.finish()
-        turn.next_step(draft)
+        calls.continue_turn(draft)
         return draft.finish()
     calls.show_what_is_open(draft)
     return draft.finish()

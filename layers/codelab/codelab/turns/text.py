@@ -22,14 +22,6 @@ def head_and_tail(text: str, most: int) -> str:
     return f"{text[:half]}\n[… {len(text) - 2 * half} characters cut out …]\n{text[-half:] if half else ''}"
 
 
-def fenced(text: str, language: str = "") -> str:
-    """`text` in a code fence longer than any in it, so that nothing in it can end the fence."""
-    fence = "```"
-    while fence in text:
-        fence += "`"
-    return f"{fence}{language}\n{text}\n{fence}"
-
-
 def excerpt(text: str, most: int, call_id: str, whole: int = 0) -> str:
     """Like `head_and_tail` for a call's result, with a note that tells the agent how to read the rest.
 

@@ -73,6 +73,8 @@ def _steer(draft: Draft) -> None:
     """Give the running turn the messages that are for its next step. Those of a turn that ends begin the next ones."""
     register = draft.register
     draft.need(keys.input_key(waiting) for waiting in register.steering)
+    if register.steering:  # the user has said something new
+        register.repeats = {}
     for waiting in register.steering:
         register.inbox.remove(waiting)
         if (found := _input(draft, waiting)) is not None:
@@ -157,7 +159,7 @@ def end(draft: Draft, reason: Reason, text: str = "") -> None:
     register.announced_seq = register.message_seq = 0
     register.message_id = ""
     register.calls = {}
-    register.failures = {}
+    register.failures, register.repeats = {}, {}
     register.steering = []
     while register.inbox:
         found = _input(draft, register.inbox[0])

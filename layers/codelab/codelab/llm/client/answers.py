@@ -6,9 +6,11 @@ import contextlib
 import json
 import re
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any
 
-from codelab.llm.errors import TransportError
+from codelab.llm.errors import ContentFilter, ModelError, TransportError
+from codelab.llm.failures import FailureKind, kind_of, status_of
 
 # Timeout, conflict, too early and rate limit. All errors from 500 are retryable too.
 RETRYABLE_STATUS = frozenset({408, 409, 425, 429})
@@ -19,6 +21,13 @@ _KEY_ERROR = {
     403: re.compile(r"api.?key|authenticat|credential|signature|(security|bearer) token|expired", re.IGNORECASE),
     400: re.compile(r"api.?key", re.IGNORECASE),
 }
+#: Failures of this request or this account: the same call fails again, whatever the status says.
+_FINAL = frozenset({FailureKind.KEY, FailureKind.MODEL, FailureKind.QUOTA, FailureKind.WINDOW, FailureKind.PROTOCOL})
+#: What an answer begins with that is no event stream: an object, an array, or HTML.
+_OTHERS = (b"{", b"[", b"<")
+#: A line of an event stream: a field, or a comment.
+_FIELD = re.compile(rb"(data|event|id|retry)?:|(data|event|id|retry)?\s*\Z")
+_SECONDS = re.compile(r"(\d{1,6}(?:\.\d{1,9})?)s")
 #: The status codes of an endpoint without a list of models.
 NO_LIST = frozenset({404, 405, 501})
 #: The most bytes of one event, or of an answer that is not streamed.
@@ -39,13 +48,30 @@ def whole(pieces: Iterator[bytes]) -> dict[str, Any]:
     try:
         value = json.loads(data)
     except (ValueError, RecursionError):
-        raise TransportError("the provider's answer is not JSON", retryable=True, body=_cut(bytes(data))) from None
+        if not data.strip():
+            raise TransportError("the provider's answer is empty", retryable=True) from None
+        raise _no_answer("no JSON", bytes(data)) from None
     return _checked(value)
 
 
 def events(pieces: Iterator[bytes]) -> Iterator[list[dict[str, Any]]]:
-    """The objects of server-sent events, up to `[DONE]`. Those of one piece come in one list. Raises TransportError."""
-    rest = bytearray()
+    """The objects of server-sent events, up to `[DONE]`. Those of one piece come in one list.
+
+    An answer that is one JSON object in place of a stream is that object. Raises ModelError.
+    """
+    begin = b""
+    for piece in pieces:
+        begin += piece
+        if begin.strip():
+            break
+    if begin.lstrip()[:1] in _OTHERS:
+        yield [whole(chain((begin,), pieces))]
+    else:
+        yield from _events(chain((begin,), pieces))
+
+
+def _events(pieces: Iterator[bytes]) -> Iterator[list[dict[str, Any]]]:
+    rest, stray, has_begun = bytearray(), b"", False
     for piece in pieces:
         if b"\n" not in piece:
             rest += piece
@@ -60,7 +86,9 @@ def events(pieces: Iterator[bytes]) -> Iterator[list[dict[str, Any]]]:
         chunks: list[dict[str, Any]] = []
         for line in lines:
             if not line.startswith(b"data:"):
-                continue  # an empty line, a comment or an event's name
+                if line and not (has_begun or stray or _FIELD.match(line)):
+                    stray = line
+                continue
             data = line[5:].strip()
             if data.startswith(b"[DONE]"):
                 if chunks:
@@ -75,14 +103,17 @@ def events(pieces: Iterator[bytes]) -> Iterator[list[dict[str, Any]]]:
                 if chunks:
                     yield chunks
                 raise TransportError("the stream contains a chunk that is not JSON", body=_cut(data)) from None
-            if type(chunk) is not dict or "error" in chunk:
+            if type(chunk) is not dict or "error" in chunk or not chunk.get("choices"):
                 if chunks:
                     yield chunks
                     chunks = []
                 chunk = _checked(chunk)
             chunks.append(chunk)
         if chunks:
+            has_begun = True
             yield chunks
+    if not (has_begun or _FIELD.match(stray or rest)):
+        raise _no_answer("no event stream", bytes(stray or rest))
     if rest.startswith(b"data:") and not rest[5:].strip().startswith(b"[DONE]"):
         with contextlib.suppress(
             ValueError, RecursionError
@@ -91,50 +122,98 @@ def events(pieces: Iterator[bytes]) -> Iterator[list[dict[str, Any]]]:
 
 
 def _checked(value: Any) -> dict[str, Any]:
-    """Raise the provider's error, which may come with status 200 or in the middle of a stream."""
+    """The object of an answer. Raises the error that it may be, with status 200 or in the middle of a stream."""
+    if isinstance(value, list) and len(value) == 1:  # Gemini wraps errors in arrays
+        value = value[0]
     if not isinstance(value, dict):
-        raise TransportError("the provider's answer is not a JSON object", body=_cut(json.dumps(value).encode()))
-    error = value.get("error")
-    if not error:
+        raise _no_answer("no JSON object", json.dumps(value).encode())
+    told = _told(value)
+    if told is None:
         return value
-    message, code = str(error), None
-    if isinstance(error, dict):
-        message, code = str(error.get("message") or error), error.get("code") or error.get("status")
-    status = code if isinstance(code, int) else None
-    raise TransportError(
-        message,
-        status=status,
-        retryable=status is None or status in RETRYABLE_STATUS or status >= 500,
-        body=json.dumps(error)[:_QUOTED_CHARS],
-    )
+    code = _code_of(told)
+    status = status_of(code)
+    raise _failure(status, {}, _message_of(told), told, passes=status is None)
 
 
-def refusal(status: int, headers: Mapping[str, str], message: str, told: Any) -> TransportError:
-    """The error of an answer with an error's status. told: its JSON or text; of an object `error`, that object."""
+def _told(value: dict[str, Any]) -> Any:
+    """What an object says of an error; None if it is an answer."""
+    if value.get("error"):
+        return value["error"]
+    if value.get("object") == "error":  # vLLM
+        return value
+    told = value.get("base_resp")  # MiniMax
+    if isinstance(told, dict) and told.get("status_code"):
+        return told
+    if "choices" not in value and value.keys() & {"detail", "errors"}:  # FastAPI, Cloudflare
+        return value
+    return None
+
+
+def _code_of(told: Any) -> Any:
+    if not isinstance(told, dict):
+        return None
+    codes = [told.get(name) for name in ("code", "status", "type", "status_code")]
+    return next((code for code in codes if status_of(code) is not None), next(filter(None, codes), None))
+
+
+def _message_of(told: Any) -> str:
+    """The words of an error, wherever a provider writes them."""
+    if isinstance(told, dict):
+        for name in ("message", "status_msg", "detail", "error", "errors"):
+            if told.get(name):
+                return _message_of(told[name])
+    if isinstance(told, list):
+        return "; ".join(map(_message_of, told[:3]))
+    if isinstance(told, dict) and isinstance(told.get("msg"), str):
+        return str(told["msg"])
+    return told if isinstance(told, str) else json.dumps(told, default=str)
+
+
+def _failure(
+    status: int | None, headers: Mapping[str, str], message: str, told: Any, *, passes: bool = False
+) -> ModelError:
+    """The error that a provider tells of. passes: the same call may work later, whatever the status says."""
+    code = _code_of(told)
+    words = f"{message} {told if isinstance(told, str) else json.dumps(told, default=str)}"[:_QUOTED_CHARS]
+    kind = kind_of(status, code, words)
+    if kind is FailureKind.FILTER:
+        return ContentFilter(f"the provider's content filter refused the request: {message}")
     verdict = headers.get("x-should-retry")
-    code = told.get("code") if isinstance(told, dict) else None
-    passes = status in RETRYABLE_STATUS or status >= 500 or code in _FAILED_GENERATIONS
+    passes = passes or status in RETRYABLE_STATUS or (status or 0) >= 500
+    passes = passes or (isinstance(told, dict) and str(told.get("code")) in _FAILED_GENERATIONS)
+    passes = passes and kind not in _FINAL
     return TransportError(
         message,
         status=status,
         retryable=verdict == "true" or (verdict != "false" and passes),
-        retry_after=_retry_after(headers),
+        retry_after=_retry_after(headers, told),
         body=(told if isinstance(told, str) else json.dumps(told, default=str))[:_QUOTED_CHARS],
+        kind=kind,
     )
 
 
-def refusal_of(status: int, headers: Mapping[str, str], body: bytes) -> TransportError:
-    """As `refusal`, from the bytes of the answer, with the openai SDK's message."""
+def _no_answer(what: str, data: bytes) -> TransportError:
+    """The error of an answer that is not of the protocol: another call would get the same."""
+    return TransportError(
+        f"the provider's answer is {what}: is its address that of an OpenAI-compatible API?",
+        body=_cut(data),
+        kind=FailureKind.PROTOCOL,
+    )
+
+
+def refusal_of(status: int, headers: Mapping[str, str], body: bytes) -> ModelError:
+    """The error of an answer with an error's status, with a message like the openai SDK's."""
     text = body.decode("utf-8", "replace").strip()
     try:
         told = json.loads(text)
     except (ValueError, RecursionError):
         told = text
+    if isinstance(told, list) and len(told) == 1:
+        told = told[0]
     if isinstance(told, dict):
         told = told.get("error", told)
-    message = told.get("message") if isinstance(told, dict) else None
-    reason = f" - {message}" if isinstance(message, str) and message else ""
-    return refusal(status, headers, f"Error code: {status}{reason}", told)
+    reason = _message_of(told) if isinstance(told, dict | list) else ""
+    return _failure(status, headers, f"Error code: {status}" + (f" - {reason}" if reason else ""), told)
 
 
 def rejects_key(error: TransportError) -> bool:
@@ -143,8 +222,8 @@ def rejects_key(error: TransportError) -> bool:
     return error.status == 401 or (pattern is not None and pattern.search(f"{error.message} {error.body}") is not None)
 
 
-def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds, from `retry-after-ms` or `Retry-After` (seconds or an HTTP date, RFC 9110)."""
+def _retry_after(headers: Mapping[str, str], told: Any) -> float | None:
+    """Seconds, from `retry-after-ms`, `Retry-After` (seconds or an HTTP date, RFC 9110), or Google's `retryDelay`."""
     with contextlib.suppress(ValueError):
         return max(0.0, float(headers.get("retry-after-ms", "")) / 1000)
     value = headers.get("retry-after", "")
@@ -157,6 +236,11 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
             import datetime
 
             return max(0.0, (parsedate_to_datetime(value) - datetime.datetime.now(datetime.UTC)).total_seconds())
+    details = told.get("details") if isinstance(told, dict) else None
+    for detail in details if isinstance(details, list) else ():
+        delay = detail.get("retryDelay") if isinstance(detail, dict) else None
+        if isinstance(delay, str) and (seconds := _SECONDS.fullmatch(delay)):
+            return float(seconds.group(1))
     return None
 
 

@@ -23,6 +23,8 @@ _PREFIX = "bedrock-api-key-"
 # botocore renews a role's credentials at least ten minutes before they expire, so a token that lives ten minutes never
 # outlives the credentials that signed it. It is replaced a minute before its end. Both in seconds.
 _LIFETIME_S, _MARGIN_S = 600, 60
+#: The regions of AWS in China, of its European Sovereign Cloud, and the isolated ones.
+_UNDOCUMENTED = ("cn-", "eusc-", "us-iso", "eu-iso")
 #: The shortest time between two tokens that replace a rejected one, in seconds.
 _RENEW_EVERY_S = 60
 
@@ -99,5 +101,15 @@ def region_of(region: str | None = None) -> str:
 
 
 def bedrock_base_url() -> str:
-    """The endpoint of the environment's region. Raises InvalidRequest without one."""
-    return f"https://bedrock-runtime.{region_of()}.amazonaws.com/openai/v1"
+    """The endpoint of the environment's region, that of FIPS if AWS_USE_FIPS_ENDPOINT says so.
+
+    Raises InvalidRequest without a region, and in partitions of AWS for which no such endpoint is documented.
+    """
+    region = region_of()
+    if region.startswith(_UNDOCUMENTED):
+        raise InvalidRequest(
+            f"no OpenAI-compatible endpoint of Amazon Bedrock is known in {region}: set LLM_BASE_URL (LlmBaseUrl)",
+            "/config/provider",
+        )
+    service = "bedrock-runtime-fips" if os.environ.get("AWS_USE_FIPS_ENDPOINT") == "true" else "bedrock-runtime"
+    return f"https://{service}.{region}.amazonaws.com/openai/v1"

@@ -9,10 +9,11 @@ from typing import Any
 
 from codelab.llm.client.answers import NO_LIST, events, refusal_of, whole
 from codelab.llm.client.connections import ConnectionFailed, Connections, Response
-from codelab.llm.client.keys import ApiKey, keyed
+from codelab.llm.client.keys import ApiKey, KeyHeader, key_headers, keyed
 from codelab.llm.client.transport import Call
 from codelab.llm.encoding import encode
 from codelab.llm.errors import ModelError, TransportError
+from codelab.llm.failures import FailureKind
 
 #: The most bytes that are read of an error.
 _ERROR_BYTES = 64 << 10
@@ -25,18 +26,22 @@ class DirectTransport:
 
     api_key: a string, or a function that returns the current key before each call. If the function has a method
     `renew(rejected)` that returns whether there is another key now, a call with a rejected key is repeated once.
-    timeout: the longest silence between two reads, in seconds; the deadline bounds the whole answer. Raises
-    InvalidRequest if the URL, or the proxy that HTTPS_PROXY names, cannot be used.
+    key_header: where the endpoint takes the key. timeout: the longest silence between two reads, in seconds; the
+    deadline bounds the whole answer. Raises InvalidRequest if the URL, or the proxy that HTTPS_PROXY names, cannot be
+    used.
     """
 
-    def __init__(self, *, base_url: str, api_key: ApiKey, timeout: float = 600.0) -> None:
+    def __init__(
+        self, *, base_url: str, api_key: ApiKey, key_header: KeyHeader = "Authorization", timeout: float = 600.0
+    ) -> None:
         self.base_url = base_url.rstrip("/")
-        self._key = api_key
+        self._key, self._key_header = api_key, key_header
         self._connections = Connections(self.base_url, silence_s=timeout)
 
     def send(self, body: Mapping[str, Any], call: Call) -> Iterator[list[dict[str, Any]]]:
         """See `Transport.send`."""
         call.check()
+        call.begin()
         data = encode(body)
         response = keyed(self._key, lambda key: self._open("POST", "/chat/completions", key, data, call), call.check)
         lost = ""
@@ -51,7 +56,7 @@ class DirectTransport:
             lost = _reason(error)
         finally:
             response.close()
-        if lost:
+        if lost and not call.is_answered:
             raise self._unreachable(lost, call)
 
     def is_available(self, timeout_s: float) -> bool:
@@ -76,7 +81,7 @@ class DirectTransport:
         """The answer, if its status is a success's. Raises TransportError, Cancelled or DeadlineExceeded."""
         if not (key.isascii() and key.isprintable()):
             raise TransportError("the API key has characters that a header must not have")
-        headers = {"Authorization": f"Bearer {key}"}
+        headers = key_headers(key, self._key_header)
         if body:
             headers["Content-Type"] = "application/json"
         told, lost = bytearray(), ""
@@ -100,7 +105,7 @@ class DirectTransport:
     def _unreachable(self, reason: str, call: Call) -> TransportError:
         """The error of a broken connection. Raises Cancelled or DeadlineExceeded if that is what broke it."""
         call.check()
-        return TransportError(f"no answer from {self.base_url}: {reason}", retryable=True)
+        return TransportError(f"no answer from {self.base_url}: {reason}", retryable=True, kind=FailureKind.UNREACHABLE)
 
 
 def _reason(error: BaseException) -> str:

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from codelab.llm.client.answers import rejects_key
 from codelab.llm.errors import TransportError
 
 ApiKey = str | Callable[[], str]
 
+#: Where a provider takes its key.
+KeyHeader = Literal["Authorization", "api-key"]
+#: A JSON Web Token, such as Microsoft Entra's: Azure takes it as a bearer, and only keys in a header of their own.
+_JWT = re.compile(r"ey[\w-]+\.ey[\w-]+\.[\w-]*")
+
 _Answer = TypeVar("_Answer")
+
+
+def key_headers(key: str, header: KeyHeader) -> dict[str, str]:
+    """The header that carries a key."""
+    return {"Authorization": f"Bearer {key}"} if header == "Authorization" or _JWT.fullmatch(key) else {header: key}
 
 
 def keyed(api_key: ApiKey, ask: Callable[[str], _Answer], check: Callable[[], None] = lambda: None) -> _Answer:

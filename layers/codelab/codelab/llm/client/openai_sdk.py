@@ -13,11 +13,12 @@ from typing import Any
 import httpx2
 import openai
 
-from codelab.llm.client.answers import NO_LIST, events, refusal, whole
-from codelab.llm.client.keys import ApiKey, keyed
+from codelab.llm.client.answers import NO_LIST, events, refusal_of, whole
+from codelab.llm.client.keys import ApiKey, KeyHeader, key_headers, keyed
 from codelab.llm.client.transport import Call
 from codelab.llm.client.wire import Binding, InterruptibleTransport, serving
-from codelab.llm.errors import TransportError
+from codelab.llm.errors import ModelError, TransportError
+from codelab.llm.failures import FailureKind
 
 _CONNECT_TIMEOUT_S = 5.0
 
@@ -25,8 +26,10 @@ _CONNECT_TIMEOUT_S = 5.0
 class SdkTransport:
     """A client for one endpoint, as `DirectTransport`. It knows no proxies."""
 
-    def __init__(self, *, base_url: str, api_key: ApiKey, timeout: float = 600.0) -> None:
-        self._key = api_key
+    def __init__(
+        self, *, base_url: str, api_key: ApiKey, key_header: KeyHeader = "Authorization", timeout: float = 600.0
+    ) -> None:
+        self._key, self._key_header = api_key, key_header
         timeouts = httpx2.Timeout(timeout, connect=_CONNECT_TIMEOUT_S)
         self._client = openai.OpenAI(
             base_url=base_url,
@@ -41,6 +44,7 @@ class SdkTransport:
     def send(self, body: Mapping[str, Any], call: Call) -> Iterator[list[dict[str, Any]]]:
         """See `Transport.send`."""
         call.check()
+        call.begin()
         arguments = _arguments(body)
         binding: Binding | None = None
         try:
@@ -60,10 +64,14 @@ class SdkTransport:
                 manager.__exit__(None, None, None)
         except (openai.APIConnectionError, httpx2.RequestError) as error:
             _forget_frames(error)
+            if call.is_answered:
+                return
             call.check()
             detail = error.__cause__ or error
             raise TransportError(
-                f"no answer from {self.base_url}: {type(detail).__name__}: {detail}", retryable=True
+                f"no answer from {self.base_url}: {type(detail).__name__}: {detail}",
+                retryable=True,
+                kind=FailureKind.UNREACHABLE,
             ) from error
         finally:
             if binding is not None:
@@ -75,7 +83,7 @@ class SdkTransport:
 
         def listed(key: str) -> None:
             try:
-                models.list(extra_headers=_authorization(key))
+                models.list(extra_headers=self._headers(key))
             except openai.APIStatusError as error:
                 raise _refusal(error) from None
 
@@ -89,12 +97,16 @@ class SdkTransport:
 
     def _opened(self, arguments: dict[str, Any], key: str) -> tuple[Any, Any]:
         """The context manager of the answer, and the answer, as soon as its headers have arrived."""
-        manager = self._create(**arguments, extra_headers=_authorization(key))
+        manager = self._create(**arguments, extra_headers=self._headers(key))
         try:
             return manager, manager.__enter__()
         except openai.APIStatusError as error:
             _forget_frames(error)
             raise _refusal(error) from error
+
+    def _headers(self, key: str) -> dict[str, Any]:
+        """The key's header. The SDK's own `Authorization` goes if the key has another one."""
+        return {"Authorization": openai.omit, **key_headers(key, self._key_header)}
 
     def close(self) -> None:
         self._client.close()
@@ -111,12 +123,8 @@ def _arguments(body: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _authorization(key: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {key}"}
-
-
-def _refusal(error: openai.APIStatusError) -> TransportError:
-    return refusal(error.status_code, error.response.headers, error.message, error.body)
+def _refusal(error: openai.APIStatusError) -> ModelError:
+    return refusal_of(error.status_code, error.response.headers, error.response.content)
 
 
 def _forget_frames(error: BaseException | None) -> None:

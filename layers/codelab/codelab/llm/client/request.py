@@ -14,22 +14,23 @@ from codelab.llm.config import RequestConfig
 from codelab.llm.content import BUILT_IN
 from codelab.llm.errors import (
     Cancelled,
-    ContentFilter,
-    ContextOverflow,
     DeadlineExceeded,
     Empty,
     InvalidAnswer,
     InvalidJson,
-    Length,
     ModelError,
+    Prose,
     Refusal,
     TransportError,
     Truncated,
 )
-from codelab.llm.modes import Mode, modes
+from codelab.llm.finish import finish_error, outweighs_answer
+from codelab.llm.form import Form
+from codelab.llm.history import has_calls, in_answers_form
+from codelab.llm.modes import Mode, modes, shows_schema
 from codelab.llm.outcome import Done, Event, ItemDone, Result, TextDelta, ThinkingDelta, Usage
 from codelab.llm.overflow import context_overflow
-from codelab.llm.parsing import parse
+from codelab.llm.parsing import NoJson, parse
 from codelab.llm.pipeline import Registry, prepare
 from codelab.llm.profiles import PROFILES
 from codelab.llm.scanner import Scanner
@@ -42,6 +43,10 @@ from codelab.llm.unsupported import unsupported_feature
 UNSUPPORTED = UnsupportedFeatures()
 #: The most choices of one answer, as many as the chat completions API allows.
 _MOST_CHOICES = 128
+#: Refusals of the form of an answer after which the schema is only told to the model.
+_REFUSALS = 2
+#: Seconds that the usage and the end of the stream may take once the answer is complete.
+_GRACE_S = 1.0
 
 
 class Request:
@@ -71,6 +76,8 @@ class Request:
     ) -> None:
         config.check()
         self.config, self.schema, self.messages = prepare(config, schema, context, registry)
+        if has_calls(self.schema) and self.config.stream_fields:
+            self.messages = in_answers_form(self.messages, self.config.stream_fields[-1])
         if admit is not None:
             admit(self.config, self.schema, self.messages)
         # The cache is for the program's own schemas: callers' schemas must neither fill it nor stay in memory.
@@ -129,6 +136,19 @@ class Request:
             raise
 
 
+def shown_form(config: RequestConfig, schema: Any, unsupported: frozenset[str]) -> Form | None:
+    """The form that a streaming Request will add to its messages, as far as is known; None if it adds none.
+
+    unsupported: the features that the model is known not to support.
+    """
+    compiled, profile = compile_schema(schema, config.open_objects), PROFILES[config.provider]
+    unsupported |= profile.unsupported_keywords
+    strict = compiled.codec(unsupported).strict
+    for mode in modes(profile, config, streaming=True, strict=strict, unsupported=unsupported):
+        return None if shows_schema(profile, config, mode) else compiled.form_for(mode, unsupported)
+    return None
+
+
 class _Run:
     """The state of one run."""
 
@@ -145,6 +165,8 @@ class _Run:
         self._shown: dict[str, list[str]] = {}
         self._mode: Mode | None = None
         self._dropped: frozenset[str] = frozenset()
+        self._open_field = ""
+        self._refusals = 0
         self.usage = Usage()
         self.attempts = 0
 
@@ -175,20 +197,25 @@ class _Run:
         kept: dict[str, Any] = {}
         repairs = 0
         while True:
-            self._check_finish(choice)
+            judged = self._judged(choice)
             answer, problem = self._read(choice, compiled)
             if choice.retracted and visible:
                 kept = self._keepable([])  # text that was shown stays, even if it was a thought
+            errors = [str(problem)]
             if problem is None:
                 solution = self._complete(answer, kept)
                 errors = self._compiled.explain(solution)
                 if not errors:
                     return solution, choice.finish_reason
-            else:
-                errors = [problem]
-            if repairs >= self._config.max_repairs:
+            if judged is not None:
+                raise judged
+            if visible and self._open_field:
+                raise Truncated("the answer breaks off in the middle of a text")
+            if repairs >= (
+                min(1, self._config.max_repairs) if isinstance(problem, NoJson) else self._config.max_repairs
+            ):
                 if problem is not None:
-                    raise InvalidJson(problem)
+                    raise Prose(str(problem)) if isinstance(problem, NoJson) else InvalidJson(str(problem))
                 raise InvalidAnswer("; ".join(errors), errors=errors)
             repairs += 1
             if visible:
@@ -199,18 +226,36 @@ class _Run:
             messages = [*messages, said, {"role": "user", "content": repair_message(errors)}]
             [choice] = yield from self._call_model(compiled, messages, self._config.changed(n=1), visible=visible)
 
-    def _read(self, choice: Choice, compiled: CompiledSchema) -> tuple[Any, str | None]:
+    def _judged(self, choice: Choice) -> ModelError | None:
+        """The error of an answer that is not complete, or not meant to be shown, by its finish reason.
+
+        Raises those that outweigh even a valid answer, and that of an answer without text.
+        """
+        if choice.refusal:
+            raise Refusal(choice.refusal)
+        error = finish_error(choice.finish_reason)
+        if isinstance(error, Refusal) and choice.text:
+            error = Refusal(choice.text)
+        if error is not None and (outweighs_answer(error) or not choice.text.strip()):
+            raise error
+        if not choice.text.strip():
+            raise Empty("the model finished without an answer")
+        return error
+
+    def _read(self, choice: Choice, compiled: CompiledSchema) -> tuple[Any, Exception | None]:
         """The decoded answer, or why it cannot be decoded."""
         assert self._mode is not None
         tool = self._mode.strategy == "tool"
         if tool and choice.called and choice.tool_name not in (None, TOOL_NAME):
-            return None, f"there is no function {choice.tool_name!r}: call {TOOL_NAME}"
+            return None, ValueError(f"there is no function {choice.tool_name!r}: call {TOOL_NAME}")
         try:
             value = parse(choice.text, prose=self._mode.strategy == "json" or (tool and not choice.called))
             if tool and isinstance(value, str):  # some servers encode the arguments twice
                 value = parse(value)
+        except NoJson as error:
+            return None, error
         except ValueError as error:
-            return None, f"the answer is not valid JSON: {error}"
+            return None, ValueError(f"the answer is not valid JSON: {error}")
         codec = compiled.codec_for(self._mode, self._unsupported())
         return (codec.decode(value) if codec is not None else value), None
 
@@ -248,26 +293,6 @@ class _Run:
         schema["required"] = [name for name in schema.get("required", ()) if name not in kept]
         return self._request._compiler(schema, self._config.open_objects)
 
-    def _check_finish(self, choice: Choice) -> None:
-        """Raise the error that the choice reports, if it is not a complete answer."""
-        reason = choice.finish_reason
-        if choice.refusal:
-            raise Refusal(choice.refusal)
-        if reason in ("length", "model_length", "max_tokens"):
-            raise Length("the answer did not fit into the output limit")
-        if reason in ("content_filter", "safety", "SAFETY", "guardrail_intervened"):
-            raise ContentFilter("the provider's content filter stopped the answer")
-        if reason == "model_context_window_exceeded":
-            raise ContextOverflow("the answer did not fit into the model's context")
-        if reason == "refusal":
-            raise Refusal(choice.text or "the model refused")
-        if reason == "error":
-            raise TransportError("the provider reports an error at the end of its answer", retryable=True)
-        if reason is None:
-            raise Truncated("the answer ended without a finish reason")
-        if not choice.text.strip():
-            raise Empty("the model finished without an answer")
-
     # One call: how to ask, the call itself, its failures.
 
     def _unsupported(self) -> frozenset[str]:
@@ -278,14 +303,19 @@ class _Run:
     def _drop_feature(self, error: TransportError, mode: Mode, unsupported: frozenset[str]) -> bool:
         """Drop the feature that the error is about, or its whole strategy if that feature was dropped before.
 
+        A third refusal leaves only JSON mode for this run: there are not enough calls for every step of the ladder.
         Returns False if the error is about no feature that can be dropped.
         """
-        feature = unsupported_feature(error, mode)
+        blamed = unsupported_feature(error, mode)
+        if blamed is None:
+            return False
+        self._refusals += 1
+        feature = mode.strategy if blamed in unsupported else blamed
         if feature in unsupported:
-            feature = mode.strategy
-        if feature is None or feature in unsupported:
             return False
         self._dropped |= {feature}
+        if self._refusals > _REFUSALS and mode.strategy != "json" and not blamed.startswith("parameter:"):
+            self._dropped |= {"native", "tool"}
         if self._request._remember:
             # The provider may be quoting a message, and its author must not decide how other Requests are made.
             quoted = (it for it in self._request.messages if it.get("role") not in ("system", "developer"))
@@ -304,6 +334,7 @@ class _Run:
         """Call the model, again after failures that allow it, and return the choices of its answer."""
         failures = 0
         last: TransportError | None = None
+        calls = 0
         while True:
             unsupported = self._unsupported()
             mode = self._choose(compiled, unsupported, last)
@@ -317,8 +348,10 @@ class _Run:
                 messages,
                 streaming=self._streaming,
                 unsupported=unsupported,
+                form=self._form(compiled, mode, unsupported),
             )
             received = _Received(config.n, mode)
+            calls += 1
             try:
                 self.attempts += 1
                 yield from self._receive(body, received, compiled, visible=visible)
@@ -330,11 +363,11 @@ class _Run:
                 if received.begun:
                     error.retryable = error.retryable or error.status is None
                     raise
-                if self._drop_feature(error, mode, unsupported):
+                if calls < self._request._retry.attempts and self._drop_feature(error, mode, unsupported):
                     last = error.with_traceback(None)
                     continue
                 failures += 1
-                delay = self._request._retry.delay(error, failures)
+                delay = self._request._retry.delay(error, max(failures, calls))
                 if delay is None:
                     raise
                 self._wait(delay, error)
@@ -344,7 +377,7 @@ class _Run:
                 # A stream that ends before the first token is a lost connection.
                 failures += 1
                 lost = TransportError("the stream ended before the first token", retryable=True)
-                delay = self._request._retry.delay(lost, failures)
+                delay = self._request._retry.delay(lost, max(failures, calls))
                 if delay is None:
                     raise Truncated("the stream ended before the first token")
                 self._wait(delay, lost)
@@ -361,6 +394,12 @@ class _Run:
         if last is None:
             raise TransportError(message)
         raise TransportError(f"{message}; the last error: {last.message}", status=last.status, body=last.body)
+
+    def _form(self, compiled: CompiledSchema, mode: Mode, unsupported: frozenset[str]) -> Form | None:
+        """The form of the answer, for a model that does not see the schema."""
+        if shows_schema(self._profile, self._config, mode):
+            return None
+        return compiled.form_for(mode, unsupported)
 
     def _wait(self, delay: float, error: TransportError) -> None:
         self._call.waits()
@@ -399,6 +438,10 @@ class _Run:
                     event.value = codec.decode_item(self._items, event.value)
                 yield event
             received.check()
+            if received.ended:
+                self._call.answered(_GRACE_S)
+        if visible:
+            self._open_field = scanner.open_field if scanner is not None else ""
 
     def _scanner(self, codec: Any, mode: Mode) -> tuple[Scanner, dict[str, str]]:
         """A scanner for the strict form, and the names of its fields in the original."""
@@ -464,13 +507,26 @@ class _Received:
                     self.begun = True
                     if index == 0:
                         texts.append(new)
-            usage = chunk.get("usage")
+            usage = chunk.get("usage") or _usage_elsewhere(chunk)
             if usage:
                 # Some providers send a growing usage with each chunk: the last one counts.
                 self.usage = Usage.parse(usage)
+
+    @property
+    def ended(self) -> bool:
+        """Have all choices a finish reason?"""
+        return all(choice.finish_reason for choice in self.choices)
 
     def finish(self) -> str:
         """End the call; return the rest of the first choice's text."""
         for choice in self.choices[1:]:
             choice.finish()
         return self.choices[0].finish()
+
+
+def _usage_elsewhere(chunk: dict[str, Any]) -> Any:
+    """The usage that Moonshot puts into the last choice, and Groq into a field of its own."""
+    if "x_groq" in chunk:
+        return (chunk["x_groq"] or {}).get("usage")
+    choices = chunk.get("choices")
+    return choices[0].get("usage") if choices else None

@@ -60,7 +60,7 @@ class Call:
     raise.
     """
 
-    __slots__ = ("_on_wait", "cancellation", "clock", "deadline")
+    __slots__ = ("_ends_at", "_on_wait", "cancellation", "clock", "deadline")
 
     def __init__(
         self,
@@ -73,6 +73,21 @@ class Call:
         self.deadline = deadline
         self.clock = clock
         self._on_wait = on_wait
+        self._ends_at: float | None = None
+
+    @property
+    def is_answered(self) -> bool:
+        """Is the answer complete, and only its usage may still come?"""
+        return self._ends_at is not None
+
+    def begin(self) -> None:
+        """Another answer is awaited."""
+        self._ends_at = None
+
+    def answered(self, grace_s: float) -> None:
+        """The answer is complete: what follows it is awaited for `grace_s` seconds. A lost connection is its end."""
+        if self._ends_at is None:
+            self._ends_at = time.monotonic() + grace_s
 
     @property
     def has_more_to_do(self) -> bool:
@@ -91,10 +106,9 @@ class Call:
 
     def bound(self, timeout: float | None) -> float | None:
         """The shorter of a timeout and the time that remains, in seconds; None without either."""
-        remaining = self.remaining()
-        if remaining is None:
-            return timeout
-        return remaining if timeout is None else min(timeout, remaining)
+        grace = None if self._ends_at is None else max(0.0, self._ends_at - time.monotonic())
+        bounds = [seconds for seconds in (timeout, self.remaining(), grace) if seconds is not None]
+        return min(bounds, default=None)
 
     def check(self) -> None:
         """Raise Cancelled or DeadlineExceeded if the call must not go on."""

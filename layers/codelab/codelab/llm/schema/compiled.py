@@ -6,6 +6,7 @@ import json
 from collections.abc import Collection
 from typing import Any
 
+from codelab.llm.form import Form, form_of
 from codelab.llm.modes import Mode
 from codelab.llm.schema.bounded import BoundedValidator, Verdict
 from codelab.llm.schema.codec import Codec, make_codec
@@ -32,6 +33,7 @@ class CompiledSchema:
         self._bounded = BoundedValidator(schema, self._validator)
         self._open_objects = open_objects
         self._codecs: dict[frozenset[str], Codec] = {}
+        self._forms: dict[int, tuple[Any, Form | None]] = {}
 
     def codec(self, unsupported: Collection[str] = ()) -> Codec:
         """The codec of the strict form, without the keywords among the unsupported features."""
@@ -52,6 +54,20 @@ class CompiledSchema:
         if codec.strict and (mode.strict or mode.strategy == "native" or codec.wrapped):
             return codec
         return None
+
+    def form_for(self, mode: Mode, unsupported: Collection[str]) -> Form | None:
+        """The form of the answers in this mode; None if only the schema itself can say it, because it is no object's.
+
+        Not in JSON mode, in which the prompt has the schema.
+        """
+        if mode.strategy == "json":
+            return None
+        codec = self.codec_for(mode, unsupported)
+        schema = self.schema if codec is None else codec.schema
+        known = self._forms.get(id(schema))
+        if known is None:
+            known = self._forms[id(schema)] = schema, form_of(schema) if isinstance(schema, dict) else None
+        return known[1]
 
     def explain(self, value: Any) -> list[str]:
         """Why a value is invalid, one sentence per error. Empty if it is valid."""

@@ -1,0 +1,54 @@
+"""Loop guards: calls that are made again and again with the same result, alone or in turns with others.
+
+A call repeats another one if its tool, its arguments and its result are equal, and no change of files that is new in
+this turn has succeeded in between: test, edit, test is no repeat. Changes are counted as well, over the whole turn, so
+that an agent that changes something back and forth is noticed.
+"""
+
+import hashlib
+import re
+
+from codelab.protocol.errors import ErrorCode, ProtocolError
+from codelab.protocol.tools import Risk
+from codelab.sessions.register import Register
+
+#: How often the same call had the same result when the model is told.
+TOLD = 3
+#: The most calls that are counted: the newest.
+_KEPT = 48
+#: Parts of a result that differ though nothing has changed: how long a command took, and when a file was touched.
+_VOLATILE = re.compile(r'"(duration\w*|elapsed\w*|modified)":\s*("[^"]*"|[\d.]+),?|\bin \d+(\.\d+)? ?m?s\b')
+#: Marks the digests of changes.
+_CHANGE = "w"
+
+
+def count(register: Register, digest: str, risk: Risk, result: str) -> int:
+    """Count a completed call, whose tool and arguments have this digest. Returns how often it had this result."""
+    result_digest = hashlib.sha256(_VOLATILE.sub("", result).encode()).hexdigest()[:8]
+    key = f"{_CHANGE if risk == 'write' else ''}{digest}{result_digest}"
+    times = register.repeats.pop(key, 0) + 1
+    if risk == "write" and times == 1:
+        register.repeats = {name: n for name, n in register.repeats.items() if name.startswith(_CHANGE)}
+    register.repeats[key] = times
+    while len(register.repeats) > _KEPT:
+        register.repeats.pop(next(iter(register.repeats)))
+    return times
+
+
+def note(times: int) -> str:
+    """What the model reads behind the result of a call that it repeats."""
+    return (
+        f"\n[This call had the same result {times} times, and nothing changed in between. Do not make it again: use "
+        "what you know, do something else, or answer.]"
+    )
+
+
+def error(register: Register, most: int) -> ProtocolError | None:
+    """The error that ends a turn in which a call had the same result `most` times; 0 means no limit."""
+    if not most or max(register.repeats.values(), default=0) < most:
+        return None
+    return ProtocolError(
+        ErrorCode.AGENT_ERROR,
+        f"The agent made the same call {most} times with the same result; tell it what to do",
+        details={"reason": "repeated call"},
+    )
