@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from codelab.llm.fence import fenced
 from codelab.protocol.tools import Tool
+from codelab.turns.text import head_and_tail
 
 #: Of the budget, the most that they take.
 SHARE = 0.1
