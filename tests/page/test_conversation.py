@@ -127,6 +127,7 @@ def test_a_broken_connection_neither_loses_nor_doubles_text(tab: Tab, model: Scr
         until(lambda seen=seen: len("".join(tab.answers)) > min(seen + 60, len(words) - 1))  # type: ignore[misc]
         tab.press("Cut the socket")
     tab.ended()
+    tab.online()
     assert tab.answers == [words]
     # Only the rows on the screen are elements: those of the connections, not as many as the answer had pieces.
     only = tab.page.get_by_role("searchbox", name="Filter frames")

@@ -4,13 +4,14 @@
  *
  * Pause n (from 1) is a random time between half of and all of `shortestMs * 2 ** n`: the fixed half bounds what one client
  * can send, the random half spreads clients that were refused together. Pauses grow until no failure has come for
- * `longestMs`. One success does not shorten them: a gateway may accept every `resume` and refuse every message after it.
+ * a sixth of `longestMs`. One success does not shorten them: a gateway may accept every `resume` and refuse every message
+ * after it.
  */
 export function backOff(shortestMs: number, longestMs: number, chance = Math.random): (now: number) => number {
   let failures = 0;
   let until = -Infinity;
   return (now) => {
-    if (now - until > longestMs) failures = 0;
+    if (now - until > longestMs / 6) failures = 0;
     const pause = Math.round((Math.min(longestMs, shortestMs * 2 ** ++failures) * (1 + chance())) / 2);
     until = now + pause;
     return pause;

@@ -122,7 +122,7 @@ export class Conversation {
   /** Which frames may be sent. */
   #sending!: number;
   /** The answer to `refresh_token` has not come. */
-  #renewing = false;
+  #renewing!: boolean;
   #retrying: ReturnType<typeof setTimeout> | undefined;
   /** The position that the last `resume` named, unless a pause or another connection has followed. */
   #resumedFrom: number | undefined;
@@ -421,9 +421,14 @@ export class Conversation {
     const { client, platform, capabilities, hello, ownTools, viewer } = this.#options;
     const executes = !viewer && { tools_supported: Object.keys(this.#options.tools ?? {}) };
     const declared = ownTools && { tools: ownTools.map(({ execute: _, ...declaration }) => declaration) };
-    const capable = { ...executes, ...declared, ...capabilities };
-    const who = { client: client ?? { name: "@codelab/client" }, ...(platform && { platform }) };
-    this.#send({ type: "hello", ...who, ...hello, capabilities: capable }, HANDSHAKE);
+    const frame: ClientFrame = {
+      type: "hello",
+      client: client ?? { name: "@codelab/client" },
+      ...(platform && { platform }),
+      ...hello,
+      capabilities: { ...executes, ...declared, ...capabilities },
+    };
+    this.#send(frame, HANDSHAKE);
   }
 
   #resume(lastSeq = this.#sequence.lastSeq): void {

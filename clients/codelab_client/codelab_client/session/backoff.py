@@ -29,10 +29,10 @@ class BackOff:
     def pause(self, now: float) -> float:
         """The seconds to wait after a failure at `now`.
 
-        Pauses grow until no failure has come for `longest_s`. One success does not shorten them: a gateway may accept
-        every `resume` and refuse every message after it.
+        Pauses grow until no failure has come for a sixth of `longest_s`. One success does not shorten them: a gateway
+        may accept every `resume` and refuse every message after it.
         """
-        if now - self._until > self.longest_s:
+        if now - self._until > self.longest_s / 6:
             self._failures = 0
         ceiling = min(self.longest_s, 2 * self.shortest_s * 2.0 ** min(self._failures, _MOST_DOUBLINGS))
         pause = ceiling * (1 + self.chance()) / 2
