@@ -1,6 +1,7 @@
 """The hooks of a commit: the user allows them by name, and they run in the sandbox.
 
-They are programs that whoever writes to the repository may have written. `.git` is read-only for them, as for commands.
+They are programs that whoever writes to the repository may have written. They may do what commands may: with most
+sandboxes, `.git` is read-only for them.
 """
 
 import hashlib
@@ -97,7 +98,8 @@ class Hooks:
                 "GIT_ERROR", f"{refused}. The user must allow them, and {why}: ask to commit in a terminal"
             )
         lines = "\n".join(hook.shown for hook in hooks)
-        question = f"This commit runs the repository's hooks, in the sandbox and with `.git` read-only:\n{lines}"
+        git = "with `.git` read-only" if self._sandbox.guarantees.protects_git else "which does not protect `.git`"
+        question = f"This commit runs the repository's hooks, in the sandbox {self._sandbox.name}, {git}:\n{lines}"
         if await self._dialogue.choose(question, (_YES, _NO)) != _YES:
             raise ToolFailure("GIT_ERROR", f"{refused}. The user did not allow them, so nothing is committed")
         if digest != hashlib.sha256(b"".join(_identity(hook) for hook in hooks)).hexdigest():
