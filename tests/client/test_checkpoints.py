@@ -282,6 +282,7 @@ def test_old_turns_are_forgotten_with_their_contents(tmp_path: Path, monkeypatch
     for number in range(54):
         project.begin(str(number))
         project.call("write_file", path="a", content=f"content {number}")
+    project.command("echo before the cleaning > b")
     project.begin("last")
     assert cleaned == [1]
     database = next((project.state / "changes").iterdir()) / "changes.sqlite3"
@@ -294,6 +295,7 @@ def test_old_turns_are_forgotten_with_their_contents(tmp_path: Path, monkeypatch
 def test_the_space_of_states_is_freed(project: Project) -> None:
     project.sh("echo a > a")
     project.turn("echo b > a")
+    assert "+b" in project.diff()
     git_dir = next((project.state / "checkpoints").iterdir())
     project.checkpoints._windows._states.clean()
     assert len([path for path in git_dir.rglob("objects/??/*") if path.is_file()]) <= 3

@@ -343,10 +343,10 @@ async def play(folder: Path, seeds: range, length: int, *, with_git: bool = Fals
     """Play an interleaving for each seed. with_git: see the states with git, as the client does."""
     figures = Figures()
     (folder / "ws").mkdir()
-    watcher = Session("watcher", folder, CheapStates(folder / "ws"))  # Who closes a record last waits for the disk.
+    states = None if with_git else CheapStates(folder / "ws")
+    watcher = Session("watcher", folder, states)  # Who closes a record last waits for the disk.
     await watcher.work()
     for seed in seeds:
-        states = None if with_git else CheapStates(folder / "ws")
         await Interleaving(folder, seed, figures, states).play(length)
     watcher.checkpoints.close()
     return figures

@@ -135,9 +135,11 @@ class Checkpoints:
     def _recovered(self, take_back: Callable[..., Undone], everything: bool) -> Undone:
         with self._session.locked() as record:
             self._windows.recover(record)
+            self._windows.compare(record)
             return take_back(record, everything=everything)
 
     def _diff(self) -> str:
         with self._session.locked() as record:
+            self._windows.compare(record)
             turn = record.last_turn()
             return unified(record, record.changes(turn.number, ("call", "window", "end"))) if turn else ""

@@ -26,7 +26,7 @@ create table if not exists turns (
 );
 create table if not exists steps (
     step integer primary key autoincrement, turn integer not null, kind text not null, label text not null,
-    owner text not null, done integer not null default 0, tree text, unstored text, because text
+    owner text not null, done integer not null default 0, tree text, unstored text, because text, begun integer
 );
 create index if not exists steps_of_turns on steps (turn);
 create table if not exists changes (
@@ -60,9 +60,10 @@ class Change:
 
 @dataclass(frozen=True)
 class Step:
-    """A step of a turn. tree: of a window, the state before it, None if it is not known because of `because`.
+    """A step of a turn. tree: the state at a window's start or end, None if it is not known because of `because`.
 
-    unstored: of a window's start, what is not stored with signs of its content; of its end, what became of that.
+    unstored: at a window's start, what is not stored with signs of its content; at its end, what became of that.
+    begun: of an end, the number of its window. An end is done when it is known what changed in between.
     """
 
     number: int
@@ -74,6 +75,7 @@ class Step:
     tree: str | None
     unstored: Mapping[str, str]
     because: str
+    begun: int
 
 
 @dataclass(frozen=True)
@@ -189,15 +191,21 @@ class Record:
             *states,
         )
 
-    def finish(self, step: int, *, unstored: Mapping[str, str] | None = None, because: str = "") -> None:
+    def finish(self, step: int, because: str = "") -> None:
         """Record that a step is done."""
-        said = json.dumps(dict(unstored or {}))
-        self._do("update steps set done = 1, unstored = ?, because = ? where step = ?", said, because, step)
+        self._do("update steps set done = 1, because = coalesce(nullif(?, ''), because) where step = ?", because, step)
 
     def see(self, step: int, tree: str | None, unstored: Mapping[str, str], because: str = "") -> None:
-        """Record the state before a window."""
+        """Record the state at a window's start or end."""
         said = json.dumps(dict(unstored))
         self._do("update steps set tree = ?, unstored = ?, because = ? where step = ?", tree, said, because, step)
+
+    def end_window(self, window: Step) -> int:
+        """Record that a window ends. Returns the number of its end."""
+        end = self.begin_step(window.turn, "end", window.label, window.owner)
+        self._do("update steps set begun = ? where step = ?", window.number, end)
+        self._do("update steps set done = 1 where step = ?", window.number)
+        return end
 
     def drop(self, step: int) -> None:
         """Forget a step that has changed nothing."""
@@ -213,9 +221,18 @@ class Record:
         """The windows of all sessions that have not ended, as far as the record knows."""
         return self._steps("kind = 'window' and done = 0")
 
+    def unknown_windows(self) -> list[tuple[Step, Step]]:
+        """The windows of all sessions that have ended and were not compared yet, and their ends."""
+        ends = self._steps("kind = 'end' and done = 0")
+        return [(window, end) for end in ends for window in self._steps("step = ?", end.begun)]
+
     def windows(self, turn: int) -> list[Step]:
         """The windows of a turn and their ends."""
         return self._steps("kind in ('window', 'end') and turn = ?", turn)
+
+    def next_step(self) -> int:
+        """The number that no step has yet."""
+        return (self._do("select max(step) from steps").fetchone()[0] or 0) + 1
 
     def last_step(self) -> Step | None:
         """The session's last step."""
@@ -223,11 +240,11 @@ class Record:
         return next(iter(self._steps(f"step = {last}", self._session)), None)
 
     def _steps(self, condition: str, *values: Any) -> list[Step]:
-        fields = "step, turn, kind, label, owner, done, tree, unstored, because"
+        fields = "step, turn, kind, label, owner, done, tree, unstored, because, begun"
         found = self._do(f"select {fields} from steps where {condition} order by step", *values).fetchall()
         return [
-            Step(number, turn, kind, label, owner, bool(done), tree, json.loads(unstored or "{}"), because or "")
-            for number, turn, kind, label, owner, done, tree, unstored, because in found
+            Step(number, turn, kind, label, owner, bool(done), tree, json.loads(signs or "{}"), why or "", begun or 0)
+            for number, turn, kind, label, owner, done, tree, signs, why, begun in found
         ]
 
     # -- changes -------------------------------------------------------------------------------------------------
@@ -240,12 +257,9 @@ class Record:
         """What a step changed."""
         return self._changes("step = ?", step)
 
-    def exact_since(self, step: int) -> dict[Names, list[Change]]:
-        """By path, what calls, undos and redos of any session have changed since a step."""
-        found: dict[Names, list[Change]] = {}
-        for change in self._changes("step > ? and exact = 1 and done = 1", step):
-            found.setdefault(change.names, []).append(change)
-        return found
+    def exact_between(self, step: int, end: int) -> dict[Names, list[Change]]:
+        """By path, what calls, undos and redos of any session have changed between two steps."""
+        return by_path(self._changes("step > ? and step < ? and exact = 1 and done = 1", step, end))
 
     def is_anothers(self, names: Names, state: FileState) -> bool:
         """Whether another session has left this at a path."""

@@ -168,7 +168,7 @@ class SessionRecord:
                 if failed and all(now[change.names].same(change.old) for change in changes):
                     record.drop(step)
                     return
-                self._correct(record, changes, record.exact_since(step) if not alone else {})
+                self._correct(record, changes, record.exact_between(step, record.next_step()) if not alone else {})
                 record.finish(step)
         except CheckpointFailed as wrong:
             self._not_recorded(wrong)

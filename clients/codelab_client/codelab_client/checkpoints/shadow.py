@@ -9,6 +9,7 @@ import stat
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -100,6 +101,7 @@ class Shadow:
         self._path = own_path(os.environ, self._root)
         self._program = shutil.which("git", path=self._path)
         self._is_prepared = False
+        self._last_index: tuple[tuple[int, ...] | None, str] = (None, "")
 
     def state(self) -> State:
         """Store the files as they are now. What git ignores, large files and other repositories are not stored."""
@@ -119,7 +121,20 @@ class Shadow:
         if stored:
             self._update(stored, "--add", "--remove", "--replace")
         signs = unstored.signs(self._tree, [*left_out, *ignored])
-        return State(self._run("write-tree").decode().strip(), signs)
+        return State(self._index_tree(), signs)
+
+    def _index_tree(self) -> str:
+        """The tree of the index; git is asked only if the index is another than last time."""
+        if self._sign_of_index() is None or self._sign_of_index() != self._last_index[0]:
+            tree = self._run("write-tree").decode().strip()
+            self._last_index = (self._sign_of_index(), tree)
+        return self._last_index[1]
+
+    def _sign_of_index(self) -> tuple[int, ...] | None:
+        with suppress(OSError):
+            found = (self._git_dir / "index").stat()
+            return (found.st_ino, found.st_size, found.st_mtime_ns)
+        return None
 
     def differences(self, before: str, after: str) -> Iterator[Difference]:
         """What differs between two trees, with the contents."""

@@ -58,28 +58,43 @@ class Windows:
     def clean(self, record: Record, keep: int) -> None:
         """Forget old turns, and free their space, unless a command runs."""
         if not record.open_windows() and record.prune(keep, _CLEANED):
+            self.compare(record)
             record.vacuum()
             self._states.clean()
 
+    def compare(self, record: Record) -> None:
+        """Find out what has changed in each window that has ended. That takes longer than a command should wait."""
+        for window, end in record.unknown_windows():
+            try:
+                with record.transaction():
+                    self._compare(record, window, end)
+                    record.finish(end.number)
+            except CheckpointFailed as failed:
+                record.finish(end.number, str(failed))
+
     def _close(self, record: Record, window: Step, because: str = "") -> None:
-        """Record what has changed in a window."""
+        """Record the state at the end of a window."""
         try:
-            if window.tree is None:
-                raise CheckpointFailed(window.because or _DIED)
-            now = self._states.state()
-            with record.transaction():
-                end = record.begin_step(window.turn, "end", window.label, window.owner)
-                exact = record.exact_since(window.number)
-                for difference in self._states.differences(window.tree, now.tree):
-                    _add(record, window, end, difference, exact.get(difference.names, []))
-                recorded = {joined(names) for names in exact}
-                became = unstored.changes(window.unstored, now.unstored)
-                became = {path: how for path, how in became.items() if path not in recorded}
-                record.finish(end, unstored=became, because=because)
-                record.finish(window.number)
+            now = self._states.state() if window.tree is not None else None
         except CheckpointFailed as failed:
-            record.finish(record.begin_step(window.turn, "end", window.label, window.owner), because=str(failed))
-            record.finish(window.number)
+            _log.warning("what the command has changed cannot be taken back: %s", failed)
+            now, because = None, str(failed)
+        with record.transaction():
+            end = record.end_window(window)
+            if now is None:
+                record.finish(end, because or window.because or _DIED)
+                return
+            recorded = {joined(names) for names in record.exact_between(window.number, end)}
+            became = unstored.changes(window.unstored, now.unstored)
+            record.see(end, now.tree, {path: how for path, how in became.items() if path not in recorded}, because)
+
+    def _compare(self, record: Record, window: Step, end: Step) -> None:
+        """Record what differs between a window's start and its end."""
+        if window.tree is None or end.tree is None or window.tree == end.tree:
+            return
+        exact = record.exact_between(window.number, end.number)
+        for difference in self._states.differences(window.tree, end.tree):
+            _add(record, window, end.number, difference, exact.get(difference.names, []))
 
 
 def _add(record: Record, window: Step, end: int, found: Difference, exact: list[Change]) -> None:
