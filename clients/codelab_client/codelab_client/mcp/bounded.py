@@ -71,14 +71,14 @@ def _shortened(line: Line) -> bytes:
     number = json.loads(last[1]) if last is not None else message.get("id")
     if number is None or "method" in message:
         return b""
-    read = f"{line.size:,} bytes, of which the first {len(line.head):,} were read"
+    extent = f"{line.size:,} bytes, of which the first {len(line.head):,} were read"
     answer: dict[str, Any] = {"jsonrpc": "2.0", "id": number}
     result = message.get("result")
     content = result.get("content") if isinstance(result, dict) else None
     if not isinstance(result, dict) or not isinstance(content, list):
-        return json.dumps({**answer, "error": {"code": -32_000, "message": f"The answer has {read}"}}).encode()
+        return json.dumps({**answer, "error": {"code": -32_000, "message": f"The answer has {extent}"}}).encode()
     texts = [block["text"] for block in content if isinstance(block, dict) and isinstance(block.get("text"), str)]
-    blocks = [{"type": "text", "text": text} for text in (f"[The result has {read}]", *texts)]
+    blocks = [{"type": "text", "text": text} for text in (f"[The result has {extent}]", *texts)]
     failed = result.get("isError") is True or bool(_IS_ERROR.search(line.tail))
     return json.dumps({**answer, "result": {"content": blocks, "isError": failed}}).encode("utf-8", "replace")
 
@@ -89,8 +89,8 @@ def _read_part(head: bytes) -> dict[str, Any]:
 
     for cut in range(_BROKEN_BYTES):
         try:
-            found = from_json(head[: len(head) - cut], allow_partial="trailing-strings")
+            message = from_json(head[: len(head) - cut], allow_partial="trailing-strings")
         except ValueError:
             continue
-        return found if isinstance(found, dict) else {}
+        return message if isinstance(message, dict) else {}
     return {}

@@ -159,9 +159,9 @@ class _Search:
         while left:
             wanted |= left
             folders = dict.fromkeys((self._root, *self._folders))
-            found = [(where, script) for folder in folders for where, script in self._scripts_of(folder, wanted)]
-            fresh = [script for where, script in found if where not in self._scripts]
-            self._scripts |= dict(found)
+            scripts = [(where, script) for folder in folders for where, script in self._scripts_of(folder, wanted)]
+            fresh = [script for where, script in scripts if where not in self._scripts]
+            self._scripts |= dict(scripts)
             words = [word for script in fresh for word in _words(script)]
             self._take(words)
             left = set(words) - wanted
@@ -229,10 +229,10 @@ def _parsed(file: Path, parse: Any) -> Mapping[str, Any]:
             return {}
         data = opened.read(_MOST_MANIFEST)
     try:
-        found = parse(data.decode("utf-8-sig"))
+        manifest = parse(data.decode("utf-8-sig"))
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return manifest if isinstance(manifest, dict) else {}
 
 
 def _content_digest(path: Path) -> str:

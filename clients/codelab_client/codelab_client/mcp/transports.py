@@ -41,31 +41,31 @@ async def program(launch: Launch, env: Mapping[str, str], log: Path) -> AsyncIte
             env={**get_default_environment(), **env, **launch.env},
             start_new_session=True,
         )
-    arriving, read = anyio.create_memory_object_stream[Any](0)
-    written, leaving = anyio.create_memory_object_stream[Any](0)
+    arrivals, reading = anyio.create_memory_object_stream[Any](0)
+    writing, departures = anyio.create_memory_object_stream[Any](0)
     try:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_read, process, arriving)
-            tasks.start_soon(_write, process, leaving)
+            tasks.start_soon(_read, process, arrivals)
+            tasks.start_soon(_write, process, departures)
             try:
-                yield read, written
+                yield reading, writing
             finally:
                 with anyio.CancelScope(shield=True):
                     await _end(process)
                 tasks.cancel_scope.cancel()
     finally:
-        for stream in (arriving, read, written, leaving):
+        for stream in (arrivals, reading, writing, departures):
             stream.close()
 
 
-async def _read(process: asyncio.subprocess.Process, arriving: Any) -> None:
+async def _read(process: asyncio.subprocess.Process, arrivals: Any) -> None:
     import anyio
     from mcp.shared.message import SessionMessage
     from mcp.types import JSONRPCMessage
 
     assert process.stdout is not None
     lines = Lines()
-    async with arriving:
+    async with arrivals:
         with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
             while data := await process.stdout.read(_CHUNK):
                 for text in filter(bytes.strip, (line.message() for line in lines.feed(data))):
@@ -73,15 +73,15 @@ async def _read(process: asyncio.subprocess.Process, arriving: Any) -> None:
                         message: Any = SessionMessage(JSONRPCMessage.model_validate_json(text))
                     except ValueError as error:
                         message = error
-                    await arriving.send(message)
+                    await arrivals.send(message)
 
 
-async def _write(process: asyncio.subprocess.Process, leaving: Any) -> None:
+async def _write(process: asyncio.subprocess.Process, departures: Any) -> None:
     assert process.stdin is not None
-    async with leaving:
+    async with departures:
         with contextlib.suppress(OSError):
-            async for one in leaving:
-                line = one.message.model_dump_json(by_alias=True, exclude_none=True)
+            async for item in departures:
+                line = item.message.model_dump_json(by_alias=True, exclude_none=True)
                 process.stdin.write(line.encode("utf-8", "replace") + b"\n")
                 await process.stdin.drain()
 
@@ -131,9 +131,9 @@ async def _bounded(response: "httpx.Response") -> None:
 
     if response.headers.get("content-encoding", "identity").lower() != "identity":
         raise httpx.DecodingError("The server compresses its answers unasked", request=response.request)
-    inner = response.stream
-    assert isinstance(inner, httpx.AsyncByteStream)
-    body = inner
+    stream = response.stream
+    assert isinstance(stream, httpx.AsyncByteStream)
+    body = stream
     are_events = response.headers.get("content-type", "").lower().startswith("text/event-stream")
 
     class Bounded(httpx.AsyncByteStream):

@@ -37,7 +37,7 @@ def visible(text: str) -> str:
     """The text with every character made visible that a reader would not see; newlines and tabs stay."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(f"<U+{ord(one):04X}>" if _is_hidden(one) else one for one in text.replace("\r\n", "\n"))
+    return "".join(f"<U+{ord(char):04X}>" if _is_hidden(char) else char for char in text.replace("\r\n", "\n"))
 
 
 def _is_hidden(character: str) -> bool:
@@ -76,15 +76,15 @@ def without_words(schema: Any) -> Any:
 
 def _values(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The values that a schema allows; if one could be a sentence, only that they are texts."""
-    found: dict[str, Any] = {}
+    rules: dict[str, Any] = {}
     for keyword in ("enum", "const"):
         if keyword in schema:
             values = schema[keyword] if isinstance(schema[keyword], list) else [schema[keyword]]
             if all(_is_plain(text) for _, text in _texts(values, "")):
-                found[keyword] = schema[keyword]
+                rules[keyword] = schema[keyword]
             elif all(isinstance(value, str) for value in values):
-                found["type"] = "string"
-    return found
+                rules["type"] = "string"
+    return rules
 
 
 def words_of(description: str, schema: Any) -> str:
