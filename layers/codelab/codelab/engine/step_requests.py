@@ -127,7 +127,8 @@ class StepRequests:
         images = models.capabilities(role.config.model, self._settings).images
         schema = self._schema(role, executor, titled=register.title_is_draft)
         form = shown_form(role.config, schema, self._unsupported.of(self._base_url, role.config.model))
-        fits = budget.fits - (form.tokens if form is not None else 0)
+        # What overflowed is counted without the form.
+        fits = budget.fits - (form.tokens if form is not None and overflowed is None else 0)
         described = described_tools.shown(role.agent.tools.values(), budget.tokens)
         messages = assemble(
             read,
