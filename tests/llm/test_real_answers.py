@@ -61,7 +61,7 @@ class Row:
     retryable: bool | None = None
     shown: str | None = None
     provider: str = "generic"
-    learnt: set[str] = field(default_factory=set)
+    remembered: set[str] = field(default_factory=set)
     streamed_only: bool = False
 
 
@@ -153,20 +153,20 @@ ROWS: dict[str, Row] = {
     "vLLM: features not supported by xgrammar": Row(
         [error(400, "The provided JSON schema contains features not supported by xgrammar."), saying(WHOLE)],
         calls=2,
-        learnt={"native"},
+        remembered={"native"},
     ),
     "paroquant: Unknown format: uri": Row(
-        [error(400, "Unknown format: uri in the grammar"), saying(WHOLE)], calls=2, learnt={"keyword:format"}
+        [error(400, "Unknown format: uri in the grammar"), saying(WHOLE)], calls=2, remembered={"keyword:format"}
     ),
     "llama.cpp: failed to parse grammar": Row(
         [error(400, "Failed to initialize samplers: failed to parse grammar"), saying(WHOLE)],
         calls=2,
-        learnt={"native"},
+        remembered={"native"},
     ),
     "500 Unimplemented keys": Row(
         [error(500, "ValueError: Unimplemented keys in the schema: 'patternProperties'"), saying(WHOLE)],
         calls=2,
-        learnt={"native"},
+        remembered={"native"},
     ),
     "Gemini: Unknown name at response_schema": Row(
         [
@@ -185,12 +185,12 @@ ROWS: dict[str, Row] = {
             saying(WHOLE),
         ],
         calls=2,
-        learnt={"native"},
+        remembered={"native"},
     ),
     "too many states": Row(
         [error(400, "The specified schema produces a constraint that has too many states for serving."), saying(WHOLE)],
         calls=2,
-        learnt={"native"},
+        remembered={"native"},
     ),
     "a grammar that is refused in all ways": Row(
         [error(400, "failed to parse grammar")], outcome=TransportError, calls=4, retryable=False
@@ -297,8 +297,8 @@ def test_an_answer_has_the_outcome_that_people_need(
                 assert getattr(caught.value, attribute) == getattr(row, attribute), attribute
         assert "Error code: 422" not in str(caught.value) or "field required" in str(caught.value)
     assert len(server.requests) <= row.calls
-    if row.learnt:
-        assert unsupported.of(server.url, "m") == row.learnt
+    if row.remembered:
+        assert unsupported.of(server.url, "m") == row.remembered
 
 
 def test_what_follows_a_complete_answer_is_awaited_for_a_second(server: ScriptedServer, transport: Any) -> None:

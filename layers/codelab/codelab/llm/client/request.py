@@ -306,15 +306,15 @@ class _Run:
         A third refusal leaves only JSON mode for this run: there are not enough calls for every step of the ladder.
         Returns False if the error is about no feature that can be dropped.
         """
-        blamed = unsupported_feature(error, mode)
-        if blamed is None:
+        named_feature = unsupported_feature(error, mode)
+        if named_feature is None:
             return False
         self._refusals += 1
-        feature = mode.strategy if blamed in unsupported else blamed
+        feature = mode.strategy if named_feature in unsupported else named_feature
         if feature in unsupported:
             return False
         self._dropped |= {feature}
-        if self._refusals > _REFUSALS and mode.strategy != "json" and not blamed.startswith("parameter:"):
+        if self._refusals > _REFUSALS and mode.strategy != "json" and not named_feature.startswith("parameter:"):
             self._dropped |= {"native", "tool"}
         if self._request._remember:
             # The provider may be quoting a message, and its author must not decide how other Requests are made.
