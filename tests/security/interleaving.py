@@ -151,7 +151,7 @@ class Interleaving:
         self._count = 0
         self._layers: dict[str, list[Layer]] = {path: [Layer(None)] for path in PATHS}
         self._stacks: dict[tuple[str, Content], list[Layer]] = {}  # below and with each content that ever was on top
-        self._asked: set[str] = set()
+        self._unclear: set[str] = set()  # paths of which more may be left than by the rule
         for path in PATHS:
             self._stacks[path, None] = [Layer(None)]
         for path in PATHS[:3]:
@@ -256,12 +256,12 @@ class Interleaving:
         if after == expected[-1].content:
             self._layers[path] = expected
         elif after == before:
-            if path not in self._asked:  # Then a call's content may be there again without its later changes.
+            if path not in self._unclear:  # Then a call's content may be there again without its later changes.
                 self._wrong(f"{path} is not taken back", None)
         else:
             top = self._stacks[path, before][-1].by if before is not None else by
             # Somebody's file that came and went in between leaves no trace.
-            is_unclear = path in self._asked or before is None or expected[-1].content is None
+            is_unclear = path in self._unclear or before is None or expected[-1].content is None
             if top != by or (path, after) not in self._stacks or not is_unclear:
                 self._wrong(f"{path} was {before!r} and is {after!r}, not {expected[-1].content!r}", before or after)
             self._layers[path] = list(self._stacks.get((path, after), [Layer(after)]))
@@ -279,7 +279,7 @@ class Interleaving:
             if (path, content) not in self._stacks:
                 self._wrong(f"{path} never was {content!r}", before[path])
             self._layers[path] = list(self._stacks.get((path, content), [Layer(content)]))
-            self._asked.add(path)
+            self._unclear.add(path)
 
     async def _redo(self, session: Session) -> None:
         await session.end()
@@ -318,7 +318,8 @@ class Interleaving:
         content = read(self._folder)[path]
         layers = self._layers[path]
         if kind == "mode" and len(layers) > 1 and layers[-2].content == content:
-            layers.pop()  # It is as it was before.
+            layers.pop()  # It is as it was before, but whoever looked in between has seen two changes.
+            self._unclear.add(path)
         else:
             self._lay(path, Layer(content))
 
