@@ -237,7 +237,8 @@ class Interleaving:
         undone = await session.checkpoints.undo()
         assert undone.label == str(turn), (self._seed, undone, turn)
         for path, content in read(self._folder).items():
-            self._take_off(path, (session.name, turn), before[path], content)
+            is_named = path in undone.asks
+            self._take_off(path, (session.name, turn), before[path], content, is_named=is_named)
         if undone.asks:
             self.figures.questions += 1
             if self._random.random() < 0.5:
@@ -247,8 +248,11 @@ class Interleaving:
             await self._redo(session)
             assert read(self._folder) == before, (self._seed, "a redo right after the undo")
 
-    def _take_off(self, path: str, by: tuple[str, int], before: Content, after: Content) -> None:
-        """An undo without a question: only what the turn's own calls have put on top is gone, and all of that."""
+    def _take_off(self, path: str, by: tuple[str, int], before: Content, after: Content, *, is_named: bool) -> None:
+        """An undo without a question: only what the turn's own calls have put on top is gone, and all of that.
+
+        is_named: the undo says that something of the path is left.
+        """
         layers = self._layers[path]
         expected = list(layers)
         while expected[-1].by == by:
@@ -261,7 +265,7 @@ class Interleaving:
         else:
             top = self._stacks[path, before][-1].by if before is not None else by
             # Somebody's file that came and went in between leaves no trace.
-            is_unclear = path in self._unclear or before is None or expected[-1].content is None
+            is_unclear = is_named or path in self._unclear or None in (before, expected[-1].content)
             if top != by or (path, after) not in self._stacks or not is_unclear:
                 self._wrong(f"{path} was {before!r} and is {after!r}, not {expected[-1].content!r}", before or after)
             self._layers[path] = list(self._stacks.get((path, after), [Layer(after)]))

@@ -44,7 +44,7 @@ def test_two_sessions_and_the_user_in_one_folder_lose_nothing(
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize(("seeds", "length", "with_git"), [(2_000, 60, False), (60, 30, True)])
+@pytest.mark.parametrize(("seeds", "length", "with_git"), [(300, 60, False), (40, 30, True)])
 def test_long_interleavings_lose_nothing(
     folder: Path, capsys: pytest.CaptureFixture[str], seeds: int, length: int, with_git: bool
 ) -> None:
