@@ -151,7 +151,7 @@ class Interleaving:
         self._count = 0
         self._layers: dict[str, list[Layer]] = {path: [Layer(None)] for path in PATHS}
         self._stacks: dict[tuple[str, Content], list[Layer]] = {}  # below and with each content that ever was on top
-        self._asked: set[str] = set()
+        self._unclear: set[str] = set()  # paths of which more may be left than by the rule
         for path in PATHS:
             self._stacks[path, None] = [Layer(None)]
         for path in PATHS[:3]:
@@ -237,7 +237,8 @@ class Interleaving:
         undone = await session.checkpoints.undo()
         assert undone.label == str(turn), (self._seed, undone, turn)
         for path, content in read(self._folder).items():
-            self._take_off(path, (session.name, turn), before[path], content)
+            is_named = path in undone.asks
+            self._take_off(path, (session.name, turn), before[path], content, is_named=is_named)
         if undone.asks:
             self.figures.questions += 1
             if self._random.random() < 0.5:
@@ -247,8 +248,11 @@ class Interleaving:
             await self._redo(session)
             assert read(self._folder) == before, (self._seed, "a redo right after the undo")
 
-    def _take_off(self, path: str, by: tuple[str, int], before: Content, after: Content) -> None:
-        """An undo without a question: only what the turn's own calls have put on top is gone, and all of that."""
+    def _take_off(self, path: str, by: tuple[str, int], before: Content, after: Content, *, is_named: bool) -> None:
+        """An undo without a question: only what the turn's own calls have put on top is gone, and all of that.
+
+        is_named: the undo says that something of the path is left.
+        """
         layers = self._layers[path]
         expected = list(layers)
         while expected[-1].by == by:
@@ -256,12 +260,12 @@ class Interleaving:
         if after == expected[-1].content:
             self._layers[path] = expected
         elif after == before:
-            if path not in self._asked:  # Then a call's content may be there again without its later changes.
+            if path not in self._unclear:  # Then a call's content may be there again without its later changes.
                 self._wrong(f"{path} is not taken back", None)
         else:
             top = self._stacks[path, before][-1].by if before is not None else by
             # Somebody's file that came and went in between leaves no trace.
-            is_unclear = path in self._asked or before is None or expected[-1].content is None
+            is_unclear = is_named or path in self._unclear or None in (before, expected[-1].content)
             if top != by or (path, after) not in self._stacks or not is_unclear:
                 self._wrong(f"{path} was {before!r} and is {after!r}, not {expected[-1].content!r}", before or after)
             self._layers[path] = list(self._stacks.get((path, after), [Layer(after)]))
@@ -279,7 +283,7 @@ class Interleaving:
             if (path, content) not in self._stacks:
                 self._wrong(f"{path} never was {content!r}", before[path])
             self._layers[path] = list(self._stacks.get((path, content), [Layer(content)]))
-            self._asked.add(path)
+            self._unclear.add(path)
 
     async def _redo(self, session: Session) -> None:
         await session.end()
@@ -318,7 +322,8 @@ class Interleaving:
         content = read(self._folder)[path]
         layers = self._layers[path]
         if kind == "mode" and len(layers) > 1 and layers[-2].content == content:
-            layers.pop()  # It is as it was before.
+            layers.pop()  # It is as it was before, but whoever looked in between has seen two changes.
+            self._unclear.add(path)
         else:
             self._lay(path, Layer(content))
 

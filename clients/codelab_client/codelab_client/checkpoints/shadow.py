@@ -8,7 +8,6 @@ import shutil
 import stat
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,6 +51,11 @@ _CONFIG = {
 }
 #: Every file is stored as it is, whatever the workspace's own attributes say.
 _ATTRIBUTES = "* -text -filter -ident -working-tree-encoding !diff\n"
+#: What differs from the index, `/`, which is no path in the workspace, and what git ignores.
+_LISTING = (
+    '"$0" ls-files -z --others --modified --deleted --exclude-standard && printf "/\\0"'
+    ' && "$0" ls-files -z --others --ignored --directory --exclude-standard'
+)
 #: A path's mode and blob in a tree.
 _Side = tuple[str, str]
 _NOTHING: _Side = ("", "")
@@ -106,10 +110,7 @@ class Shadow:
     def state(self) -> State:
         """Store the files as they are now. What git ignores, large files and other repositories are not stored."""
         self._prepare()
-        with ThreadPoolExecutor(1) as beside:
-            ignoring = beside.submit(self._files, "--others", "--ignored", "--directory", "--exclude-standard")
-            listed = self._files("--others", "--modified", "--deleted", "--exclude-standard")
-            ignored = ignoring.result()
+        listed, ignored = self._listed()
         sorted_by: dict[str, list[str]] = {"stored": [], "gone": [], "left_out": []}
         for path in dict.fromkeys(listed):
             sorted_by[self._fate(path)].append(path)
@@ -122,6 +123,12 @@ class Shadow:
             self._update(stored, "--add", "--remove", "--replace")
         signs = unstored.signs(self._tree, [*left_out, *ignored])
         return State(self._index_tree(), signs)
+
+    def _listed(self) -> tuple[list[str], list[str]]:
+        """The paths that differ from the index, and those that git ignores, by one start of the sandbox."""
+        found = self._paths(self._start(("/bin/sh", "-c", _LISTING, self._git()), "ls-files"))
+        between = found.index("/")
+        return found[:between], found[between + 1 :]
 
     def _index_tree(self) -> str:
         """The tree of the index; git is asked only if the index is another than last time."""
@@ -210,12 +217,21 @@ class Shadow:
 
     # -- running git -------------------------------------------------------------------------------------------------
 
-    def _files(self, *options: str) -> list[str]:
-        return [path for path in os.fsdecode(self._run("ls-files", "-z", *options)).split("\0") if path]
+    def _files(self) -> list[str]:
+        return self._paths(self._run("ls-files", "-z"))
 
-    def _run(self, *arguments: str, given: bytes = b"") -> bytes:
+    def _paths(self, said: bytes) -> list[str]:
+        return [path for path in os.fsdecode(said).split("\0") if path]
+
+    def _git(self) -> str:
         if self._program is None:
             raise CheckpointFailed("git is not installed")
+        return self._program
+
+    def _run(self, *arguments: str, given: bytes = b"") -> bytes:
+        return self._start((self._git(), "--no-pager", *arguments), arguments[0], given)
+
+    def _start(self, argv: Sequence[str], name: str, given: bytes = b"") -> bytes:
         environment = {
             "PATH": self._path,
             "HOME": "/nonexistent",
@@ -233,7 +249,7 @@ class Shadow:
         }
         # In the sandbox, a file that is swapped for a link while git reads it shows nothing of the user's.
         access = Access(writable=(self._git_dir,), readable=(self._root,))
-        launch = self._sandbox.launch((self._program, "--no-pager", *arguments), access, self._root)
+        launch = self._sandbox.launch(tuple(argv), access, self._root)
         try:
             ran = subprocess.run(
                 launch.argv,
@@ -246,9 +262,9 @@ class Shadow:
                 umask=0o077,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise CheckpointFailed(f"git {arguments[0]}: {error}") from None
+            raise CheckpointFailed(f"git {name}: {error}") from None
         if ran.returncode != 0:
-            raise CheckpointFailed(f"git {arguments[0]}: {ran.stderr.decode(errors='replace').strip()[-500:]}")
+            raise CheckpointFailed(f"git {name}: {ran.stderr.decode(errors='replace').strip()[-500:]}")
         return ran.stdout
 
 
