@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Iterator
 from itertools import chain
 from typing import Any
 
+from codelab.llm.client.received import Received
 from codelab.llm.client.retry import RetryPolicy
 from codelab.llm.client.transport import Call, Cancellation, Transport
 from codelab.llm.client.unsupported_cache import UnsupportedFeatures
@@ -41,8 +42,6 @@ from codelab.llm.unsupported import unsupported_feature
 
 #: The cache of all Requests of the process that do not get another one.
 UNSUPPORTED = UnsupportedFeatures()
-#: The most choices of one answer, as many as the chat completions API allows.
-_MOST_CHOICES = 128
 #: Refusals of the form of an answer after which the schema is only told to the model.
 _REFUSALS = 2
 #: Seconds that the usage and the end of the stream may take once the answer is complete.
@@ -350,7 +349,7 @@ class _Run:
                 unsupported=unsupported,
                 form=self._form(compiled, mode, unsupported),
             )
-            received = _Received(config.n, mode)
+            received = Received(config.n, mode)
             calls += 1
             try:
                 self.attempts += 1
@@ -410,7 +409,7 @@ class _Run:
             raise Cancelled("cancelled while waiting for the next attempt") from error
 
     def _receive(
-        self, body: dict[str, Any], received: _Received, compiled: CompiledSchema, *, visible: bool
+        self, body: dict[str, Any], received: Received, compiled: CompiledSchema, *, visible: bool
     ) -> Iterator[Event]:
         mode = received.mode
         codec = compiled.codec_for(mode, self._unsupported())
@@ -456,77 +455,3 @@ class _Run:
         if items is not None and codec is not None:
             items = codec.strict_path(items)
         return Scanner(fields, items, prose=mode.strategy != "native", attempt=self.attempts), names
-
-
-class _Received:
-    """The answer to one call, as far as it has been received."""
-
-    __slots__ = ("_problem", "begun", "choices", "mode", "thoughts", "usage")
-
-    def __init__(self, n: int, mode: Mode) -> None:
-        self.mode = mode
-        self.choices = [Choice(mode.strategy) for _ in range(n)]
-        self.usage = Usage()
-        self.begun = False
-        #: The thoughts of the first choice, in pieces.
-        self.thoughts = self.choices[0].thoughts
-        self._problem: TransportError | None = None
-
-    def take(self, chunks: list[dict[str, Any]]) -> str:
-        """Add chunks; return the new text of the first choice, up to a problem, which `check` raises."""
-        texts: list[str] = []
-        try:
-            self._take(chunks, texts)
-        except TransportError as error:
-            self._problem = error.with_traceback(None)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            self._problem = TransportError(f"the provider's answer has another form: {error}", retryable=True)
-        return "".join(texts)
-
-    def check(self) -> None:
-        """Raise TransportError if the chunks told of a problem, or were none."""
-        problem, self._problem = self._problem, None
-        try:
-            if problem is not None:
-                raise problem
-        finally:
-            del problem  # it would keep this frame, and the frame the error
-
-    def _take(self, chunks: list[dict[str, Any]], texts: list[str]) -> None:
-        for chunk in chunks:
-            for choice in chunk.get("choices") or ():
-                index = choice.get("index") or 0
-                if index >= _MOST_CHOICES:
-                    raise ValueError(f"there is a choice {index}")
-                while index >= len(self.choices):
-                    self.choices.append(Choice(self.mode.strategy))
-                if choice.get("error"):
-                    raise TransportError(f"the provider broke off: {choice['error']}", retryable=True)
-                new = self.choices[index].take(choice)
-                if new:
-                    self.begun = True
-                    if index == 0:
-                        texts.append(new)
-            usage = chunk.get("usage") or _usage_elsewhere(chunk)
-            if usage:
-                # Some providers send a growing usage with each chunk: the last one counts.
-                self.usage = Usage.parse(usage)
-
-    @property
-    def ended(self) -> bool:
-        """Have all choices a finish reason?"""
-        return all(choice.finish_reason for choice in self.choices)
-
-    def finish(self) -> str:
-        """End the call; return the rest of the first choice's text."""
-        for choice in self.choices[1:]:
-            choice.finish()
-        return self.choices[0].finish()
-
-
-def _usage_elsewhere(chunk: dict[str, Any]) -> Any:
-    """The usage that Moonshot puts into the last choice, and Groq into a field of its own."""
-    if "x_groq" in chunk:
-        return (chunk["x_groq"] or {}).get("usage")
-    choices = chunk.get("choices")
-    return choices[0].get("usage") if choices else None

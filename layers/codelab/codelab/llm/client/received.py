@@ -1,0 +1,87 @@
+"""The answer to one call, as far as it has been received."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from codelab.llm.errors import TransportError
+from codelab.llm.modes import Mode
+from codelab.llm.outcome import Usage
+from codelab.llm.strategies import Choice
+
+#: The most choices of one answer, as many as the chat completions API allows.
+_MOST_CHOICES = 128
+
+
+class Received:
+    """The choices of an answer, its usage, and what is wrong with it."""
+
+    __slots__ = ("_problem", "begun", "choices", "mode", "thoughts", "usage")
+
+    def __init__(self, n: int, mode: Mode) -> None:
+        self.mode = mode
+        self.choices = [Choice(mode.strategy) for _ in range(n)]
+        self.usage = Usage()
+        self.begun = False
+        #: The thoughts of the first choice, in pieces.
+        self.thoughts = self.choices[0].thoughts
+        self._problem: TransportError | None = None
+
+    def take(self, chunks: list[dict[str, Any]]) -> str:
+        """Add chunks; return the new text of the first choice, up to a problem, which `check` raises."""
+        texts: list[str] = []
+        try:
+            self._take(chunks, texts)
+        except TransportError as error:
+            self._problem = error.with_traceback(None)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            self._problem = TransportError(f"the provider's answer has another form: {error}", retryable=True)
+        return "".join(texts)
+
+    def check(self) -> None:
+        """Raise TransportError if the chunks told of a problem, or were none."""
+        problem, self._problem = self._problem, None
+        try:
+            if problem is not None:
+                raise problem
+        finally:
+            del problem  # it would keep this frame, and the frame the error
+
+    def _take(self, chunks: list[dict[str, Any]], texts: list[str]) -> None:
+        for chunk in chunks:
+            for choice in chunk.get("choices") or ():
+                index = choice.get("index") or 0
+                if index >= _MOST_CHOICES:
+                    raise ValueError(f"there is a choice {index}")
+                while index >= len(self.choices):
+                    self.choices.append(Choice(self.mode.strategy))
+                if choice.get("error"):
+                    raise TransportError(f"the provider broke off: {choice['error']}", retryable=True)
+                new = self.choices[index].take(choice)
+                if new:
+                    self.begun = True
+                    if index == 0:
+                        texts.append(new)
+            usage = chunk.get("usage") or _usage_elsewhere(chunk)
+            if usage:
+                # Some providers send a growing usage with each chunk: the last one counts.
+                self.usage = Usage.parse(usage)
+
+    @property
+    def ended(self) -> bool:
+        """Have all choices a finish reason?"""
+        return all(choice.finish_reason for choice in self.choices)
+
+    def finish(self) -> str:
+        """End the call; return the rest of the first choice's text."""
+        for choice in self.choices[1:]:
+            choice.finish()
+        return self.choices[0].finish()
+
+
+def _usage_elsewhere(chunk: dict[str, Any]) -> Any:
+    """The usage that Moonshot puts into the last choice, and Groq into a field of its own."""
+    if "x_groq" in chunk:
+        return (chunk["x_groq"] or {}).get("usage")
+    choices = chunk.get("choices")
+    return choices[0].get("usage") if choices else None
