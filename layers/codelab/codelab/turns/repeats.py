@@ -14,6 +14,8 @@ from codelab.sessions.register import Register
 
 #: How often the same call had the same result when the model is told.
 TOLD = 3
+#: Tools with which an agent waits for something that goes on by itself.
+WAITING = frozenset({"read_process"})
 #: The most calls that are counted: the newest.
 _KEPT = 48
 #: Parts of a result that differ though nothing has changed: how long a command took, and when a file was touched.
