@@ -1,6 +1,7 @@
 """Undo: what a session's calls did is taken back and brought back; what others did is not."""
 
 import asyncio
+import itertools
 import shutil
 import stat
 import subprocess
@@ -14,9 +15,12 @@ from codelab_client.checkpoints import record as records
 from codelab_client.execution import ToolCall
 from codelab_client.sandbox import Sandbox, Unsandboxed, choose
 from codelab_client.tools.executor import Executor
+from codelab_client.tools.expectations import Expectations, showing
 from codelab_client.tools.workspace import DiskWorkspace
 
-from tests.client.calls import error_code, git, repository, result, snapshot
+from tests.client.calls import Output, error_code, git, repository, snapshot
+
+_ids = itertools.count()
 
 
 class Project:
@@ -33,7 +37,8 @@ class Project:
         workspace = DiskWorkspace(self.folder)
         self.checkpoints = Checkpoints(workspace, self.state, self.sandbox, session, **self.options)
         workspace.recorder = self.checkpoints.recorder
-        self.tools = Executor(workspace, Unsandboxed(), around=self.checkpoints.around)
+        self.workspace, self.expectations = workspace, Expectations()
+        self.tools = Executor(workspace, Unsandboxed(), around=self.checkpoints.around, expectations=self.expectations)
 
     def other(self, session: str = "two") -> "Project":
         """Another session in the same folder."""
@@ -60,7 +65,12 @@ class Project:
         asyncio.run(run())
 
     def call(self, tool: str, **arguments: Any) -> None:
-        result(self.tools, tool, **arguments)
+        """A call whose change the user has seen and approved."""
+        call_id = f"call_{next(_ids)}"
+        with showing(self.expectations, call_id, tool, arguments, self.workspace.tree.fingerprint):
+            pass
+        outcome = asyncio.run(self.tools.execute(ToolCall(call_id, tool, arguments), Output()))
+        assert outcome.error is None, outcome.error
 
     def sh(self, script: str) -> None:
         subprocess.run(["sh", "-ec", script], cwd=self.folder, check=True)

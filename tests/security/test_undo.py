@@ -34,7 +34,10 @@ class Window:
         async def show(stream: str, text: str) -> None:
             pass
 
-        return await self.executor.execute(ToolCall(f"c{self._calls}", tool, arguments, risk="write"), show)
+        call = ToolCall(f"c{self._calls}", tool, arguments, risk="write")
+        with self.executor.showing(call):  # its user approves it
+            pass
+        return await self.executor.execute(call, show)
 
     async def write(self, path: str, content: str) -> None:
         assert (await self.call("write_file", path=path, content=content)).error is None
@@ -169,10 +172,13 @@ def test_undo_reaches_no_further_through_a_hard_link(one: Window, tmp_path: Path
         one.edit("a", "old")
         (tmp_path / "outside").hardlink_to(one.folder / "a")
         one.edit("other", "other")
+        assert (await one.call("write_file", path="a", content="agent")).error is not None
+        assert (await one.call("delete_file", path="a")).error is None
         await one.write("a", "agent")
-        (tmp_path / "outside").write_text((one.folder / "a").read_text())
+        assert (tmp_path / "outside").read_text() == "old"
         await one.undo()
         assert one.files() == {"a": "old", "other": "other"}
+        assert (tmp_path / "outside").read_text() == "old"
 
     talk((one,), talks)
 
