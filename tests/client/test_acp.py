@@ -469,3 +469,26 @@ def test_an_editor_that_does_not_read_holds_the_output_back_and_may_still_leave(
     process.stdin.close()
     assert process.wait(60) == 0
     process.stdout.close()
+
+
+def test_a_call_that_another_window_approves_is_asked_about_once_more(
+    open_editor: Open, folder: Path, model: ScriptedModel, cloud: LocalCloud
+) -> None:
+    asked: list[dict[str, Any]] = []
+
+    def decide(params: dict[str, Any]) -> dict[str, Any] | None:
+        asked.append(params)
+        return None if len(asked) == 1 else allow(params)
+
+    editor = open_editor({"session/request_permission": decide})
+    session = editor.new(folder)
+    script = model.script("acp-elsewhere", Says("", [WRITE]), DONE)
+    prompt = editor.begin("session/prompt", sessionId=session, prompt=[{"type": "text", "text": script}])
+    editor.until(lambda message: message.get("method") == "session/request_permission")
+    with Ide(cloud.url(session, extensions=1, viewer=1)) as window:
+        window.send("hitl_decision", call_id=asked[0]["toolCall"]["toolCallId"], decision="approve")
+        assert editor.answer_to(prompt) == {"stopReason": "end_turn"}
+    first, second = asked
+    assert first["toolCall"]["toolCallId"] == second["toolCall"]["toolCallId"]
+    assert "approved elsewhere" in str(second["toolCall"]["content"])
+    assert (folder / "a.py").read_text() == "new\n"

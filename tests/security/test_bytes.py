@@ -195,6 +195,22 @@ def test_the_card_and_the_editor_show_what_is_written(folder: Path) -> None:
     assert "+one" not in card
 
 
+@pytest.mark.parametrize("data", [b"a\0\r\nb\r\n", b"\xef\xbb\xbfa\0\nb\n"], ids=["line ends", "mark"])
+def test_the_card_of_a_binary_file_hides_no_lost_line_end_and_no_lost_mark(folder: Path, data: bytes) -> None:
+    """A binary file leaves its form to nobody, so the question must show that it goes."""
+    (folder / "a").write_bytes(data)
+    arguments = {"path": "a", "content": "a\0\nb\n"}
+    workspace, seen = DiskWorkspace(folder), Expectations()
+    with showing(seen, "c", "write_file", arguments, workspace.tree.fingerprint):
+        card = cards.rendered(cards.call("write_file", arguments, folder), 80, colour=False)
+    (*undrawn, diff) = asyncio.run(preview("write_file", arguments, workspace))
+    call = ToolCall("c", "write_file", arguments)
+    assert asyncio.run(Executor(workspace, expectations=seen).execute(call, Output())).error is None
+    assert (folder / "a").read_bytes() == diff["newText"].encode() == b"a\0\nb\n"
+    assert "(no changes)" not in card
+    assert undrawn
+
+
 MIXED = "one\r\ntwo\nthree\r\nfour\n\r\nfive"
 
 

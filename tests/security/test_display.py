@@ -6,6 +6,7 @@ import sys
 import unicodedata
 from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,8 +18,9 @@ from codelab.protocol.tools import find_tool
 from codelab_client.acp.permissions import Permissions
 from codelab_client.acp.previews import preview
 from codelab_client.mcp import ServerConfig
-from codelab_client.session.events import ToolCall
+from codelab_client.session.events import CallDecidedElsewhere, ToolCall
 from codelab_client.terminal import cards, editor
+from codelab_client.terminal.asked import always
 from codelab_client.terminal.conversation import Conversation
 from codelab_client.terminal.inline import InlineScreen
 from codelab_client.tools.workspace import DiskWorkspace
@@ -84,11 +86,10 @@ CHANGES = {
     "a lone CR for a line end": (b"#\nevil()\n", "#\revil()\n"),
     "a line end for a form feed": (b"#\x0cevil()\n", "#\nevil()\n"),
     "CRLF for LF": (b"#!/bin/sh\nx\n", "#!/bin/sh\r\nx\r\n"),
-    "LF for CRLF": (b"a\r\nb\r\n", "a\nb\n"),
     "one CRLF among LF": (b"a\nb\nc\n", "a\nb\r\nc\n"),
     "no line end at the end": (b"a\nb\n", "a\nb"),
     "a line end at the end": (b"a\nb", "a\nb\n"),
-    "a replacement character for a byte": (b"a\xffb\n", "a\ufffdb\n"),
+    "a replacement character for a byte": ("é".encode() * 20 + b"\xff\n", "é" * 20 + "\ufffd\n"),
     "a byte order mark": (b"a\n", "\ufeffa\n"),
     "a zero width joiner": (b"admin\n", "ad\u200dmin\n"),
     "a Hangul filler": (b"x = 1\n", "x\u3164 = 1\n"),
@@ -141,10 +142,10 @@ def test_an_editor_is_told_what_its_diff_cannot_show(change: tuple[bytes, str], 
     ("before", "after", "words"),
     [
         (b"a\nb\n", "a\r\nb\r\n", "Line ends change: LF → CRLF"),
-        (b"a\r\nb\r\n", "a\nb\n", "Line ends change: CRLF → LF"),
+        (b"a\r\nb\r\n\0", "a\nb\n", "Line ends change: CRLF → LF"),
         (b"a\nb\nc\n", "a\r\nb\nc\n", "Line ends change: LF → mixed"),
         (b"a\nb\n", "a\nb", "No newline at end of file"),
-        (b"a\xff\n", "b\n", "not UTF-8"),
+        ("é".encode() * 20 + b"\xff\n", "b\n", "not UTF-8"),
         (b"x" * 1_000_001, "b\n", "1,000,001 bytes"),
     ],
 )
@@ -223,8 +224,8 @@ def test_the_rule_of_always_is_shown_whole(columns: int, folder: Path, monkeypat
         call_id="c",
         tool_name="write_file",
         requires_approval=True,
-        arguments={"path": "a"},
-        remember={"rule": rule, "scopes": ["session"]},
+        arguments={"path": rule},
+        remember={"rule": "harmless", "scopes": ["session"]},
     )
     monkeypatch.setattr("shutil.get_terminal_size", lambda: (columns, 24))
     screen = InlineScreen.__new__(InlineScreen)
@@ -235,7 +236,7 @@ def test_the_rule_of_always_is_shown_whole(columns: int, folder: Path, monkeypat
     assert [option["name"] for option in options if option["kind"] == "allow_always"] == [
         f"Always in this session: write_file {rule}"
     ]
-    plain = cards.rendered(cards.notice(f"Allow from now on: {cards.rule(call)}"), columns, colour=False)
+    plain = cards.rendered(cards.notice(always(call, screen.conversation)), columns, colour=False)
     assert rule in "".join(plain.split("\n"))
 
 
@@ -341,7 +342,10 @@ def question(text: str, folder: Path) -> Iterator[str]:
         (f"mcp.{text}", {text: text}),
     ):
         yield card(folder, tool, 10_000, **arguments)
-    yield cards.rule(asking(text))
+    conversation: Any = SimpleNamespace(session=SimpleNamespace(address=SimpleNamespace(shown=text)), workspace=text)
+    yield always(asking(text), conversation)
+    yield always(replace(asking(text), tool_name="run_command"), conversation)
+    yield always(CallDecidedElsewhere.of(asking(text)), conversation)
     server = ServerConfig("tickets", command=text, args=(text,), env={text: text})
     yield from asyncio.run(choosing(server.described(), text, folder))
 

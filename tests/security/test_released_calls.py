@@ -44,6 +44,7 @@ class Gateway:
         self._heard = asyncio.Condition()
         self.level = "balanced"
         self.ends = False  # the turn, with the result of its call
+        self.asks = False  # about the turn's call
 
     async def talk(self, socket: ServerConnection) -> None:
         self.socket = socket
@@ -68,7 +69,7 @@ class Gateway:
                     await self.send({"type": "rules", "rules": [], "seq": None})
                 case "user_message":
                     await self.send({"type": "user_message", "client_msg_id": frame["client_msg_id"], "turn_id": "t"})
-                    await self.call("c1", MAKE)
+                    await self.call("c1", MAKE, asks=self.asks)
                 case "tool_result":
                     self.results.append(frame)
                     if self.ends and not frame.get("partial"):
@@ -208,6 +209,41 @@ def test_arguments_swapped_while_a_call_waits_are_shown_as_another_question(tmp_
             await gateway.call("c1", EVIL)
             assert (await gateway.outcome("c1"))["error"]["code"] == "PERMISSION_DENIED"
             assert not executor.calls
+
+    run(attack())
+
+
+def test_another_tool_with_the_same_arguments_is_not_what_the_user_has_seen(tmp_path: Path) -> None:
+    async def attack() -> None:
+        async with playing(tmp_path) as (gateway, session, executor):
+            events = session.events()
+            await gateway.call("c1", ("create_directory", {"path": "src"}), asks=True)
+            seen = await next_event(events, on.ToolCall)
+            await gateway.call("c1", ("delete_file", {"path": "src"}), asks=True)
+            await next_event(events, on.ToolCall)
+            await session.approve("c1", tool=seen.tool_name, arguments=seen.arguments)
+            await gateway.call("c1", ("delete_file", {"path": "src"}))
+            assert (await gateway.outcome("c1"))["error"]["code"] == "PERMISSION_DENIED"
+            assert not executor.calls
+
+    run(attack())
+
+
+def test_a_call_released_while_another_one_is_being_approved_waits_for_its_own_answer(tmp_path: Path) -> None:
+    """The user looks at one call, the server releases another one under its id, and then the user says yes."""
+
+    async def attack() -> None:
+        async with playing(tmp_path) as (gateway, session, executor):
+            events = session.events()
+            await gateway.call("c1", MAKE, asks=True)
+            seen = await next_event(events, on.ToolCall)
+            await gateway.call("c1", EVIL)
+            asked = await next_event(events, on.CallDecidedElsewhere)
+            with pytest.raises(Refused, match="Another call"):
+                await session.approve("c1", tool=seen.tool_name, arguments=seen.arguments)
+            assert not executor.calls
+            await session.approve("c1", tool=asked.tool_name, arguments=asked.arguments)  # the user has seen it now
+            assert "result" in await gateway.outcome("c1")
 
     run(attack())
 
@@ -557,6 +593,30 @@ def test_one_prompt_refuses_what_nobody_approved_here(
             assert await one_prompt.run(session, "hello", policy, as_json=False, ask=False) == code
             assert bool(executor.calls) == (code == 0)
             assert ("--decided-elsewhere" in capsys.readouterr().err) == (code != 0)
+
+    run(attack())
+
+
+def test_a_yes_to_one_prompts_question_is_none_to_a_call_released_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def attack() -> None:
+        gateway = Gateway()
+        gateway.ends = True
+        async with playing(tmp_path, gateway=gateway) as (_, session, executor):
+
+            async def answer(asked: str) -> str:
+                if "elsewhere" in asked:
+                    return "n"
+                await gateway.call("c1", EVIL)
+                while session.open_calls["c1"].arguments != EVIL[1]:
+                    await asyncio.sleep(0.01)
+                return "y"
+
+            monkeypatch.setattr(one_prompt, "_answer", answer)
+            gateway.asks = True
+            await one_prompt.run(session, "hello", Policy(), as_json=False, ask=True)
+            assert not executor.calls
 
     run(attack())
 

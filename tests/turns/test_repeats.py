@@ -57,6 +57,34 @@ def test_edit_and_test_in_turns_are_no_repeat() -> None:
     assert ended(world) == []
 
 
+def test_a_file_that_a_command_changes_between_two_tests_counts_as_a_change() -> None:
+    world = begun()
+    for n in range(12):
+        asked(world, (RUN[0], {"command": f"sed -i s/{n}/x/ a.py"}), {"stdout": "", "exit_code": 0})
+        assert "same result" not in asked(world, RUN, {"stdout": "1 failed", "exit_code": 1})
+    assert ended(world) == []
+
+
+def test_two_commands_in_turns_are_repeats_too() -> None:
+    world = begun()
+    for _ in range(5):
+        asked(world, RUN, {"stdout": "1 failed", "exit_code": 1})
+        if not ended(world):
+            asked(world, (RUN[0], {"command": "ls"}), {"stdout": "a.py", "exit_code": 0})
+    assert ended(world) == ["error"]
+
+
+def test_to_wait_for_a_process_is_no_repeat() -> None:
+    read = ("read_process", {"process_id": "build"})
+    world = begun()
+    for _ in range(9):
+        told = asked(world, read, {"process_id": "build", "status": "running", "stdout": "", "exit_code": None})
+        assert "same result" not in told
+    ended_process = {"process_id": "build", "status": "exited", "stdout": "done", "exit_code": 0}
+    assert ["same result" in asked(world, read, ended_process) for _ in range(3)] == [False, False, True]
+    assert ended(world) == []
+
+
 def test_another_result_is_no_repeat() -> None:
     world = begun()
     for n in range(12):

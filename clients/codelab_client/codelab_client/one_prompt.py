@@ -11,7 +11,7 @@ from typing import Any
 from codelab_client.line_input import ask
 from codelab_client.policy import Policy
 from codelab_client.safe_text import exact, exact_line, safe, safe_line
-from codelab_client.session import Session
+from codelab_client.session import Refused, Session
 from codelab_client.session import events as on
 
 #: The exit codes, which `codelab exec --help` and docs/client.md list.
@@ -92,7 +92,7 @@ class _Turn:
     async def _decide(self, call: on.ToolCall) -> None:
         arguments = call.arguments or {}
         if call.arguments is not None and self._policy.allows(call.tool_name, arguments):
-            await self._session.approve(call.call_id, arguments=arguments)
+            await self._approve(call, arguments)
         elif self._ask and call.arguments is not None:
             await self._ask_about(call, arguments)
         else:
@@ -102,6 +102,12 @@ class _Turn:
             say(f"refused {call.tool_name} {_shown(arguments)}: {why}")
             await self._session.reject(call.call_id, _NOBODY)
 
+    async def _approve(self, call: on.ToolCall, arguments: Mapping[str, Any]) -> None:
+        try:
+            await self._session.approve(call.call_id, tool=call.tool_name, arguments=arguments)
+        except Refused as refusal:  # another call has come under its id, and its own event follows
+            say(f"{call.tool_name} {_shown(arguments)}: {refusal}")
+
     async def _ask_about(self, call: on.ToolCall, arguments: Mapping[str, Any]) -> None:
         """Ask on the terminal."""
         shown = exact(json.dumps(arguments, indent=2, ensure_ascii=False))
@@ -109,7 +115,7 @@ class _Turn:
         where = "it was approved elsewhere, or by nobody; run it here?"
         answer = await _answer(f"{where if isinstance(call, on.CallDecidedElsewhere) else 'approve?'} [y/N] ")
         if answer.strip().lower() in ("y", "yes"):
-            await self._session.approve(call.call_id, arguments=arguments)
+            await self._approve(call, arguments)
         else:
             await self._session.reject(call.call_id)
 

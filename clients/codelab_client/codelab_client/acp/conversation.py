@@ -298,9 +298,14 @@ class Conversation:
     # -- approvals -----------------------------------------------------------------------------------------------
 
     def _ask(self, call: on.ToolCall) -> None:
-        if call.call_id not in self._asking:
-            task = self._asking[call.call_id] = self._begin(self._decide(call))
-            task.add_done_callback(lambda _: self._asking.pop(call.call_id, None))
+        """Ask about a call, in place of what was asked under its id: that was another call, or is settled."""
+        self._stop_asking(call.call_id)
+        task = self._asking[call.call_id] = self._begin(self._decide(call))
+        task.add_done_callback(lambda done: self._asked(call.call_id, done))
+
+    def _asked(self, call_id: str, task: "asyncio.Task[None]") -> None:
+        if self._asking.get(call_id) is task:
+            del self._asking[call_id]
 
     def _stop_asking(self, call_id: str) -> None:
         if (task := self._asking.get(call_id)) is not None:
@@ -323,7 +328,8 @@ class Conversation:
                     self.session.elsewhere.allow(for_good=False)
                 kept: Scope | None = scope if scope in call.scopes else "session"
                 remember = kept if decision.always and not is_elsewhere else None
-                await self.session.approve(call.call_id, arguments=call.arguments, remember=remember)
+                seen = {"tool": call.tool_name, "arguments": call.arguments}
+                await self.session.approve(call.call_id, **seen, remember=remember)
             else:
                 self.updates.rejected(call.call_id)
                 await self.session.reject(call.call_id, decision.feedback)

@@ -8,10 +8,9 @@ from typing import Any
 from codelab_client.acp import tool_calls
 from codelab_client.differences import Difference, difference, hidden_lines, lossless
 from codelab_client.safe_text import exact, exact_line
-from codelab_client.tools import edits, limits, patches
+from codelab_client.tools import edits, limits, patches, texts
 from codelab_client.tools.failure import ToolFailure
 from codelab_client.tools.paths import components, joined
-from codelab_client.tools.texts import FileText, kept, read_text
 from codelab_client.tools.tree import Names
 from codelab_client.tools.workspace import DiskWorkspace
 
@@ -27,9 +26,8 @@ async def preview(tool: str, arguments: Mapping[str, Any], workspace: DiskWorksp
     try:
         if tool == "write_file":
             names, after = components(str(arguments["path"])), str(arguments["content"])
-            before = await _text(workspace, names)
-            after = kept(after, None if before is None else FileText(before))
-            return await _diff(names, before, after, workspace)
+            data = await _data(workspace, names)
+            return await _diff(names, _text_of(data), texts.written(data, after), workspace)
         if tool == "edit_file":
             names = components(str(arguments["path"]))
             before = await _text(workspace, names)
@@ -64,14 +62,24 @@ async def _patched(diff: str, workspace: DiskWorkspace) -> list[dict[str, Any]]:
 
 async def _text(workspace: DiskWorkspace, names: Names) -> str | None:
     """A file's text; None if there is no file."""
+    return _text_of(await _data(workspace, names))
+
+
+def _text_of(data: bytes | None) -> str | None:
+    if data is None:
+        return None
+    text = texts.read_text(data)
+    return lossless(data) if text is None else text.text
+
+
+async def _data(workspace: DiskWorkspace, names: Names) -> bytes | None:
+    """A file's content; None if there is no file."""
     try:
-        found = await workspace.read(names, limits.FILE_BYTES)
+        return (await workspace.read(names, limits.FILE_BYTES)).data
     except ToolFailure as failure:
         if failure.code == "FILE_NOT_FOUND":
             return None
         raise
-    text = read_text(found.data)
-    return lossless(found.data) if text is None else text.text
 
 
 async def _diff(names: Names, before: str | None, after: str, workspace: DiskWorkspace) -> list[dict[str, Any]]:

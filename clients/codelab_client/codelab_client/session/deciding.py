@@ -17,14 +17,20 @@ class Deciding:
     def __init__(self, decisions: Decisions, gate: Gate | None, open_calls: OpenCalls) -> None:
         self._decisions, self._gate, self._open_calls = decisions, gate, open_calls
 
-    async def approve(self, call_id: str, arguments: Mapping[str, Any] | None, remember: Remember) -> None:
-        """arguments: those that the user saw; None: the newest ones that came."""
+    async def approve(
+        self, call_id: str, tool: str | None, arguments: Mapping[str, Any] | None, remember: Remember
+    ) -> None:
+        """tool, arguments: those that the user saw; None: the newest ones that came.
+
+        Raises Refused if another call waits here under the id than the one that the user saw.
+        """
+        if self._gate is not None and not self._gate.asks_about_this(call_id, tool, arguments):
+            raise Refused("INVALID_CALL_ID", "Another call has come under this id: nothing was decided")
         if self._answered_here(call_id, runs=True):
             return
         call = self._open_calls.known.get(call_id)
-        shown = arguments if arguments is not None or call is None else call.arguments
-        if call is not None and shown is not None:
-            self._record(call_id, call.tool_name, shown, remember)
+        if call is not None and (shown := call.arguments if arguments is None else arguments) is not None:
+            self._record(call_id, call.tool_name if tool is None else tool, shown, remember)
         await self._send(call_id, {"decision": "approve"}, remember)
 
     async def edit(self, call_id: str, arguments: Mapping[str, Any]) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from codelab_client.execution import ToolOutcome
-from codelab_client.session.decisions import Decisions, Verdict
+from codelab_client.session.decisions import Decisions, Verdict, digest
 from codelab_client.session.events import CallDecidedElsewhere, Event, ToolCall
 
 #: Seconds between two signs of life, which keep the call open while the user thinks, at most.
@@ -87,6 +87,15 @@ class Gate:
     def asks_about(self, call_id: str) -> bool:
         """Whether a call waits here."""
         return call_id in self._questions
+
+    def asks_about_this(self, call_id: str, tool: str | None, arguments: Mapping[str, Any] | None) -> bool:
+        """Whether no other call waits here under the id than this one; None: whichever it is."""
+        question = self._questions.get(call_id)
+        if question is None:
+            return True
+        waits, known = question.call.tool_name, question.call.arguments or {}
+        seen = digest(waits if tool is None else tool, known if arguments is None else arguments)
+        return seen == digest(waits, known)
 
     def close(self, call_id: str) -> None:
         """A call needs no answer any more."""

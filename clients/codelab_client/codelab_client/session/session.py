@@ -222,17 +222,19 @@ class Session:
         self,
         call_id: str,
         *,
+        tool: str | None = None,
         arguments: Mapping[str, Any] | None = None,
         remember: Scope | None = None,
         pattern: str | None = None,
     ) -> None:
         """Approve a call. Only this call is executed: the server cannot exchange it for another one.
 
-        arguments: those that the user saw; None: the newest ones that came. remember: makes a rule that approves
+        tool, arguments: those that the user saw; None: the newest ones that came. remember: makes a rule that approves
         similar calls, see docs/protocol.md, "Approvals"; a call that was decided elsewhere makes none.
+        Raises Refused if a call that was decided elsewhere waits under the id, and is another one.
         """
         self._check_open()
-        await self._deciding.approve(call_id, arguments, _remembrance(remember, pattern))
+        await self._deciding.approve(call_id, tool, arguments, _remembrance(remember, pattern))
 
     async def edit(self, call_id: str, arguments: Mapping[str, Any]) -> None:
         """Approve a call with other arguments: all of them, not only the changed ones."""

@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from codelab_client.safe_text import safe, safe_line
+from codelab_client.safe_text import exact_line
 from codelab_client.session import events as on
 from codelab_client.session.decisions import described
 
@@ -45,11 +45,11 @@ def target(conversation: "Conversation", now: float | None = None) -> Target:
 def always(call: on.ToolCall, conversation: "Conversation") -> str:
     """What is allowed if the user says "always" to a call; empty if nothing can be."""
     if isinstance(call, on.CallDecidedElsewhere):
-        server = safe_line(conversation.session.address.shown)
-        return f"whatever {server} says was approved elsewhere, in {safe_line(str(conversation.workspace))}"
+        server = exact_line(conversation.session.address.shown)
+        return f"whatever {server} says was approved elsewhere, in {exact_line(conversation.workspace)}"
     if not call.scopes or call.arguments is None:
         return ""
-    return f"{safe_line(call.tool_name)} {safe(described(call.tool_name, call.arguments))}"
+    return f"{exact_line(call.tool_name)} {exact_line(described(call.tool_name, call.arguments))}"
 
 
 class Numbers:

@@ -19,11 +19,11 @@ class _Unreadable(Exception):
 
 def written(workspace: Path, path: str, content: str) -> Difference:
     """What changes if `write_file` writes this content, which keeps a file's mark and line ends."""
-    from codelab_client.tools.texts import FileText, kept
+    from codelab_client.tools import texts
 
     try:
-        before = _text(workspace, path)
-        return difference(before, kept(content, None if before is None else FileText(before)), path)
+        data = _data(workspace, path)
+        return difference(None if data is None else _text(data), texts.written(data, content), path)
     except _Unreadable as unreadable:
         whole = difference(None, content, path)
         return Difference(whole.lines, [f"{exact_line(unreadable)}: not compared, all of it is replaced", *whole.notes])
@@ -40,10 +40,10 @@ def edited(workspace: Path, path: str, given: Any) -> Difference:
         if isinstance(one, dict) and one.get("old")
     ]
     try:
-        before = _text(workspace, path)
-        if before is None or not edits:
+        data = _data(workspace, path)
+        if data is None or not edits:
             return _as_written(edits, "")
-        return difference(before, apply(before, edits, path)[0], path)
+        return difference(before := _text(data), apply(before, edits, path)[0], path)
     except _Unreadable as unreadable:
         return _as_written(edits, str(unreadable))
     except ToolFailure as failure:
@@ -59,8 +59,15 @@ def _as_written(edits: "Sequence[Edit]", why: str) -> Difference:
     return Difference(shown.lines, [*([exact_line(why)] if why else []), *shown.notes])
 
 
-def _text(workspace: Path, path: str) -> str | None:
-    """The text of a file of the workspace; None if there is none. Raises _Unreadable."""
+def _text(data: bytes) -> str:
+    from codelab_client.tools.texts import read_text
+
+    found = read_text(data)
+    return lossless(data) if found is None else found.text
+
+
+def _data(workspace: Path, path: str) -> bytes | None:
+    """The content of a file of the workspace; None if there is none. Raises _Unreadable."""
     try:
         file = (workspace / path).resolve()
         if not file.is_relative_to(workspace):
@@ -71,9 +78,6 @@ def _text(workspace: Path, path: str) -> str | None:
             raise _Unreadable("It is there and is no file")
         if (size := file.stat().st_size) > _FILE_BYTES:
             raise _Unreadable(f"The present file has {size:,} bytes")
-        from codelab_client.tools.texts import read_text
-
-        found = read_text(data := file.read_bytes())
-        return lossless(data) if found is None else found.text
+        return file.read_bytes()
     except (OSError, ValueError) as error:
         raise _Unreadable(f"The present file cannot be read: {error}") from None

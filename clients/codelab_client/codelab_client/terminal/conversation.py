@@ -277,11 +277,12 @@ class Conversation:
             return
         if call.arguments is None:
             self.start(self.session.reject(call_id, "The client could not show the call"))
-        elif scope == "folder":
-            self.session.elsewhere.allow()
-            self.start(self.session.approve(call_id))
         else:
-            self.start(self.session.approve(call_id, arguments=call.arguments, remember=scope))
+            if scope == "folder":
+                self.session.elsewhere.allow()
+            kept = None if scope == "folder" else scope
+            seen = {"tool": call.tool_name, "arguments": call.arguments}
+            self.start(self.session.approve(call_id, **seen, remember=kept))
 
     def edit(self, call_id: str, arguments: Mapping[str, Any]) -> None:
         """Approve a call with other arguments."""

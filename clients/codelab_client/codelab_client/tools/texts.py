@@ -79,13 +79,9 @@ def kept(content: str, before: FileText | None) -> str:
     return content if not before.text.startswith(_MARK) or content.startswith(_MARK) else _MARK + content
 
 
-def replacing(before: bytes | None, content: str, shown: str) -> bytes:
-    """The bytes that `write_file` makes of a content, in place of these. Raises ToolFailure ENCODING_ERROR.
-
-    What is binary, or no file yet, is replaced by UTF-8.
-    """
-    old = None if before is None else read_text(before)
-    return write_text(kept(content, old), "utf-8" if old is None else old.encoding, shown)
+def written(before: bytes | None, content: str) -> str:
+    """The text that `write_file` makes of a content, in place of these bytes; what is binary leaves no form."""
+    return kept(content, None if before is None else read_text(before))
 
 
 def has_only_crlf(text: str) -> bool:

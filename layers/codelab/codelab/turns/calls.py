@@ -196,7 +196,7 @@ def settle(
         draft.register.calls[call.call_id].state = state
         told, images = attachments.without_images(outcome)
         whole = shown_result(call, told)
-        if state is CallState.COMPLETED and call.tool not in repeats.WAITING:
+        if state is CallState.COMPLETED and not repeats.is_waiting(call.tool, told.get("result")):
             known = call.arguments if isinstance(call.arguments, dict) else {}
             digest, risk = call_digest(call.tool, call.arguments), tool_of(call).risk_of(known)
             if (times := repeats.count(draft.register, digest, risk, whole)) >= repeats.TOLD:

@@ -1,12 +1,15 @@
 """Loop guards: calls that are made again and again with the same result, alone or in turns with others.
 
-A call repeats another one if its tool, its arguments and its result are equal, and no change of files that is new in
-this turn has succeeded in between: test, edit, test is no repeat. Changes are counted as well, over the whole turn, so
-that an agent that changes something back and forth is noticed.
+A call repeats another one if its tool, its arguments and its result are equal, and nothing has been done in between
+that is new in this turn, no change of files and no command: test, edit, test is no repeat. Changes of files are counted
+as well, over the whole turn, so that an agent that changes something back and forth is noticed. To look at a process
+that still runs is to wait for it, and no repeat.
 """
 
 import hashlib
 import re
+from collections.abc import Mapping
+from typing import Any
 
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.tools import Risk
@@ -24,13 +27,20 @@ _VOLATILE = re.compile(r'"(duration\w*|elapsed\w*|modified)":\s*("[^"]*"|[\d.]+)
 _CHANGE = "w"
 
 
+def is_waiting(tool: str, result: Any) -> bool:
+    """Whether a call with this result has looked at a process that still runs."""
+    return tool == "read_process" and isinstance(result, Mapping) and result.get("status") == "running"
+
+
 def count(register: Register, digest: str, risk: Risk, result: str) -> int:
     """Count a completed call, whose tool and arguments have this digest. Returns how often it had this result."""
     result_digest = hashlib.sha256(_VOLATILE.sub("", result).encode()).hexdigest()[:8]
-    key = f"{_CHANGE if risk == 'write' else ''}{digest}{result_digest}"
+    call = f"{_CHANGE if risk == 'write' else ''}{digest}"
+    key = f"{call}{result_digest}"
+    if risk != "read" and not any(name.startswith(call) for name in register.repeats):
+        # Kept with 0, so that they are not new again.
+        register.repeats = {name: n * name.startswith(_CHANGE) for name, n in register.repeats.items()}
     times = register.repeats.pop(key, 0) + 1
-    if risk == "write" and times == 1:
-        register.repeats = {name: n for name, n in register.repeats.items() if name.startswith(_CHANGE)}
     register.repeats[key] = times
     while len(register.repeats) > _KEPT:
         register.repeats.pop(next(iter(register.repeats)))
