@@ -15,6 +15,7 @@ def test_a_copy_is_equal_and_shares_nothing_that_can_change():
         agent="coder",
         settings={"autonomy": "manual"},
         failures={"digest": 1},
+        repeats={"digest": 1},
         usage={"total_tokens": 2},
         rule_versions={"user": 3},
         calls={"c1": CallEntry(*entry)},

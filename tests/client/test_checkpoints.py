@@ -18,7 +18,7 @@ from codelab_client.tools.executor import Executor
 from codelab_client.tools.expectations import Expectations, showing
 from codelab_client.tools.workspace import DiskWorkspace
 
-from tests.client.calls import Output, error_code, git, repository, snapshot
+from tests.client.calls import Output, git, repository, snapshot
 
 _ids = itertools.count()
 
@@ -396,7 +396,8 @@ def test_a_file_that_the_user_saves_in_the_moment_of_a_write_is_not_lost(project
         return planned
 
     project.checkpoints.recorder._begin = saved  # type: ignore[attr-defined]
-    assert error_code(project.tools, "write_file", path="a", content="x") == "PATCH_APPLY_FAILED"
+    with pytest.raises(AssertionError, match="changed meanwhile"):
+        project.call("write_file", path="a", content="x")
     assert project.text("a") == "user\n"
 
 

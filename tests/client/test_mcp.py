@@ -249,6 +249,7 @@ def test_the_terminal_asks_before_it_starts_a_server(
         until(mark.exists)
         terminal.expect("small.where asks before each call")
         terminal.expect("trust them as they are")
+        time.sleep(0.7)
         terminal.type("1\r")
         list_until(terminal, "small  runs: echo")
         script = model.script("mcp-terminal", Says("", [call("small.where")]), Says("All done."))

@@ -11,6 +11,7 @@ from websockets.exceptions import ConnectionClosed
 
 from tests.ide import Ide, fetched, once, put, text_of
 from tests.scripted_model import Says, ScriptedModel, call
+from tests.told_results import told_results
 
 TEXT = "".join(f"line {n} of a long file, with a tab\tand some ünïcode\n" for n in range(20_000))[:950_000]
 READ = call("read_file", path="big.txt")
@@ -32,7 +33,7 @@ def upload_result(ide: Ide, call_id: str, **result: str) -> str:
 
 def shown(model: ScriptedModel, name: str) -> str:
     """The last call's result in the last request to the model."""
-    found: str = model.requests[name][-1]["messages"][-1]["content"]
+    found: str = told_results(model.requests[name][-1]["messages"])[-1]
     return found
 
 
@@ -189,7 +190,7 @@ def test_an_upload_is_only_valid_for_its_own_frame(ide, model):
     one.result(second, {"content": "two"})
     assert one.idle() == "Done"
     assert len(one.of_type("error")) == 2
-    assert [message["role"] for message in model.requests["own"][-1]["messages"]].count("tool") == 2
+    assert len(told_results(model.requests["own"][-1]["messages"])) == 2
 
 
 def test_an_invalid_upload_is_refused_like_an_invalid_frame(ide, model):

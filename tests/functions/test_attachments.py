@@ -144,7 +144,7 @@ def test_what_a_result_calls_an_image_may_be_anything(seeing: System) -> None:
     seeing.send("c1", "tool_result", call_id=call_id, result={"content": "A shot", "images": images})
     seeing.model.says("Nothing.")
     seeing.run_step()
-    told = json.loads(seeing.model.requests[-1]["messages"][-1]["content"])
+    told = json.loads(told_results(seeing.model.requests[-1]["messages"])[-1])
     assert [found.partition(":")[0] for found in told["images"]] == ["left out"] * 5
 
 

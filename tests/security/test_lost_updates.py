@@ -421,7 +421,7 @@ def test_on_a_terminal_the_new_diff_is_asked_about(
     with Terminal([*CODELAB, *(["--plain"] if is_plain else [])], environment, folder) as terminal:
         terminal.expect("/help lists the commands")
         terminal.type(f"{script}\r")
-        terminal.expect("Type y to approve" if is_plain else "y yes  n no  e edit")
+        terminal.expect("type y to approve" if is_plain else "y yes  n no  e edit")
         (folder / "a.py").write_text(SAVED)
         time.sleep(0.7)
         terminal.type("y\r" if is_plain else "y")

@@ -22,6 +22,13 @@ from codelab_client.session.errors import JournalError
 from codelab_client.session.journal import Journal
 
 SERVER = ServerConfig("tickets", "npx", ("tickets-mcp",))
+
+
+def decision(state: Path, workspace: Path) -> str | None:
+    trust = Trust(state, workspace)
+    return trust.decision(trust.subject(SERVER))
+
+
 ADDRESS = Address.parse("ws://localhost:8000")
 
 #: Writes all kinds of state, and says what was open to others at the moment when a file was opened or a database made.
@@ -60,12 +67,12 @@ journal = Journal(state, "s")
 journal.begin("c1", "read_file", 1)
 journal.finish("c1", {"result": {"content": "secret"}})
 last_sessions.remember(address, workspace, "s")
-Trust(state, workspace).decide(ServerConfig("a", "b"), "trusted")
+trust = Trust(state, workspace)
+trust.decide(trust.subject(ServerConfig("a", "b")), "trusted")
 kept.keep(address.origin, kept.Login("token"))
 _history().store_string("a line")
 append_to(state / "mcp-a.log", empty=True).close()
 shadow = Shadow(Tree(workspace), state / "checkpoints" / "w", Unsandboxed(), 1_000_000)
-shadow.prepare()
 shadow.state()
 for path in [state, *state.rglob("*")]:  # while the journal is open, with what SQLite has beside it
     if path.lstat().st_mode & 0o077:
@@ -141,11 +148,12 @@ def test_every_command_closes_the_state(state: Path, workspace: Path) -> None:
 
 
 def test_the_state_of_another_user_is_not_used(state: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    Trust(state, workspace).decide(SERVER, "trusted")
+    trust = Trust(state, workspace)
+    trust.decide(trust.subject(SERVER), "trusted")
     last_sessions.remember(ADDRESS, workspace, "s")
     kept.keep(ADDRESS.origin, Login("token"))
     Journal(state, "s").close()
-    assert Trust(state, workspace).decision(SERVER) == "trusted"
+    assert decision(state, workspace) == "trusted"
     assert last_sessions.last_session(ADDRESS, workspace) == "s"
 
     own = os.getuid()
@@ -156,14 +164,15 @@ def test_the_state_of_another_user_is_not_used(state: Path, workspace: Path, mon
         Journal(state, "s")
     with pytest.raises(LoginError):
         kept.find(ADDRESS.origin)
-    assert Trust(state, workspace).decision(SERVER) is None
+    assert decision(state, workspace) is None
     assert last_sessions.last_session(ADDRESS, workspace) is None
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file away")
 @pytest.mark.parametrize("name", ["journal.sqlite3", "journal.sqlite3-wal", "mcp_trust.json", "logins.json", "history"])
 def test_a_file_of_another_user_in_the_state_is_not_believed(state: Path, workspace: Path, name: str) -> None:
-    Trust(state, workspace).decide(SERVER, "trusted")
+    trust = Trust(state, workspace)
+    trust.decide(trust.subject(SERVER), "trusted")
     kept.keep(ADDRESS.origin, Login("token"))
     (state / name).touch()
     os.chown(state / name, 4_321, 4_321)
@@ -172,7 +181,7 @@ def test_a_file_of_another_user_in_the_state_is_not_believed(state: Path, worksp
         with pytest.raises(JournalError):
             Journal(state, "s")
     elif name == "mcp_trust.json":
-        assert Trust(state, workspace).decision(SERVER) is None
+        assert decision(state, workspace) is None
     elif name == "logins.json":
         with pytest.raises(LoginError):
             kept.find(ADDRESS.origin)
@@ -184,23 +193,23 @@ def test_a_file_of_another_user_in_the_state_is_not_believed(state: Path, worksp
 @pytest.mark.parametrize("mode", [0o666, 0o620, 0o602])
 def test_a_trust_that_others_could_have_written_is_asked_about_again(state: Path, workspace: Path, mode: int) -> None:
     trust = Trust(state, workspace)
-    trust.decide(SERVER, "trusted")
+    trust.decide(trust.subject(SERVER), "trusted")
     (state / "mcp_trust.json").chmod(mode)
     private_folder._repaired.clear()
     private_folder.ensure(state)
-    assert trust.decision(SERVER) is None
-    trust.decide(SERVER, "trusted")
-    assert trust.decision(SERVER) == "trusted"
+    assert trust.decision(trust.subject(SERVER)) is None
+    trust.decide(trust.subject(SERVER), "trusted")
+    assert trust.decision(trust.subject(SERVER)) == "trusted"
     assert list(open_to_others(state)) == []
 
 
 def test_a_trust_that_others_could_only_read_counts(state: Path, workspace: Path) -> None:
     trust = Trust(state, workspace)
-    trust.decide(SERVER, "trusted")
+    trust.decide(trust.subject(SERVER), "trusted")
     (state / "mcp_trust.json").chmod(0o644)
     private_folder._repaired.clear()
     private_folder.ensure(state)
-    assert trust.decision(SERVER) == "trusted"
+    assert trust.decision(trust.subject(SERVER)) == "trusted"
     assert list(open_to_others(state)) == []
 
 
@@ -208,7 +217,7 @@ def test_a_trust_that_others_could_only_read_counts(state: Path, workspace: Path
 def test_a_link_in_the_state_is_not_followed(state: Path, workspace: Path, tmp_path: Path, name: str) -> None:
     private_folder.ensure(state)
     victim = tmp_path / "victim"
-    victim.write_text(json.dumps({Trust(state, workspace)._key(SERVER): "trusted"}))
+    victim.write_text(json.dumps({Trust(state, workspace).subject(SERVER).key: "trusted"}))
     victim.chmod(0o644)
     (state / name).symlink_to(victim)
     if name.startswith("journal"):
@@ -218,7 +227,7 @@ def test_a_link_in_the_state_is_not_followed(state: Path, workspace: Path, tmp_p
         with pytest.raises(OSError, match="symbolic links"):
             private_file.append_to(state / name, empty=True)
     else:
-        assert Trust(state, workspace).decision(SERVER) is None
+        assert decision(state, workspace) is None
     assert victim.read_text() != ""
     assert stat.S_IMODE(victim.stat().st_mode) == 0o644
 

@@ -23,6 +23,7 @@ from websockets.asyncio.server import ServerConnection, serve
 from tests.client.executing import CountingExecutor
 from tests.scripted_model import Says, ScriptedModel, call
 from tests.throttling_proxy import ThrottlingProxy
+from tests.told_results import told_results
 
 #: Seconds of this test for a second of the real world.
 UNIT = 1 / 60
@@ -68,7 +69,7 @@ def test_a_throttling_gateway_gets_a_dozen_frames_and_the_turn_ends_well(
     assert pauses == sorted(pauses)
     assert [event.reason for event in end] == ["completed"]
     assert sorted(one.tool_name for one in executor.calls) == ["read_file", "write_file"], "each call ran, once"
-    assert model.requests[f"storm-{first}"][-1]["messages"][-1]["role"] == "tool", "the results came"
+    assert len(told_results(model.requests[f"storm-{first}"][-1]["messages"])) == 2, "the results came"
 
 
 async def _approve_all(session: Session, prompt: str) -> None:

@@ -109,14 +109,6 @@ def test_a_change_back_and_forth_is_noticed() -> None:
     assert ended(world) == ["error"]
 
 
-def test_an_agent_may_wait_for_a_process() -> None:
-    world = begun()
-    world.hello(tools_supported=["read_process", "read_file"])
-    for _ in range(9):
-        asked(world, ("read_process", {"process_id": "server"}), {"output": "", "running": True})
-    assert ended(world) == []
-
-
 def test_what_the_user_says_meanwhile_begins_the_count_anew() -> None:
     world = begun()
     for _ in range(4):

@@ -68,7 +68,7 @@ def test_the_client_its_example_and_the_chapter_are_strictly_typed(tmp_path: Pat
 
 
 def test_the_example_stays_short() -> None:
-    assert len((EXAMPLE / "src/extension.ts").read_text().splitlines()) <= 170
+    assert len((EXAMPLE / "src/extension.ts").read_text().splitlines()) <= 175
 
 
 @pytest.mark.deep
