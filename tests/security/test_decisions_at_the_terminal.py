@@ -10,6 +10,7 @@ import pytest
 from codelab_client.acp import settings, tool_calls
 from codelab_client.acp.jsonrpc import RpcError
 from codelab_client.acp.permissions import Permissions
+from codelab_client.local_executor import LocalExecutor
 from codelab_client.session import Address
 from codelab_client.session import events as on
 from codelab_client.terminal import asked, cards, inline
@@ -32,7 +33,7 @@ class Recorder:
         self.elsewhere = SimpleNamespace(allow=lambda: self.made.append(("allow elsewhere",)))
         self.status, self.queued, self.info = "waiting_approval", {}, None
 
-    async def approve(self, call_id: str, *, arguments: Any = None, remember: Any = None) -> None:
+    async def approve(self, call_id: str, *, tool: str, arguments: Any, remember: Any = None) -> None:
         self.made.append(("approve", call_id, *([remember] if remember else [])))
 
     async def reject(self, call_id: str, feedback: str = "", **_: Any) -> None:
@@ -87,6 +88,7 @@ class Plain:
         self.screen.show = lambda renderable: self._say(cards.rendered(renderable, 300, colour=False))  # type: ignore[method-assign]
         self.conversation = self.screen.conversation = Conversation(folder, self.screen)
         self.conversation.session = self.session  # type: ignore[assignment]
+        self.conversation.executor = LocalExecutor(folder)
 
     def _say(self, text: str) -> None:
         self.said += text
@@ -236,6 +238,7 @@ def test_a_reason_or_a_scope_typed_for_a_settled_call_decides_nothing(
             screen, session = InlineScreen(tmp_path), Recorder()
             screen.show = lambda _: None  # type: ignore[method-assign]
             conversation = screen.conversation = Conversation(tmp_path, screen)
+            conversation.executor = LocalExecutor(tmp_path)
             conversation.session = session  # type: ignore[assignment]
             for one in ("one", "two"):
                 conversation.take(call(one, remember=REMEMBER))
