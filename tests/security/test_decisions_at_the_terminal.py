@@ -33,7 +33,7 @@ class Recorder:
         self.elsewhere = SimpleNamespace(allow=lambda: self.made.append(("allow elsewhere",)))
         self.status, self.queued, self.info = "waiting_approval", {}, None
 
-    async def approve(self, call_id: str, *, arguments: Any = None, remember: Any = None, **_: Any) -> None:
+    async def approve(self, call_id: str, *, tool: str, arguments: Any, remember: Any = None) -> None:
         self.made.append(("approve", call_id, *([remember] if remember else [])))
 
     async def reject(self, call_id: str, feedback: str = "", **_: Any) -> None:
@@ -87,8 +87,8 @@ class Plain:
         self.screen = PlainScreen()
         self.screen.show = lambda renderable: self._say(cards.rendered(renderable, 300, colour=False))  # type: ignore[method-assign]
         self.conversation = self.screen.conversation = Conversation(folder, self.screen)
-        self.conversation.executor = LocalExecutor(folder)
         self.conversation.session = self.session  # type: ignore[assignment]
+        self.conversation.executor = LocalExecutor(folder)
 
     def _say(self, text: str) -> None:
         self.said += text

@@ -55,6 +55,14 @@ class _Prompt:
     is_sent: bool = False
 
 
+@dataclass(eq=False)
+class _Question:
+    """The user is asked about a call."""
+
+    call: on.ToolCall
+    task: "asyncio.Task[None]"
+
+
 class Conversation:
     """See the module. `open` comes first, then `start` as soon as the editor knows the session."""
 
@@ -87,7 +95,7 @@ class Conversation:
         self._commands = Commands(self._local, rest, servers.command)
         self._prompts: list[_Prompt] = []
         self._one_at_a_time = asyncio.Lock()
-        self._asking: dict[str, asyncio.Task[None]] = {}
+        self._asking: dict[str, _Question] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._ended_turns: deque[str] = deque(maxlen=100)
         self._progress = asyncio.Event()
@@ -298,18 +306,21 @@ class Conversation:
     # -- approvals -----------------------------------------------------------------------------------------------
 
     def _ask(self, call: on.ToolCall) -> None:
-        """Ask about a call, in place of what was asked under its id: that was another call, or is settled."""
+        """Ask about a call, unless it is just that which is being asked about; another question goes away."""
+        asking = self._asking.get(call.call_id)
+        if asking is not None and not asking.task.cancelling() and _is_same(asking.call, call):
+            return
         self._stop_asking(call.call_id)
-        task = self._asking[call.call_id] = self._begin(self._decide(call))
-        task.add_done_callback(lambda done: self._asked(call.call_id, done))
+        question = self._asking[call.call_id] = _Question(call, self._begin(self._decide(call)))
+        question.task.add_done_callback(lambda _: self._is_answered(question))
 
-    def _asked(self, call_id: str, task: "asyncio.Task[None]") -> None:
-        if self._asking.get(call_id) is task:
-            del self._asking[call_id]
+    def _is_answered(self, question: "_Question") -> None:
+        if self._asking.get(question.call.call_id) is question:
+            del self._asking[question.call.call_id]
 
     def _stop_asking(self, call_id: str) -> None:
-        if (task := self._asking.get(call_id)) is not None:
-            task.cancel()
+        if (question := self._asking.get(call_id)) is not None:
+            question.task.cancel()
 
     async def _decide(self, call: on.ToolCall) -> None:
         arguments = call.arguments or {}
@@ -328,8 +339,8 @@ class Conversation:
                     self.session.elsewhere.allow(for_good=False)
                 kept: Scope | None = scope if scope in call.scopes else "session"
                 remember = kept if decision.always and not is_elsewhere else None
-                seen = {"tool": call.tool_name, "arguments": call.arguments}
-                await self.session.approve(call.call_id, **seen, remember=remember)
+                seen = call.tool_name
+                await self.session.approve(call.call_id, tool=seen, arguments=call.arguments, remember=remember)
             else:
                 self.updates.rejected(call.call_id)
                 await self.session.reject(call.call_id, decision.feedback)
@@ -356,6 +367,10 @@ class Conversation:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+def _is_same(one: on.ToolCall, other: on.ToolCall) -> bool:
+    return (type(one), one.tool_name, one.arguments) == (type(other), other.tool_name, other.arguments)
 
 
 def failed(error: Exception) -> RpcError:

@@ -281,8 +281,8 @@ class Conversation:
             if scope == "folder":
                 self.session.elsewhere.allow()
             kept = None if scope == "folder" else scope
-            seen = {"tool": call.tool_name, "arguments": call.arguments}
-            self.start(self.session.approve(call_id, **seen, remember=kept))
+            seen, arguments = call.tool_name, call.arguments
+            self.start(self.session.approve(call_id, tool=seen, arguments=arguments, remember=kept))
 
     def edit(self, call_id: str, arguments: Mapping[str, Any]) -> None:
         """Approve a call with other arguments."""
