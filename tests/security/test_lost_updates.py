@@ -427,13 +427,30 @@ def test_on_a_terminal_the_new_diff_is_asked_about(
         terminal.type("y\r" if is_plain else "y")
         terminal.expect("a.py was changed after it was shown")
         terminal.expect("-saved by the user")
-        terminal.expect("Answer y to make this change" if is_plain else "Make this change? y or n")
+        terminal.expect("Make this change?  y yes  n no")
         assert (folder / "a.py").read_text() == SAVED
+        if not is_plain:
+            terminal.expect("waiting for you")
         time.sleep(0.7)
-        terminal.type("n\r")
+        terminal.type("n\r" if is_plain else "n")
         terminal.expect("Done.")
     assert (folder / "a.py").read_text() == SAVED
     assert "did not want" in model.requests[f"lost-tty-{is_plain}"][1]["messages"][-1]["content"]
+
+
+def test_a_user_may_think_longer_about_the_new_diff_than_the_call_has_time(place: Callable[..., Place]) -> None:
+    class Slow(User):
+        async def confirm(self, tool: str, arguments: Mapping[str, Any], why: str) -> bool:
+            await asyncio.sleep(1.2)
+            return await super().confirm(tool, arguments, why)
+
+    there = place(Slow(True))
+    there.show("c", *CALLS["edit_file"])
+    there.file.write_text(SAVED)
+    call, output = ToolCall("c", *CALLS["edit_file"], deadline=int((time.time() + 0.6) * 1000)), Output()
+    assert asyncio.run(there.executor.execute(call, output)).error is None
+    assert output.pieces, "signs of life, which move the deadline at the server"
+    assert {text for _, text in output.pieces} == {""}
 
 
 @pytest.mark.parametrize("has_buffer", [False, True], ids=["disk", "buffer"])

@@ -319,6 +319,9 @@ def load(tmp_path: Path, text: str) -> Policy:
         ('tool = "write_file"\npath = "a**/b"', "must stand alone between slashes"),
         ('tool = "x.y"\nday = 2026-01-01', "`day` is no value that an argument can have"),
         ("path = 'a'", "every [[allow]] needs a tool"),
+        ('tool = "write_fiel"\npath = "**"', "there is no tool 'write_fiel'; did you mean 'write_file'?"),
+        ('tool = "write_file"\npaht = "**"', "write_file has no argument 'paht'; it has content, path"),
+        ('tool = "run_command"\ncommand = "x"\nmessage = "y"', "run_command has no argument 'message'"),
     ],
 )
 def test_an_entry_that_matches_no_call_or_not_as_it_reads_is_refused(tmp_path: Path, entry: str, message: str) -> None:

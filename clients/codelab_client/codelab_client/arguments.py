@@ -17,6 +17,7 @@ environment:
   CODELAB_TOKEN       the authentication token, in place of that of `codelab login`; a local server needs none
   CODELAB_TOKEN_FILE  a file with the token, read again whenever a newer one is needed
   XDG_STATE_HOME      where the journal, the history and the last sessions are kept (~/.local/state)
+  XDG_CONFIG_HOME     where your own mcp.json, skills and model.env are (~/.config)
   NO_COLOR            no colours
 """
 _EXIT_CODES = """\

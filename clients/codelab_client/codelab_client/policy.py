@@ -14,6 +14,7 @@ must be absent or mean the workspace; content need not be named. A tool that is 
 an MCP server, has no content: each of its arguments is named or absent. No entry allows a change of a protected path.
 """
 
+import difflib
 import json
 import tomllib
 from collections.abc import Mapping
@@ -120,7 +121,12 @@ def _problem(entry: Mapping[str, Any]) -> str:
     if not isinstance(tool, str):
         return "every [[allow]] needs a tool"
     tool = ALIASES.get(tool, tool)
+    if tool not in ARGUMENTS and (meant := difflib.get_close_matches(tool, [*ARGUMENTS, *ALIASES], 1, 0.8)):
+        return f"there is no tool {tool!r}; did you mean {meant[0]!r}?"
     known = ARGUMENTS.get(tool, {})
+    for name in entry if known else ():
+        if name != "tool" and name not in (arguments := sorted({*known, *ACTING.get(tool, ())})):
+            return f"{tool} has no argument {name!r}; it has {', '.join(arguments)}"
     for name in ACTING.get(tool, ()):
         if name not in entry and (name not in known or known[name].required):
             everything = '"**"' if name in _PATHS else "{ any = true }"

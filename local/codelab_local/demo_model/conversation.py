@@ -39,9 +39,8 @@ class Call:
             elif result.get("error"):
                 error = result["error"]
                 self.outcomes = {"failed"}
-                self.values["reason"] = (
-                    f"{error.get('code')}: {error.get('message')}" if isinstance(error, dict) else error
-                )
+                said = f"{error.get('code')}: {error.get('message')}" if isinstance(error, dict) else str(error)
+                self.values["reason"] = said.removesuffix(".")  # it ends a sentence
             elif "exit_code" in result:
                 self.outcomes.add("passed" if result["exit_code"] == 0 else "not_passed")
             elif result.get("success") is True:

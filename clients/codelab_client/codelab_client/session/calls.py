@@ -23,7 +23,7 @@ _PIECE_CHARS = 4_000
 _UNSURE_S = 10.0
 #: Seconds between two looks at a call that another process executes.
 _LOOK_S = 1.0
-#: Tools whose output comes in pieces.
+#: Tools whose output comes in pieces; a piece of another is empty, and says that the call is not forgotten.
 _COMMANDS = ("run_command", "run_persistent")
 
 _INTERRUPTED = (
@@ -189,22 +189,20 @@ class Calls:
         wanted = replace(wanted, risk=risk_of(call.tool_name, call.arguments, own))
         if wanted.deadline is not None:
             wanted = replace(wanted, deadline=wanted.deadline + self.clock_skew_ms)
-        pieces = _Pieces(call.call_id, self._send) if call.tool_name in _COMMANDS else None
+        pieces = _Pieces(call.call_id, self._send)
 
         async def on_output(stream: Stream, text: str) -> None:
             self._show(CallOutput(call_id=call.call_id, stream=stream, text=text))
-            if pieces is not None:
-                pieces.add(stream, text)
+            pieces.add(stream, text if call.tool_name in _COMMANDS else "")
             await self._has_room()
 
-        beating = asyncio.ensure_future(pieces.run()) if pieces is not None else None
+        beating = asyncio.ensure_future(pieces.run())
         try:
             return await self._executor.execute(wanted, on_output)
         except Exception as error:
             return ToolOutcome.failed("EXECUTION_FAILED", f"The client failed: {type(error).__name__}: {error}")
         finally:
-            if beating is not None:
-                beating.cancel()
+            beating.cancel()
 
     async def _interrupted(self, call_id: str) -> None:
         outcome = self._journal.finish(call_id, _failed("EXECUTION_FAILED", _INTERRUPTED))

@@ -67,11 +67,15 @@ class Running:
 
 @dataclass
 class Question:
-    """A question to the user. `answer` takes a line, and returns why it is no answer, or None."""
+    """A question to the user. `answer` takes a line, and returns why it is no answer, or None.
+
+    keys: those that answer at once, without Enter.
+    """
 
     prompt: str
     answer: Callable[[str], str | None]
     close: Callable[[], None]
+    keys: str = ""
     asked_at: float = field(default_factory=time.monotonic)
 
 
@@ -317,7 +321,7 @@ class Conversation:
                 return actions[int(line) - 1], None
             return (line, None) if line in actions else (None, f"a number from 1 to {len(actions)}")
 
-        chosen: str | None = await self._question("Your choice", parse)
+        chosen: str | None = await self._question(f"Your choice, 1 to {len(actions)}, then Enter", parse)
         return chosen
 
     async def review(self, message: str, diff: str, chunks: int) -> Sequence[int] | None:
@@ -344,7 +348,6 @@ class Conversation:
         """See Dialogue."""
         self._say(f"{safe(why)}. This is what the call changes now:", "yellow")
         self.screen.show(cards.call(tool, arguments, self.workspace))
-        self._say("Answer y to make this change, or n.")
         shown_at = time.monotonic()
 
         def parse(line: str) -> tuple[bool, str | None]:
@@ -354,9 +357,11 @@ class Conversation:
                 return False, "y or n, once more: the change has just been shown"
             return is_yes, None if is_answer else "y or n"
 
-        return bool(await self._question("Make this change? y or n", parse))
+        return bool(await self._question("Make this change?  y yes  n no", parse, keys="yn"))
 
-    async def _question(self, prompt: str, parse: Callable[[str], tuple[Any, str | None]]) -> Any:
+    async def _question(
+        self, prompt: str, parse: Callable[[str], tuple[Any, str | None]], *, keys: str = ""
+    ) -> Any:
         answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
         def answer(line: str) -> str | None:
@@ -369,7 +374,7 @@ class Conversation:
             if not answered.done():
                 answered.set_result(None)
 
-        question = Question(prompt, answer, close)
+        question = Question(prompt, answer, close, keys)
         self.questions.append(question)
         self.screen.changed()
         try:
@@ -466,7 +471,8 @@ class Conversation:
     def status(self) -> str:
         """The status line."""
         session, usage = self.session, self.usage
-        parts = [_STATUS.get(session.status, safe_line(session.status, 20))] if self.is_busy else []
+        status = "waiting_approval" if self.questions or self.approvals else session.status
+        parts = [_STATUS.get(status, safe_line(status, 20))] if self.is_busy else []
         if session.plan:
             done = sum(step.get("status") == "completed" for step in session.plan)
             parts.append(f"plan {done}/{len(session.plan)}")

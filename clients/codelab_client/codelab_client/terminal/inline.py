@@ -216,6 +216,7 @@ class InlineScreen:
         keys = KeyBindings()
         is_empty = Condition(lambda: not self._prompt.default_buffer.text)
         asked = Condition(lambda: self._may_decide() and not self._mode) & is_empty
+        answers = Condition(self._may_answer) & is_empty
         in_mode = Condition(lambda: bool(self._mode))
         chooses_scope = Condition(lambda: self._mode == "always") & is_empty
 
@@ -237,6 +238,11 @@ class InlineScreen:
         @keys.add("e", filter=asked)
         def _(event: KeyPressEvent) -> None:
             self._start(event, self._edit)
+
+        @keys.add("y", filter=answers)
+        @keys.add("n", filter=answers)
+        def _(event: KeyPressEvent) -> None:
+            self._submit(event, event.data, None)
 
         @keys.add("s", filter=chooses_scope)
         @keys.add("u", filter=chooses_scope)
@@ -312,6 +318,13 @@ class InlineScreen:
         if not conversation.approvals or conversation.questions:
             return False
         return time.monotonic() - max(conversation.asked_at, self._typed_at) > LOOK_S
+
+    def _may_answer(self) -> bool:
+        """Whether y and n answer a tool's question at once, which the user has seen."""
+        questions = self.conversation.questions
+        if not questions or "y" not in questions[0].keys:
+            return False
+        return time.monotonic() - max(questions[0].asked_at, self._typed_at) > LOOK_S
 
     def _submit(self, event: KeyPressEvent, text: str, typed_for: Target | None) -> None:
         conversation, now = self.conversation, self._target()

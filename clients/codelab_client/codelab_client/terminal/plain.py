@@ -9,12 +9,12 @@ import time
 
 from rich.console import RenderableType
 
-from codelab_client.safe_text import safe, safe_line
+from codelab_client.safe_text import exact_line, safe, safe_line
 from codelab_client.session import events as on
 from codelab_client.terminal import cards
 from codelab_client.terminal.asked import WORDS, Numbers, Target, always, parse, target
 from codelab_client.terminal.commands import Commands, is_command
-from codelab_client.terminal.conversation import Conversation
+from codelab_client.terminal.conversation import Conversation, Question
 from codelab_client.terminal.editor import EditError, edited
 from codelab_client.waiting import Waiting
 
@@ -31,6 +31,7 @@ class PlainScreen:
     def __init__(self) -> None:
         self._lines: asyncio.Queue[tuple[str, Target] | None] = asyncio.Queue()
         self._shown_asked_at = 0.0
+        self._shown_question: Question | None = None
         self._numbers = Numbers()
         self._status = ""
         self._pause: Waiting | None = None
@@ -52,6 +53,11 @@ class PlainScreen:
             self._shown_asked_at = conversation.asked_at
             self._always = ""
             self.show(cards.notice(self._help()))
+        question = conversation.questions[0] if conversation.questions else None
+        if question is not self._shown_question:
+            self._shown_question = question
+            if question is not None:
+                self.show(cards.notice(exact_line(question.prompt)))
         if conversation.pause != self._pause:
             self._pause = conversation.pause
             if self._pause is not None:

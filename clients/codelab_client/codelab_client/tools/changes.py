@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,10 +35,19 @@ class _Before:
 
 
 class FileChanges:
-    """See the module. Every method takes a call's checked arguments and the call, and returns its result."""
+    """See the module. Every method takes a call's checked arguments and the call, and returns its result.
 
-    def __init__(self, workspace: Workspace, expectations: Expectations, dialogue: Dialogue | None) -> None:
-        self._workspace, self._expectations, self._dialogue = workspace, expectations, dialogue
+    asks: entered while the user is asked about a call.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        expectations: Expectations,
+        dialogue: Dialogue | None,
+        asks: Callable[[ToolCall], AbstractAsyncContextManager[None]],
+    ) -> None:
+        self._workspace, self._expectations, self._dialogue, self._asks = workspace, expectations, dialogue, asks
         #: Held while files are read and changed.
         self.alone = asyncio.Lock()
 
@@ -147,7 +157,8 @@ class FileChanges:
         if self._dialogue is None or not self._expectations.was_shown(call.call_id):
             return False
         before = await view_of(self._workspace, call.tool_name, call.arguments)
-        is_wanted = await self._dialogue.confirm(call.tool_name, call.arguments, why)
+        async with self._asks(call):
+            is_wanted = await self._dialogue.confirm(call.tool_name, call.arguments, why)
         if not is_wanted:
             raise ToolFailure("PERMISSION_DENIED", f"{why}. The user did not want the change any more")
         self._expectations.note_shown(call.call_id, before, before)

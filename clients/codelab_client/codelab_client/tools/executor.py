@@ -5,8 +5,8 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -41,6 +41,8 @@ _DIALOGUE = ("apply_patch_review", "prompt_user")
 _CHANGING = ("write_file", "edit_file", "delete_file", "move_file", "apply_patch")
 #: Seconds before a deadline at which a call ends, so that its outcome arrives in time: this share, at most so many.
 _MARGIN, _MOST_MARGIN = 0.1, 2.0
+#: Seconds between two signs of life of a call that waits for the user, at most.
+_PAUSE = 30.0
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,20 @@ class _Run:
             latest = self.begun + limits.PROGRESS_SECONDS
             self.due = max(self.due, min(now + self.allowance, latest) - _margin(self.allowance))
 
+    @asynccontextmanager
+    async def asks(self) -> AsyncGenerator[None]:
+        """Keep the call open while the user is asked: a person may take longer than its deadline."""
+        waiting = asyncio.ensure_future(self._wait())
+        try:
+            yield
+        finally:
+            waiting.cancel()
+
+    async def _wait(self) -> None:
+        while True:
+            await asyncio.sleep(_PAUSE if self.allowance is None else min(self.allowance / 2, _PAUSE))
+            await self.show("stdout", "")
+
 
 class Executor:
     """Executes the calls of docs/tools.md in a workspace (see `execution.ToolExecutor`).
@@ -115,7 +131,7 @@ class Executor:
         self._web = web
         self._running: dict[str, _Run] = {}
         self._expectations = expectations or Expectations()
-        self._changes = FileChanges(workspace, self._expectations, dialogue)
+        self._changes = FileChanges(workspace, self._expectations, dialogue, lambda call: self._running[call.call_id].asks())
         self._changing = self._changes.alone
         self._commands: CommandRunner | None = commands
         self._git: Git | None = None
@@ -233,7 +249,7 @@ class Executor:
         runs = tool in ("run_command", "run_persistent")
         changes = runs or (tool == "git.branch" and given["action"] == "switch")
         async with self._around(run.call) if changes and self._around is not None else nullcontext():
-            return await (method(given, run) if runs else method(given))
+            return await (method(given, run) if runs or tool == "git.commit" else method(given))
 
     # -- files -------------------------------------------------------------------------------------------------------
 
@@ -360,10 +376,11 @@ class Executor:
         async with self._changing:
             return await self._git.branch(given["action"], given.get("name", ""))
 
-    async def _git_commit(self, given: dict[str, Any]) -> dict[str, Any]:
+    async def _git_commit(self, given: dict[str, Any], run: _Run) -> dict[str, Any]:
         assert self._git is not None
         encoded(given["message"], "message", limits.FILE_BYTES)
-        await self._git.allowed_hooks()  # before files are locked, because the user may be asked
+        async with run.asks():
+            await self._git.allowed_hooks()  # before files are locked, because the user may be asked
         async with self._changing:
             return await self._git.commit(given["message"], [components(path) for path in given.get("files", ())])
 
