@@ -61,7 +61,7 @@ else:
         else "Authorization",
     )
 engine = posting_engine()
-unsupported = UnsupportedFeatures(UnsupportedItem(aws.dynamodb_client(), configured.table_name, KEPT_S))
+unsupported = UnsupportedFeatures(UnsupportedItem(aws.dynamodb_client(), configured.table_name, KEPT_S), lazy=True)
 runner = StepRunner(engine, transport, unsupported)
 for frame in (AgentStatus, AssistantMessage, TurnEnd):  # Every turn sends them.
     frame.model_rebuild()

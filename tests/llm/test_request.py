@@ -302,6 +302,31 @@ def test_a_store_keeps_unsupported_features(server: ScriptedServer, transport: A
     assert request(unsupported=UnsupportedFeatures(store)).run(transport).attempts == 1
 
 
+def test_what_another_process_has_learnt_costs_one_refusal(server: ScriptedServer, transport: Any) -> None:
+    class Shared:
+        def __init__(self) -> None:
+            self.features, self.reads = frozenset[str](), 0
+
+        def load(self, base_url: str, model: str) -> frozenset[str]:
+            self.reads += 1
+            return self.features
+
+        def save(self, base_url: str, model: str, unsupported: frozenset[str]) -> None:
+            self.features = unsupported
+
+    shared, schema = Shared(), obj(summary=STRING)
+    no_format, no_tools = "response_format is not supported", "tools are not supported"
+    answer = saying('{"summary": "x"}')
+    server.answer(failing(400, no_format), failing(400, no_tools), answer, failing(400, no_format), answer, answer)
+    first, second = (UnsupportedFeatures(shared, lazy=True) for _ in range(2))
+    assert request(schema, unsupported=first).run(transport).strategy == "json"
+    assert len(server.requests) == 3
+    assert request(schema, unsupported=second).run(transport).strategy == "json"
+    assert len(server.requests) == 5
+    assert request(schema, unsupported=second).run(transport).strategy == "json"
+    assert (len(server.requests), shared.reads) == (6, 2)
+
+
 def test_a_400_about_something_else_is_an_error(server: ScriptedServer, transport: Any) -> None:
     server.answer(failing(400, "Your prompt is too long."))
     with pytest.raises(TransportError) as caught:

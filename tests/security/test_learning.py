@@ -139,3 +139,16 @@ def test_what_was_learnt_is_shown_by_health(system: System) -> None:
     [features] = read_unsupported(dynamodb_client(), "Table", forgotten_at - 1).values()
     assert features == ["native:strict"]
     assert read_unsupported(dynamodb_client(), "Table", forgotten_at) == {}, "an hour later it is not"
+
+
+def test_the_next_process_knows_all_of_it_after_one_refusal(system: System) -> None:
+    system.connect("c1")
+    both = [refusing("Invalid value: 'strict'"), refusing("response_format is not supported")]
+    system.model.answers.extend(both)
+    system.ask("c1", "Hi")
+    assert len(system.model.requests) == 3
+    system._functions.pop("llm_request")  # the process ends
+    system.model.answers.append(refusing("Invalid value: 'strict'"))
+    system.ask("c1", "Hi again")
+    assert len(system.model.requests) == 5
+    assert "json_schema" not in str(system.model.requests[-1].get("response_format"))

@@ -359,9 +359,7 @@ class Conversation:
 
         return bool(await self._question("Make this change?  y yes  n no", parse, keys="yn"))
 
-    async def _question(
-        self, prompt: str, parse: Callable[[str], tuple[Any, str | None]], *, keys: str = ""
-    ) -> Any:
+    async def _question(self, prompt: str, parse: Callable[[str], tuple[Any, str | None]], *, keys: str = "") -> Any:
         answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
         def answer(line: str) -> str | None:

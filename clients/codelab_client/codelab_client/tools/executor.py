@@ -131,7 +131,9 @@ class Executor:
         self._web = web
         self._running: dict[str, _Run] = {}
         self._expectations = expectations or Expectations()
-        self._changes = FileChanges(workspace, self._expectations, dialogue, lambda call: self._running[call.call_id].asks())
+        self._changes = FileChanges(
+            workspace, self._expectations, dialogue, lambda call: self._running[call.call_id].asks()
+        )
         self._changing = self._changes.alone
         self._commands: CommandRunner | None = commands
         self._git: Git | None = None

@@ -14,7 +14,7 @@ class UnsupportedStore(Protocol):
     """Where unsupported features outlive the process: a table, a file, a cache."""
 
     def load(self, base_url: str, model: str) -> Iterable[str]:
-        """The unsupported features of a model; called once per process and model."""
+        """The unsupported features of a model; called once per process and model, by a lazy cache after a refusal."""
 
     def save(self, base_url: str, model: str, unsupported: frozenset[str]) -> None:
         """Save the whole set; called when it has grown."""
@@ -23,13 +23,20 @@ class UnsupportedStore(Protocol):
 class UnsupportedFeatures:
     """Unsupported features by base URL and model, each remembered for `kept_s` seconds of `clock`.
 
-    Threads may share it.
+    lazy: read the store only after the first refusal, so that a model that supports everything costs no read. Threads
+    may share it.
     """
 
     def __init__(
-        self, store: UnsupportedStore | None = None, *, kept_s: float = KEPT_S, clock: Callable[[], float] = time.time
+        self,
+        store: UnsupportedStore | None = None,
+        *,
+        kept_s: float = KEPT_S,
+        clock: Callable[[], float] = time.time,
+        lazy: bool = False,
     ) -> None:
         self._store = store
+        self._lazy = lazy
         self._kept_s = kept_s
         self._clock = clock
         self._until: dict[tuple[str, str], dict[str, float]] = {}
@@ -39,16 +46,22 @@ class UnsupportedFeatures:
         now = self._clock()
         known = self._until.get((base_url, model))
         if known is None:
-            loaded = self._store.load(base_url, model) if self._store else ()
-            known = self._until.setdefault((base_url, model), dict.fromkeys(loaded, now + self._kept_s))
+            loaded = {} if self._lazy else self._loaded(base_url, model)
+            known = self._until.setdefault((base_url, model), loaded)
         # A copy, because another thread may add a feature meanwhile.
         return frozenset(feature for feature, until in known.copy().items() if until > now) if known else frozenset()
 
     def add(self, base_url: str, model: str, feature: str) -> None:
         """Remember a feature, and save it in the store."""
+        if self._lazy and not self._until.get((base_url, model)):
+            self._until[base_url, model] = self._loaded(base_url, model)
         known = self.of(base_url, model)
         if feature in known:
             return
         self._until[base_url, model][feature] = self._clock() + self._kept_s
         if self._store:
             self._store.save(base_url, model, known | {feature})
+
+    def _loaded(self, base_url: str, model: str) -> dict[str, float]:
+        features = self._store.load(base_url, model) if self._store else ()
+        return dict.fromkeys(features, self._clock() + self._kept_s)

@@ -1,7 +1,4 @@
-"""The features that models do not support, in the item that `/health` reads.
-
-Each process of `llm_request` detects them itself; they are stored only to be shown.
-"""
+"""The features that models do not support, in an item that each process of `llm_request` and `/health` read."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -26,8 +23,13 @@ class UnsupportedItem:
         self._until: dict[str, float] = {}
 
     def load(self, base_url: str, model: str) -> Iterable[str]:
-        """Returns nothing, because reading would delay the first token of a process by a call."""
-        return ()
+        """The features that other processes have found. Without an answer, this process finds them itself."""
+        now = self._clock()
+        try:
+            self._until = _expiries(self._client, self._table, now)
+        except AwsError as error:
+            logger().warning("unsupported features not read", extra={"error": str(error)})
+        return [feature for of, _, feature in (name.partition("|") for name in self._until) if of == model]
 
     def save(self, base_url: str, model: str, unsupported: frozenset[str]) -> None:
         """Store new features. A failure is only logged, so that it does not break the answer."""
@@ -53,10 +55,14 @@ class UnsupportedItem:
 
 def read_unsupported(client: DynamoDB, table: str, now: float) -> dict[str, list[str]]:
     """The unsupported features at `now` (seconds), by model. Raises AwsError."""
+    by_model: dict[str, list[str]] = {}
+    for name in sorted(_expiries(client, table, now)):
+        model, _, feature = name.partition("|")
+        by_model.setdefault(model, []).append(feature)
+    return by_model
+
+
+def _expiries(client: DynamoDB, table: str, now: float) -> dict[str, float]:
+    """When each feature expires (seconds), of those that have not. Raises AwsError."""
     item = from_dynamodb(client.get_item(TableName=table, Key=to_dynamodb(ITEM)).get("Item", {}))
-    found: dict[str, list[str]] = {}
-    for name, until in sorted(item.items()):
-        model, bar, feature = name.partition("|")
-        if bar and until > now:
-            found.setdefault(model, []).append(feature)
-    return found
+    return {name: float(until) for name, until in item.items() if "|" in name and until > now}
