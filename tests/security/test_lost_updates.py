@@ -378,9 +378,9 @@ def test_a_file_that_takes_a_free_name_at_the_last_moment_stays(
 
 
 def test_no_interleaving_of_calls_and_saves_loses_a_byte(place: Callable[..., Place]) -> None:
-    """300 random orders of showing, approving, saving, reading and running: what the user saved last is never lost."""
+    """100 random orders of showing, approving, saving, reading and running: what the user saved last is never lost."""
     there, chance, lost = place(), random.Random(18), 0
-    for number in range(300):
+    for number in range(100):
         name, arguments = CALLS[chance.choice(["write_file", "edit_file", "delete_file", "apply_patch", "move_file"])]
         there.file.write_text(OLD if chance.random() < 0.5 else f"{OLD}{number}\n")
         seen = there.file.read_text()

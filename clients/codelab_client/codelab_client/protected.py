@@ -9,6 +9,7 @@ as one file, so it compares names as the most tolerant file system would.
 import re
 import unicodedata
 from collections.abc import Iterable
+from functools import cache
 
 # What is listed is executed or obeyed unasked: when a folder or file is opened or saved, a shell enters it, a commit, a
 # push or an agent begins. What only runs when somebody starts a build or a test, such as package.json, pyproject.toml
@@ -246,7 +247,7 @@ _SHORT_NAME = re.compile(r"[^.~]{1,6}~[0-9]{1,6}(?:\.[^.]{1,3})?")
 def is_protected(path: str) -> bool:
     """Could a change of this file or directory make a program run code?"""
     names = _names(path)
-    return any(map(_SHORT_NAME.fullmatch, names)) or _PROTECTED.search("/".join(names)) is not None
+    return any(map(_SHORT_NAME.fullmatch, names)) or _protected().search("/".join(names)) is not None
 
 
 def may_hold_protected(path: str) -> bool:
@@ -268,4 +269,7 @@ def _any_of(patterns: Iterable[str]) -> str:
     return "|".join(re.escape(pattern.casefold()).replace(r"\*", "[^/]*") for pattern in patterns)
 
 
-_PROTECTED = re.compile(rf"(?:\A|/)(?:(?:{_any_of(PROTECTED)})(?:/|\Z)|(?:{_any_of(PROTECTED_FILES)})\Z)")
+@cache
+def _protected() -> re.Pattern[str]:
+    """Compiled when it is first needed: it is large, and most processes never look at a path."""
+    return re.compile(rf"(?:\A|/)(?:(?:{_any_of(PROTECTED)})(?:/|\Z)|(?:{_any_of(PROTECTED_FILES)})\Z)")
