@@ -277,6 +277,8 @@ FILES = {
         "scripts": {"mcp": "npm run inner", "premcp": "node x y", "inner": "node tools/server.js", "test": "x"},
     }),
     "bin/own.js": "", "sub/package.json": json.dumps({"scripts": {"mcp": "sh ../go"}}),
+    "other/only.py": "", "other/Makefile": "", "other/begin.js": "", "other/inner/x": "", "Cargo.toml": "",
+    "other/package.json": json.dumps({"scripts": {"start": "node begin.js"}}),
     "pyproject.toml": '[project.scripts]\nserve = "lib.cli:main"\n',
 }  # fmt: skip
 
@@ -309,7 +311,15 @@ FILES = {
         ("npm run mcp", {".npmrc", "mcp in package.json", "premcp in package.json", "inner in package.json",
                          "tools/server.js"}),
         ("npm --prefix sub run mcp", {".npmrc", "mcp in package.json", "premcp in package.json",
-                                      "inner in package.json", "mcp in sub/package.json", "tools/server.js"}),
+                                      "inner in package.json", "mcp in sub/package.json", "tools/server.js", "go"}),
+        ("uv --directory other run only.py", {"other/only.py"}),
+        ("uv --directory {root}/other run only.py", {"other/only.py"}),
+        ("npm --prefix other start", {".npmrc", "start in other/package.json", "other/begin.js"}),
+        ("sh|-c|cd other && python only.py", {"other/only.py"}),
+        ("env PYTHONPATH=other python -m only", {"other/only.py"}),
+        ("env -C other/inner sh ../only.py", {"other/only.py"}),
+        ("make -C other", {"Makefile", "other/Makefile"}),
+        ("cargo run", {"Cargo.toml"}),
         ("uv run serve", {"serve in pyproject.toml", "src/lib/__init__.py", "src/lib/cli.py"}),
         ("npx -y tickets-mcp", {".npmrc"}),
         ("tickets-mcp --folder .", set()),
@@ -329,6 +339,20 @@ def test_a_command_line_names_its_files(workspace: Path, line: str, named: set[s
         before = found.digest()
         path.write_text(path.read_text() + " ")
         assert found.digest() != before
+
+
+def test_a_program_named_in_a_variable_is_found_in_its_folder(workspace: Path) -> None:
+    (workspace / "other").mkdir()
+    (workspace / "other" / "only.py").write_text("")
+    server = ServerConfig("x", "python3", ("-m", "only"), {"PYTHONPATH": "./other:/usr/lib"})
+    assert named_by(server, workspace).listed() == ["other/only.py"]
+
+
+def test_more_folders_than_anybody_looks_into_are_never_trusted(workspace: Path) -> None:
+    for number in range(60):
+        (workspace / f"d{number}").mkdir()
+    server = ServerConfig("x", "sh", ("-c", " ".join(f"d{number}" for number in range(60))))
+    assert named_by(server, workspace).digest() != named_by(server, workspace).digest()
 
 
 def test_a_link_leads_elsewhere(workspace: Path) -> None:

@@ -1,8 +1,8 @@
 """What a server's command line names in the workspace: the files that run, and the scripts that say what runs.
 
 The user trusts a server with the content of these files. The search takes rather too much than too little: every word
-of the command line that names a file counts, whatever the program makes of it. What such a file loads in its turn is
-not searched for; for that, the server runs in the sandbox.
+of the command line that names a file counts, whatever the program makes of it, and in whichever folder that another
+word names. What such a file loads in its turn is not searched for; for that, the server runs in the sandbox.
 """
 
 import contextlib
@@ -41,10 +41,17 @@ _MANIFESTS: Mapping[str, tuple[str, ...]] = {
     "just": ("justfile", "Justfile", ".justfile"),
     "task": ("Taskfile.yml", "Taskfile.yaml"),
     "rake": ("Rakefile",),
+    "cargo": ("Cargo.toml",),
+    "go": ("go.mod", "go.work"),
+    "mix": ("mix.exs",),
+    "mvn": ("pom.xml",),
+    "gradle": ("build.gradle", "build.gradle.kts"),
+    "sbt": ("build.sbt",),
+    "swift": ("Package.swift",),
     "docker": ("Dockerfile", "compose.yaml", "compose.yml", "docker-compose.yml", "docker-compose.yaml"),
 }
 _SEPARATORS = re.compile(r"[\s=:;,'\"()|&<>`]+")
-_MOST_WORDS, _MOST_CHARS = 1_000, 4_000
+_MOST_WORDS, _MOST_CHARS, _MOST_FOLDERS = 1_000, 4_000, 50
 _MOST_MANIFEST = 1_000_000
 _CHUNK = 1 << 20
 
@@ -88,6 +95,7 @@ class _Search:
     def __init__(self, root: Path, server: ServerConfig) -> None:
         self._root = root
         self._folders: list[Path] = []
+        self._searched: list[Path] = []  # those of them in which all words were looked for
         self._files: dict[str, Path] = {}
         self._scripts: dict[str, str] = {}
         self._leads: dict[str, str] = {}
@@ -107,34 +115,45 @@ class _Search:
             if word in self._seen or len(word) > _MOST_CHARS:
                 continue
             self._seen.add(word)
-            if len(self._seen) > _MOST_WORDS:  # Nobody could look at all of it: it is another server every time.
-                self._leads["more words than can be looked at"] = secrets.token_hex()
+            if len(self._seen) > _MOST_WORDS:
+                self._give_up()
                 return
-            for path in self._meant_by(word):
-                with contextlib.suppress(OSError, ValueError, RuntimeError):
-                    self._add(path)
+            for base in (self._root, *self._searched):
+                self._look_for(word, base)
+        # A program may change into a folder that another word names, and find its files there.
+        while len(self._searched) < len(self._folders):
+            if len(self._searched) == _MOST_FOLDERS:
+                self._give_up()
+                return
+            base = self._folders[len(self._searched)]
+            self._searched.append(base)
+            for word in sorted(self._seen):
+                self._look_for(word, base)
 
-    def _meant_by(self, word: str) -> Iterator[Path]:
-        """The paths that a word may mean."""
-        path = self._root / re.sub(r"^/+", "/", word)
+    def _give_up(self) -> None:
+        """Nobody could look at all of it: it is another server every time."""
+        self._leads["more words than can be looked at"] = secrets.token_hex()
+
+    def _look_for(self, word: str, base: Path) -> None:
+        for path in self._meant_by(word, base):
+            with contextlib.suppress(OSError, ValueError, RuntimeError):
+                self._add(path)
+
+    def _meant_by(self, word: str, base: Path) -> Iterator[Path]:
+        """The paths that a word may mean in a folder."""
+        path = base / re.sub(r"^/+", "/", word)
         if word.startswith("~/"):
             path = Path.home() / word[2:]
         yield path
         if path.name:
             yield from (path.with_name(path.name + suffix) for suffix in _SUFFIXES)
-        yield self._root / "node_modules" / ".bin" / word
+        yield base / "node_modules" / ".bin" / word
         if self._interprets:
             yield from (path / entry for entry in _ENTRIES)
         if path.parent.name in ("bin", "Scripts"):
             yield path.parent.parent / "pyvenv.cfg"
         if _MODULE.fullmatch(word):
-            yield from self._modules(word.split("."))
-
-    def _modules(self, parts: Sequence[str]) -> Iterator[Path]:
-        for base in (self._root / folder for folder in _IMPORTED):
-            yield from (base.joinpath(*parts[:depth], "__init__.py") for depth in range(1, len(parts) + 1))
-            yield base.joinpath(*parts, "__main__.py")
-            yield base.joinpath(*parts[:-1], f"{parts[-1]}.py")
+            yield from _modules(word.split("."), base)
 
     def _add(self, path: Path) -> None:
         """Take a path that is a file. Raises OSError, ValueError or RuntimeError if nobody can read it either."""
@@ -172,6 +191,13 @@ class _Search:
             is_main = name == _MAIN and self._interprets and folder in self._folders
             if is_main or wanted & {name, name.removeprefix("pre"), name.removeprefix("post")}:
                 yield f"{name} in {_inside(folder / manifest, self._root)}", script
+
+
+def _modules(parts: Sequence[str], base: Path) -> Iterator[Path]:
+    for folder in (base / name for name in _IMPORTED):
+        yield from (folder.joinpath(*parts[:depth], "__init__.py") for depth in range(1, len(parts) + 1))
+        yield folder.joinpath(*parts, "__main__.py")
+        yield folder.joinpath(*parts[:-1], f"{parts[-1]}.py")
 
 
 def _inside(path: Path, root: Path) -> str | None:

@@ -8,7 +8,8 @@ from typing import Any
 
 from codelab.llm.scanner import mend_escapes
 
-_FENCE = re.compile(r"```(?:json)?\s*\n?(.*?)```", re.DOTALL | re.IGNORECASE)
+_FENCE = "```"
+_LANGUAGE = re.compile("json", re.IGNORECASE)
 #: What a JSON value begins with.
 _BEGINNINGS = frozenset('{["-0123456789tfn')
 _DECODER = json.JSONDecoder(strict=False, parse_constant=lambda name: _reject(name))
@@ -44,9 +45,10 @@ def parse(text: str, *, prose: bool = False) -> Any:
 
 
 def _find(text: str) -> Any:
-    for fenced in reversed(_FENCE.findall(text)):
+    for fenced in reversed(text.split(_FENCE)[1:-1:2]):
+        language = _LANGUAGE.match(fenced)
         try:
-            return _DECODER.decode(fenced.strip())
+            return _DECODER.decode(fenced[language.end() if language else 0 :].strip())
         except ValueError:
             continue
     first: ValueError | None = None
