@@ -213,6 +213,53 @@ def test_arguments_swapped_while_a_call_waits_are_shown_as_another_question(tmp_
     run(attack())
 
 
+@pytest.mark.parametrize("field", ["call_id", "tool_name"])
+def test_half_a_character_in_a_name_ends_no_session(field: str, tmp_path: Path) -> None:
+    async def attack() -> None:
+        async with playing(tmp_path) as (gateway, session, executor):
+            events = session.events()
+            frame = {"type": "tool_call", "call_id": "c1", "tool_name": "run_command", "arguments": MAKE[1]}
+            await gateway.send({**frame, "requires_approval": False, field: "\ud800"})
+            assert "half a character" in (await next_event(events, on.Ignored)).why
+            gateway.seq -= 1
+            await gateway.call("c2", ("read_file", {"path": "a.py"}))
+            assert "result" in await gateway.outcome("c2")
+            assert [call.call_id for call in executor.calls] == ["c2"]
+
+    run(attack())
+
+
+def test_a_call_that_cannot_be_compared_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any) -> bool:
+        raise RecursionError
+
+    async def attack() -> None:
+        async with playing(tmp_path) as (gateway, _session, executor):
+            with monkeypatch.context() as patched:
+                patched.setattr(risks, "needs_decision", fails)
+                await gateway.call("c1", EVIL)
+                error = (await gateway.outcome("c1"))["error"]
+            assert error["code"] == "PERMISSION_DENIED"
+            await gateway.call("c2", ("read_file", {"path": "a.py"}))
+            assert "result" in await gateway.outcome("c2")
+            assert [call.call_id for call in executor.calls] == ["c2"]
+
+    run(attack())
+
+
+def test_an_argument_that_is_null_reaches_no_tool_because_nobody_compares_it(tmp_path: Path) -> None:
+    async def attack() -> None:
+        async with playing(tmp_path) as (gateway, session, executor):
+            await gateway.call("c1", MAKE, asks=True)
+            await next_event(session.events(), on.ToolCall)
+            await session.approve("c1")
+            await gateway.call("c1", (MAKE[0], {**MAKE[1], "cwd": None}))
+            assert "result" in await gateway.outcome("c1")
+            assert [call.arguments for call in executor.calls] == [MAKE[1]]
+
+    run(attack())
+
+
 def test_another_tool_with_the_same_arguments_is_not_what_the_user_has_seen(tmp_path: Path) -> None:
     async def attack() -> None:
         async with playing(tmp_path) as (gateway, session, executor):

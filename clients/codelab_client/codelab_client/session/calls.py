@@ -184,7 +184,9 @@ class Calls:
             return ToolOutcome.failed("EXECUTION_FAILED", "The client could not fetch the call's arguments")
         if call.tool_name not in self._executor.tools_supported:
             return ToolOutcome.failed("TOOL_NOT_FOUND", f"This client does not execute {call.tool_name}")
-        wanted = execution.ToolCall.from_frame(call.frame, call.arguments)
+        # As it was compared with what the user approved: null is the same as nothing there.
+        arguments = {name: value for name, value in call.arguments.items() if value is not None}
+        wanted = execution.ToolCall.from_frame(call.frame, arguments)
         own = self._executor.declared_tools if isinstance(self._executor, execution.DeclaresTools) else ()
         wanted = replace(wanted, risk=risk_of(call.tool_name, call.arguments, own))
         if wanted.deadline is not None:

@@ -14,6 +14,8 @@ from codelab_client.execution import Stream, ToolOutcome
 
 #: Integers beyond this are not exact in JSON.
 _LARGEST = 2**53
+#: Fields that the journal has, which takes no surrogates.
+_RECORDED = frozenset({"call_id", "tool_name"})
 
 
 class MalformedFrame(ValueError):
@@ -380,6 +382,10 @@ class Ignored(Event):
     why: str
 
 
+def _is_unicode(value: Any) -> bool:
+    return not isinstance(value, str) or not any("\ud800" <= character <= "\udfff" for character in value)
+
+
 def _integer(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LARGEST
 
@@ -461,6 +467,8 @@ def event_of(frame: dict[str, Any]) -> Event:
                 raise MalformedFrame(f"{name}.{one.name} is missing")
         elif not _CHECKS[one.type](frame[one.name]):
             raise MalformedFrame(f"{name}.{one.name} has a wrong type")
+        elif one.name in _RECORDED and not _is_unicode(frame[one.name]):
+            raise MalformedFrame(f"{name}.{one.name} has half a character")
         else:
             values[one.name] = frame[one.name]
     return kind(frame=frame, **values)

@@ -8,6 +8,7 @@ from typing import Any
 
 from codelab_client.execution import ToolOutcome
 from codelab_client.session.decisions import Decisions, Verdict, digest
+from codelab_client.session.errors import JournalError
 from codelab_client.session.events import CallDecidedElsewhere, Event, ToolCall
 
 #: Seconds between two signs of life, which keep the call open while the user thinks, at most.
@@ -66,7 +67,13 @@ class Gate:
         if call.arguments is None:
             return Passage(call)  # the executor cannot do anything with it
         self._decisions.released(call.call_id)
-        verdict = self._decisions.verdict(call)
+        try:
+            verdict = self._decisions.verdict(call)
+        except JournalError:
+            raise
+        except Exception as error:  # Nobody can have decided about what cannot be compared.
+            why = f"The call was not executed: it cannot be compared with what was approved ({type(error).__name__})"
+            return Passage(call, ToolOutcome.failed("PERMISSION_DENIED", why))
         if verdict in _REFUSALS:
             return Passage(call, ToolOutcome.failed("PERMISSION_DENIED", _REFUSALS[verdict]))
         if verdict is Verdict.ELSEWHERE:
