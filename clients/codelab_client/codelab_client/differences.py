@@ -6,9 +6,11 @@ Only a newline ends a line, as for git. Whatever else could end one, or is drawn
 import difflib
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import accumulate, groupby, islice, takewhile
+from typing import Any
 
 from codelab_client.safe_text import exact, exact_line
 
@@ -16,6 +18,9 @@ from codelab_client.safe_text import exact, exact_line
 NO_CHANGES = "(no changes)"
 _NO_NEWLINE = "\\ No newline at end of file"
 _ALIKE = "Lines that look alike differ: characters other than plain ASCII are spelled out in them"
+_NOT_PLACED = "Comparing the texts line by line would take too long: all of what may change is shown"
+#: Pairs of equal lines that are looked at for a diff: about a second.
+_MOST_PAIRS = 10_000_000
 #: What `_spelled` must change so that two texts never come out as one.
 _UNPLAIN = re.compile(r"[^ -~]|<(?=U\+|0x)")
 #: What `exact` writes, but for blanks at the end of a line.
@@ -46,8 +51,8 @@ def lossless(data: bytes) -> str:
 def difference(before: str | None, after: str, path: str, *, in_place: bool = True) -> Difference:
     """What changes. before: None if there is no file yet.
 
-    in_place: show each change where it is, which can take seconds for large files; otherwise only the lines that one of
-    the texts does not have.
+    in_place: show each change where it is, which can take a second or two for large files; otherwise only the lines
+    that one of the texts does not have.
     """
     if before == after:
         return Difference((), (NO_CHANGES,))
@@ -55,14 +60,15 @@ def difference(before: str | None, after: str, path: str, *, in_place: bool = Tr
         return Difference((), ("(an empty file)",))
     ends_before, ends_after = _line_ends(before or ""), _line_ends(after)
     old, new = _comparable(before or "", ends_before, ends_after), _comparable(after, ends_after, ends_before)
+    notes: list[str] = []
     if before is None:
         unified = [f"+{line}" for line in new]
     elif not in_place:
         unified = [f"-{line}" for line in _missing(old, new)] + [f"+{line}" for line in _missing(new, old)]
     else:
-        unified = list(difflib.unified_diff(old, new, f"a/{exact_line(path)}", f"b/{exact_line(path)}"))
+        unified, notes = _unified(old, new, path)
     shown = spelled_out(_ended(unified))
-    return Difference(shown.lines, [*_remarks(before, after, ends_before, ends_after), *shown.notes])
+    return Difference(shown.lines, [*_remarks(before, after, ends_before, ends_after), *notes, *shown.notes])
 
 
 def spelled_out(lines: Iterable[str]) -> Difference:
@@ -88,6 +94,68 @@ def spelled_out(lines: Iterable[str]) -> Difference:
 def hidden_lines(lines: Sequence[str]) -> list[str]:
     """Those changed lines of a `Difference` in which something is spelled out, which another program would hide."""
     return [line for line in lines if line[:1] in ("+", "-") and _SPELLED.search(line)]
+
+
+class _TooMuch(Exception):
+    """Two texts cannot be compared in time."""
+
+
+class _Matcher(difflib.SequenceMatcher[str]):
+    """Compares as long as that takes no more than `_MOST_PAIRS` pairs of lines. Raises _TooMuch."""
+
+    def __init__(self, old: Sequence[str], new: Sequence[str]) -> None:
+        super().__init__(None, old, new)
+        places: Mapping[str, Sequence[int]] = vars(self)["b2j"]  # where a line is in `new`; see its own description
+        pairs = (1 + len(places.get(line, ())) for line in old)
+        self._pairs = list(accumulate(pairs, initial=0))  # that are looked at for the lines before each one
+        self._left = _MOST_PAIRS
+
+    def find_longest_match(self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None) -> Any:
+        end = len(self._pairs) - 1 if ahi is None else ahi
+        self._left -= self._pairs[end] - self._pairs[alo]
+        if self._left < 0:
+            raise _TooMuch
+        return super().find_longest_match(alo, ahi, blo, bhi)
+
+
+def _unified(old: Sequence[str], new: Sequence[str], path: str) -> tuple[list[str], list[str]]:
+    """The lines of a unified diff, and notes. Texts that cannot be compared in time are shown as they are."""
+    head = [f"--- a/{exact_line(path)}\n", f"+++ b/{exact_line(path)}\n"]
+    try:
+        groups = list(_Matcher(old, new).get_grouped_opcodes(3))
+    except _TooMuch:
+        return [*head, *_replaced(old, new)], [_NOT_PLACED]
+    lines = head
+    for group in groups:
+        (_, first, _, new_first, _), (_, _, last, _, new_last) = group[0], group[-1]
+        lines.append(f"@@ -{_range(first, last)} +{_range(new_first, new_last)} @@\n")
+        for tag, start, end, new_start, new_end in group:
+            if tag == "equal":
+                lines += [f" {line}" for line in old[start:end]]
+            else:
+                lines += [*(f"-{line}" for line in old[start:end]), *(f"+{line}" for line in new[new_start:new_end])]
+    return lines, []
+
+
+def _range(start: int, stop: int) -> str:
+    """Lines as unified diffs name them."""
+    count = stop - start
+    return f"{start + 1}" if count == 1 else f"{start + (count > 0)},{count}"
+
+
+def _replaced(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
+    """First the lines that only one of the texts has, then all lines between those that begin and end both."""
+    begin = len(list(takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False))))
+    most = min(len(old), len(new)) - begin
+    pairs = islice(zip(reversed(old), reversed(new), strict=False), most)
+    end = len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
+    old, new = old[begin : len(old) - end], new[begin : len(new) - end]
+    yield "@@ lines that only one of the texts has @@\n"
+    yield from (f"-{line}" for line in _missing(old, new))
+    yield from (f"+{line}" for line in _missing(new, old))
+    yield f"@@ all lines from line {begin + 1} on @@\n"
+    yield from (f"-{line}" for line in old)
+    yield from (f"+{line}" for line in new)
 
 
 def _remarks(before: str | None, after: str, ends_before: str, ends_after: str) -> Iterator[str]:
@@ -136,16 +204,37 @@ def _line(line: str) -> str:
 
 def _doubles(removed: Sequence[str], added: Sequence[str]) -> frozenset[str]:
     """The lines that are replaced by ones that look the same, and these."""
-    known: dict[str, set[str]] = {}
-    for line in removed:
-        if not line.startswith("\\"):
-            known.setdefault(_outline(line), set()).add(line)
-    pairs = ((old, new) for new in dict.fromkeys(added) for old in known.get(_outline(new), ()))
-    return frozenset(line for pair in pairs if _are_alike(*pair) for line in pair)
+    old, new = (_by_outline(line for line in lines if not line.startswith("\\")) for lines in (removed, added))
+    found: list[str] = []
+    for outline in old.keys() & new.keys():
+        for ours, others in ((old[outline], new[outline]), (new[outline], old[outline])):
+            alike = _Alike([line[1:] for line in others])
+            found += [line for line in ours if alike.has_other(line[1:])]
+    return frozenset(found)
 
 
-def _are_alike(old: str, new: str) -> bool:
-    return old[1:] != new[1:] and ("\t" in f"{old}{new}" or _glyphs(old) == _glyphs(new))
+def _by_outline(lines: Iterable[str]) -> dict[str, dict[str, None]]:
+    """Different lines with the same outline."""
+    known: dict[str, dict[str, None]] = {}
+    for line in lines:
+        known.setdefault(_outline(line), {})[line] = None
+    return known
+
+
+class _Alike:
+    """Different bodies of lines with the same outline. A tab may look like any number of blanks."""
+
+    def __init__(self, bodies: Sequence[str]) -> None:
+        self._bodies = frozenset(bodies)
+        self._has_tab = any("\t" in body for body in bodies)
+        self._glyphs = Counter(_glyphs(f"+{body}") for body in bodies)
+
+    def has_other(self, body: str) -> bool:
+        """Whether another one looks like this body."""
+        is_known = body in self._bodies
+        if "\t" in body:
+            return len(self._bodies) > is_known
+        return self._has_tab or self._glyphs[_glyphs(f"+{body}")] > is_known
 
 
 def _outline(line: str) -> str:
