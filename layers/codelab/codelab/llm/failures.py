@@ -86,10 +86,17 @@ _RATE = _any(r"per (minute|second|hour|day)|rate.?limit|quota")
 #: Kinds that words alone decide, whatever the status; of the others, the status decides if it says more than "bad".
 _BY_WORDS = frozenset({FailureKind.FILTER, FailureKind.WINDOW, FailureKind.QUOTA})
 _SECRETS = _any(
-    r"\b(sk|pk|rk|gsk|xai|hf|key|ghp|github_pat)[-_][A-Za-z0-9_\-*.]{6,}",
+    r"\b(sk|pk|rk|gsk|xai|hf|r8|key|gh[oprsu]|github_pat|glpat|xox[a-z])[-_][A-Za-z0-9_\-*.]{6,}",
+    r"(?<=://)[^/\s@]{1,200}@|\bBasic\s+[A-Za-z0-9+/]{8,}={0,2}",
     r"\bAIza[\w-]{10,}|\bA[KS]IA[A-Z0-9]{12,}|\bBearer\s+\S+|\bey[A-Za-z0-9_-]{10,}\.[\w.-]+",
     r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{13,}|\b(org|proj|req|user|acct|run)[-_][A-Za-z0-9]{8,}",
     r"arn:aws[\w-]*:\S+|\b[0-9]{12}\b|\b[A-Za-z0-9+/_-]{32,}={0,2}",
+)
+#: What is called a secret, and has a digit in it.
+_NAMED_SECRET = re.compile(
+    r"((?<![A-Za-z])(?:api_?key|key|token|secret|password|sig|signature)(?: provided)?['\"]?\s{0,3}[:=]\s{0,3}['\"]?)"
+    r"(?=[^\s'\"&,;]{0,100}\d)[^\s'\"&,;]{6,}",
+    re.IGNORECASE,
 )
 
 
@@ -149,4 +156,4 @@ _NAMED: Mapping[str, int] = {
 
 def masked(words: str) -> str:
     """A provider's words without keys, tokens, account numbers and ids."""
-    return _SECRETS.sub("…", words)
+    return _SECRETS.sub("…", _NAMED_SECRET.sub(r"\1…", words))
