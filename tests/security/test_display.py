@@ -438,3 +438,35 @@ def test_the_page_knows_the_same_doubles() -> None:
     page = (Path(__file__).parents[2] / "clients/web/src/review/difference.ts").read_text("utf-8")
     (doubles,), (latin,) = re.findall("'([^\\x00-\\x7f]{20,})'", page), re.findall("'([A-Za-z]{40,})'", page)
     assert str.maketrans(doubles, latin) == _LATIN
+
+
+# -- a part that imitates another one ----------------------------------------------------------------------------------
+
+
+def rows(shown: str) -> list[str]:
+    return [row.removeprefix("  ").rstrip() for row in shown.split("\n")]
+
+
+def test_the_text_of_a_command_does_not_look_like_its_folder_or_another_argument(folder: Path) -> None:
+    command = 'make\nin build\nprocess_id: "safe"'
+    shown = rows(card(folder, "run_persistent", command=command, cwd="sub", process_id="p"))
+    assert shown.index('process_id: "p"') < shown.index("in sub") < shown.index("$ make") < shown.index("in build")
+
+
+@pytest.mark.parametrize("begins", [" ", "-", "+", "@"])
+def test_what_goes_on_with_a_long_line_does_not_look_like_another_line(folder: Path, begins: str) -> None:
+    """`+x = 1;`, so many blanks that the row is full, and then what looks like a line of its own."""
+    for blanks in range(60, 100):
+        shown = rows(card(folder, "write_file", 80, path="a.py", content=f"x = 1;{' ' * blanks}{begins}evil()\n"))
+        assert sum("evil()" in row for row in shown) == 1
+        assert all(row.startswith(("+x", "↪")) for row in shown if "evil()" in row)
+
+
+def test_a_folder_that_is_deleted_is_called_one(folder: Path) -> None:
+    (folder / "src").mkdir()
+    for path in ("src", "/src", "./src/"):
+        assert "with everything in it" in card(folder, "delete_file", path=path)
+        if path != "/src":  # which the tool itself refuses
+            assert "with everything in it" in texts(editor_content(folder, "delete_file", path=path))
+    (folder / "a.py").write_text("")
+    assert "everything" not in texts(editor_content(folder, "delete_file", path="a.py"))

@@ -8,7 +8,7 @@ from typing import Any
 from codelab_client.acp import tool_calls
 from codelab_client.differences import Difference, difference, hidden_lines, lossless
 from codelab_client.safe_text import exact, exact_line
-from codelab_client.tools import edits, limits, patches, texts
+from codelab_client.tools import edits, fingerprints, limits, patches, texts
 from codelab_client.tools.failure import ToolFailure
 from codelab_client.tools.paths import components, joined
 from codelab_client.tools.tree import Names
@@ -36,6 +36,11 @@ async def preview(tool: str, arguments: Mapping[str, Any], workspace: DiskWorksp
             return await _diff(names, before, after, workspace)
         if tool == "apply_patch":
             return await _patched(str(arguments["diff"]), workspace)
+        if tool == "delete_file":
+            names = components(str(arguments["path"]))
+            if fingerprints.is_directory(await workspace.fingerprint(names)):
+                path = tool_calls.fenced(exact_line(workspace.root.joinpath(*names)))
+                return [tool_calls.shown(f"Deletes the folder, with everything in it\n{path}")]
     except ToolFailure as failure:
         return [tool_calls.shown(exact(failure.message)), *tool_calls.described(tool, arguments)]
     except (KeyError, TypeError, AttributeError):

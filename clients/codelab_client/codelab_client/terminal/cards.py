@@ -15,9 +15,12 @@ from codelab_client.execution import ToolOutcome
 from codelab_client.safe_text import exact, exact_line, safe, safe_line
 from codelab_client.terminal.changes import edited, written
 from codelab_client.terminal.wrapping import Whole
+from codelab_client.tools.risks import normal_path
 
 #: Lines of a diff or of arguments that are printed before an approval.
 _MOST_LINES = 2_000
+#: Begins what goes on with a line of a diff.
+_GOES_ON = "↪ "
 #: Lines of a command's output that stay on the screen.
 _OUTPUT_LINES = 12
 _PLAN_MARKS = {"completed": ("✔", "green"), "in_progress": ("▸", "yellow"), "pending": ("·", "dim")}
@@ -78,7 +81,8 @@ def _body(tool: str, arguments: Mapping[str, Any], workspace: Path) -> Renderabl
     rest = {name: value for name, value in arguments.items() if name not in names}
     shown = _known(tool, arguments, workspace)
     lines = [f"{exact_line(name)}: {exact(json.dumps(value, ensure_ascii=False))}" for name, value in rest.items()]
-    return shown if not lines else Group(shown, Whole(Text("\n".join(lines), style="dim")))
+    # First, so that nothing in a command or a text can look like them.
+    return shown if not lines else Group(Whole(Text("\n".join(lines), style="dim")), shown)
 
 
 #: The arguments that a card shows in a form of its own, by tool.
@@ -110,9 +114,9 @@ def _known(tool: str, arguments: Mapping[str, Any], workspace: Path) -> Renderab
             return Whole(Text(f"{exact_line(arguments.get('from', ''))} → {exact_line(arguments.get('to', ''))}"))
         case "delete_file":
             return Whole(Text(_what_is_deleted(workspace, path), style="red"))
-    command = Text("$ ", style="dim").append(exact(arguments.get("command", "")), style="bold")
-    if (cwd := arguments.get("cwd", ".")) not in (".", ""):
-        command.append(f"\nin {exact_line(cwd)}", style="dim")
+    cwd = arguments.get("cwd", ".")
+    where = "" if cwd in (".", "") else f"in {exact_line(cwd)}\n"
+    command = Text(f"{where}$ ", style="dim").append(exact(arguments.get("command", "")), style="bold")
     return Whole(command)
 
 
@@ -124,12 +128,12 @@ def diff(shown: Difference) -> RenderableType:
         text.append(f"{line}\n", style="bold" if line.startswith(("+++", "---")) else styles.get(line[:1], ""))
     for note in shown.notes:
         text.append(f"{note}\n", style="yellow")
-    return Whole(text[:-1])
+    return Whole(text[:-1], _GOES_ON)
 
 
 def _what_is_deleted(workspace: Path, path: str) -> str:
     try:
-        folder = (workspace / path).resolve()
+        folder = (workspace / normal_path(path)).resolve()
         if folder.is_relative_to(workspace) and folder.is_dir():
             return f"deletes the folder {exact_line(path)} with everything in it"
     except (OSError, ValueError):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from codelab_client.differences import Difference, difference, lossless, spelled_out
 from codelab_client.safe_text import exact_line
+from codelab_client.tools.risks import normal_path
 
 if TYPE_CHECKING:
     from codelab_client.tools.edits import Edit
@@ -69,7 +70,7 @@ def _text(data: bytes) -> str:
 def _data(workspace: Path, path: str) -> bytes | None:
     """The content of a file of the workspace; None if there is none. Raises _Unreadable."""
     try:
-        file = (workspace / path).resolve()
+        file = (workspace / normal_path(path)).resolve()
         if not file.is_relative_to(workspace):
             raise _Unreadable("It leads out of the workspace")
         if not file.exists():

@@ -29,18 +29,25 @@ def wrapped(line: str, width: int) -> list[str]:
 
 
 class Whole:
-    """A text of any length, all of which is printed; Rich itself drops spaces where it ends a line."""
+    """A text of any length, all of which is printed; Rich itself drops spaces where it ends a line.
 
-    def __init__(self, text: Text) -> None:
-        self._text = text
+    mark: begins what goes on with a line, so that nobody takes it for a line of its own.
+    """
+
+    def __init__(self, text: Text, mark: str = "") -> None:
+        self._text, self._mark = text, mark
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
         for line in self._text.split("\n", allow_blank=True):
             line.expand_tabs(_TAB)
             place, places = 0, []
-            for piece in wrapped(line.plain, options.max_width)[:-1]:
+            pieces = wrapped(line.plain, options.max_width)
+            if len(pieces) > 1 and self._mark:
+                pieces = wrapped(line.plain, options.max_width - len(self._mark))
+            for piece in pieces[:-1]:
                 place += len(piece)
                 places.append(place)
-            for part in line.divide(places):
+            for number, row in enumerate(line.divide(places)):
+                part = Text(self._mark, style="dim").append_text(row) if number and self._mark else row
                 part.no_wrap, part.overflow = True, "ignore"
                 yield part
