@@ -5,9 +5,11 @@ import random
 import time
 from collections.abc import Callable
 from itertools import islice, product
+from typing import Any
 
 import pytest
 from codelab.llm.fence import fenced
+from codelab.llm.history import in_answers_form
 from codelab.llm.parsing import NoJson, parse
 from codelab_client.differences import Difference, difference, spelled_out
 
@@ -38,6 +40,23 @@ def test_a_model_begins_a_fence_and_ends_none(text: str, prose: bool) -> None:
             parse(text, prose=prose)
 
     assert seconds(refused) < _MOST_S
+
+
+@pytest.mark.parametrize("text", ['x{"a":', '```\n{"a":'])
+def test_a_model_nests_an_answer_beyond_what_can_be_read(text: str) -> None:
+    with pytest.raises(ValueError, match="deeply"):
+        parse(text + '{"a":' * 100_000 + ("\n```" if "```" in text else ""), prose=True)
+
+
+def test_a_caller_sends_very_many_messages_of_the_user() -> None:
+    call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    begin: dict[str, Any] = {"role": "system", "content": ""}
+    messages = [begin, *({"role": "user", "content": "x" * 100} for _ in range(40_000))]
+    messages.append({"role": "assistant", "content": "", "tool_calls": [call]})
+    told: list[list[dict[str, Any]]] = []
+    assert seconds(lambda: told.append(in_answers_form(messages, "text"))) < _MOST_S
+    assert [message["role"] for message in told[0]] == ["system", "user", "assistant", "user"]
+    assert told[0][1]["content"] == "\n\n".join(["x" * 100] * 40_000)
 
 
 def lines(count: int, seed: int) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import groupby, takewhile
 from typing import Any
 
 from codelab.llm.encoding import are_texts
@@ -48,28 +49,32 @@ def in_answers_form(messages: list[Message], text_field: str) -> list[Message]:
             results[str(message.get("tool_call_id"))] = _text_of(message.get("content"))
             continue
         if calls:
-            _append(rendered, {"role": "user", "content": _results(calls, results)})
+            rendered.append({"role": "user", "content": _results(calls, results)})
         calls, results = message.get("tool_calls") or (), {}
         if calls:
             rendered.append({"role": "assistant", "content": _answer(message, calls, text_field)})
         elif message.get("role"):
-            _append(rendered, message)
+            rendered.append(message)
+    return _in_turns(rendered)
+
+
+def _in_turns(messages: Sequence[Message]) -> list[Message]:
+    """The messages with those of the user that follow each other as one, because some providers want roles in turns."""
+    rendered: list[Message] = []
+    for role, group in groupby(messages, lambda message: message.get("role")):
+        same = list(group)
+        if role == "user" and len(same) > 1:
+            same = [{"role": "user", "content": _joined([message.get("content") for message in same])}]
+        rendered += same
     return rendered
 
 
-def _append(rendered: list[Message], message: Message) -> None:
-    """Add a message; two of the user in a row become one, because some providers want roles in turns."""
-    last = rendered[-1] if rendered else {}
-    if message.get("role") == last.get("role") == "user":
-        rendered[-1] = {"role": "user", "content": _joined(last.get("content"), message.get("content"))}
-    else:
-        rendered.append(message)
-
-
-def _joined(first: Any, second: Any) -> Any:
-    if isinstance(first, str) and isinstance(second, str):
-        return f"{first}\n\n{second}"
-    return [*_parts(first), *_parts(second)]
+def _joined(contents: Sequence[Any]) -> Any:
+    texts = list(takewhile(lambda content: isinstance(content, str), contents))
+    text = "\n\n".join(texts)
+    if len(texts) == len(contents):
+        return text
+    return [part for content in ([text] if texts else []) + list(contents[len(texts) :]) for part in _parts(content)]
 
 
 def _parts(content: Any) -> list[Any]:

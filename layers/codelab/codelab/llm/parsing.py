@@ -38,7 +38,10 @@ def parse(text: str, *, prose: bool = False) -> Any:
     except ValueError:
         begins = text.lstrip()[:3]
         if prose or begins == "```":
-            return _find(text)
+            try:
+                return _find(text)
+            except RecursionError:
+                raise ValueError("the JSON is nested too deeply") from None
         if begins[:1] not in _BEGINNINGS:
             raise NoJson("the answer is prose") from None
         raise
