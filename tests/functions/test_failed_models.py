@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from codelab.llm.errors import TransportError
+from codelab.llm.errors import ContentFilter, TransportError
 from codelab.llm.failures import FailureKind
 
 from tests.functions.system import System
@@ -72,3 +72,22 @@ def test_a_local_operator_reads_the_providers_words_without_the_key(system: Syst
     message = error(system)["content"]
     assert "says: Incorrect API key provided: …" in message
     assert "abcdef" not in message
+
+
+def filtered() -> Iterator[str]:
+    raise ContentFilter(
+        "the provider's content filter refused the request: deployment acme-prod, key sk-abcdefghijkl12345"
+    )
+    yield ""
+
+
+@pytest.mark.parametrize("is_local", [False, True])
+def test_a_filters_own_words_are_for_a_local_operator_and_never_have_the_key(system: System, *, is_local: bool) -> None:
+    system.environment = {"CODELAB_LOCAL": str(is_local).lower()}
+    system.connect("c1", extensions=True)
+    system.model.answers.append(filtered())
+    system.say("c1")
+    message = error(system)["content"]
+    assert "content filter" in message
+    assert ("acme-prod" in message) is is_local
+    assert "abcdefghijkl" not in message

@@ -25,10 +25,12 @@ def test_a_request_gets_an_answer_valid_for_its_schema(api: httpx.Client, model:
     assert answer.json()["usage"]
 
 
-def test_a_failing_model_is_an_llm_error(api: httpx.Client, model: ScriptedModel) -> None:
-    marker = model.script("refused", Says(status=400))
+@pytest.mark.parametrize("status", [400, 401])
+def test_a_failing_model_is_an_llm_error(api: httpx.Client, model: ScriptedModel, status: int) -> None:
+    marker = model.script(f"refused-{status}", Says(status=status))
     answer = api.post("/requests", json=request(marker))
-    assert refused(answer, 502, "LLM_ERROR")["reason"] == "transport"
+    details = refused(answer, 502, "LLM_ERROR")
+    assert (details["reason"], details["status"]) == ("transport", status)
 
 
 @pytest.mark.parametrize(

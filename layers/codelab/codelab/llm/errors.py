@@ -80,6 +80,10 @@ class ContentFilter(ModelError):
 
     code = "content_filter"
 
+    @property
+    def public_message(self) -> str:
+        return "its provider's content filter refused the request or stopped the answer"
+
 
 class Truncated(ModelError):
     """The stream ended without a finish reason, in the middle of the answer."""
@@ -146,7 +150,7 @@ class TransportError(ModelError):
         if self.kind is FailureKind.RATE and self.retry_after:
             sentence = f"its provider gets too many requests; try again in {max(1, round(self.retry_after))} s"
         if sentence is not None:
-            return sentence
+            return sentence if self.status is None else f"{sentence} (status {self.status})"
         if self.status is not None:
             return f"its provider answered with status {self.status}"
         return (
@@ -173,6 +177,7 @@ _SENTENCES = {
     FailureKind.QUOTA: "the account at its provider has no credit or quota left",
     FailureKind.RATE: "its provider gets too many requests; try again in a minute",
     FailureKind.COMPILING: "its provider is preparing the first use of a schema; try again in a minute",
+    FailureKind.FILTER: "its provider's content filter refused the request",
     FailureKind.BUSY: "its provider is overloaded; try again in a minute",
     FailureKind.PROTOCOL: "its address is not that of an OpenAI-compatible API; correct it with `codelab setup`",
 }

@@ -11,7 +11,7 @@ from codelab.protocol.errors import ErrorCode, ProtocolError
 
 #: The end of a failed Request's message (functions/llm_request), and how the message gives the provider's status.
 _REQUEST_ID = re.compile(r"(.*) \(request ([\w-]+)\)", re.DOTALL)
-_STATUS = re.compile(r"status ([1-5][0-9]{2})$")
+_STATUS = re.compile(r"status ([1-5][0-9]{2})\)?$")
 #: The end of an InvalidRequest's message: the place, as a JSON Pointer.
 _PLACE = re.compile(r" \(at (/[^()]*)\)$")
 
