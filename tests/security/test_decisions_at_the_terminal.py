@@ -277,6 +277,37 @@ def lying(tool: str, arguments: Mapping[str, Any], **frame: Any) -> on.ToolCall:
 DIFF = "--- a/.git/hooks/x\n+++ b/.git/hooks/x\n@@ -1 +1 @@\n-a\n+b\n"
 
 
+def test_a_tools_question_that_comes_during_a_rejection_is_not_answered_by_it(
+    clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def attack() -> None:
+        with create_pipe_input() as keys:
+            monkeypatch.setattr("codelab_client.terminal.inline._Keyboard", lambda _: keys)
+            screen, session = InlineScreen(tmp_path), Recorder()
+            screen.show = lambda _: None  # type: ignore[method-assign]
+            conversation = screen.conversation = Conversation(tmp_path, screen)
+            conversation.executor = LocalExecutor(tmp_path)
+            conversation.session = session  # type: ignore[assignment]
+            conversation.take(call("one"))
+            clock.look()
+            screen._enter("feedback")
+            asked = asyncio.ensure_future(
+                conversation.confirm("write_file", {"path": "a", "content": ""}, "a has changed")
+            )
+            await asyncio.sleep(0)
+            assert not screen._mode
+            conversation.questions[0].asked_at = clock.now
+            assert not screen._may_answer(), "nobody has read it yet"
+            clock.look()
+            assert screen._may_answer()
+            screen._submit(None, "y", None)  # type: ignore[arg-type]
+            assert await asked
+            assert not session.made, "the call was not rejected for the reason y"
+            assert conversation.approvals[0].call_id == "one"
+
+    run(attack())
+
+
 @pytest.mark.parametrize(
     ("tool", "arguments", "title", "kind", "places"),
     [

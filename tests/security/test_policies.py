@@ -330,6 +330,11 @@ def test_an_entry_that_matches_no_call_or_not_as_it_reads_is_refused(tmp_path: P
     assert message in str(refusal.value)
 
 
+@pytest.mark.parametrize("tool", ["fs.read_file", "git.git_status", "files.write_file"])
+def test_a_tool_of_an_mcp_server_is_no_mistyped_one(tmp_path: Path, tool: str) -> None:
+    assert load(tmp_path, f'[[allow]]\ntool = "{tool}"\npath = "a"\n').allows(tool, {"path": "a"})
+
+
 def test_the_examples_of_the_documentation_are_read(tmp_path: Path) -> None:
     page = (Path(__file__).parents[2] / "docs/client.md").read_text()
     policy = load(tmp_path, "# Every key" + page.partition("```toml\n# Every key")[2].partition("```")[0])

@@ -121,8 +121,8 @@ def _problem(entry: Mapping[str, Any]) -> str:
     if not isinstance(tool, str):
         return "every [[allow]] needs a tool"
     tool = ALIASES.get(tool, tool)
-    if tool not in ARGUMENTS and (meant := difflib.get_close_matches(tool, [*ARGUMENTS, *ALIASES], 1, 0.8)):
-        return f"there is no tool {tool!r}; did you mean {meant[0]!r}?"
+    if meant := _meant(tool):
+        return f"there is no tool {tool!r}; did you mean {meant!r}?"
     known = ARGUMENTS.get(tool, {})
     for name in entry if known else ():
         if name != "tool" and name not in (arguments := sorted({*known, *ACTING.get(tool, ())})):
@@ -140,6 +140,13 @@ def _problem(entry: Mapping[str, Any]) -> str:
         except (TypeError, ValueError):
             return f"{tool}: `{name}` is no value that an argument can have"
     return ""
+
+
+def _meant(tool: str) -> str:
+    """The tool of the catalogue that was mistyped; empty if none was. A name with a dot may be an MCP server's."""
+    if tool in ARGUMENTS or "." in tool:
+        return ""
+    return next(iter(difflib.get_close_matches(tool, [*ARGUMENTS, *ALIASES], 1, 0.8)), "")
 
 
 def _has_partial_star(glob: str) -> bool:

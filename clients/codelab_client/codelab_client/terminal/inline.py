@@ -130,7 +130,10 @@ class InlineScreen:
     def changed(self) -> None:
         """See Screen."""
         approvals = self.conversation.approvals
-        if self._mode and not (approvals and approvals[0].call_id == self._mode_of):
+        if self._mode and self.conversation.questions:
+            self._mode = ""  # the question is shown now, so what is typed must not decide about the call
+            self._hint_for("A tool asks something first; the call is asked about again after that")
+        elif self._mode and not (approvals and approvals[0].call_id == self._mode_of):
             self._mode = ""
             self._hint_for("The call was settled in the meantime: nothing was decided")
         self._prompt.app.invalidate()

@@ -41,8 +41,10 @@ _DIALOGUE = ("apply_patch_review", "prompt_user")
 _CHANGING = ("write_file", "edit_file", "delete_file", "move_file", "apply_patch")
 #: Seconds before a deadline at which a call ends, so that its outcome arrives in time: this share, at most so many.
 _MARGIN, _MOST_MARGIN = 0.1, 2.0
-#: Seconds between two signs of life of a call that waits for the user, at most.
-_PAUSE = 30.0
+#: Seconds between two signs of life of a call that waits for the user, at least and at most.
+_LEAST_PAUSE, _PAUSE = 0.2, 30.0
+#: Tools whose method also takes the running call.
+_TAKING_RUN = ("run_command", "run_persistent", "git.commit")
 
 
 @dataclass(frozen=True)
@@ -95,8 +97,9 @@ class _Run:
             waiting.cancel()
 
     async def _wait(self) -> None:
+        pause = _PAUSE if self.allowance is None else min(max(self.allowance / 2, _LEAST_PAUSE), _PAUSE)
         while True:
-            await asyncio.sleep(_PAUSE if self.allowance is None else min(self.allowance / 2, _PAUSE))
+            await asyncio.sleep(pause)
             await self.show("stdout", "")
 
 
@@ -251,7 +254,7 @@ class Executor:
         runs = tool in ("run_command", "run_persistent")
         changes = runs or (tool == "git.branch" and given["action"] == "switch")
         async with self._around(run.call) if changes and self._around is not None else nullcontext():
-            return await (method(given, run) if runs or tool == "git.commit" else method(given))
+            return await (method(given, run) if tool in _TAKING_RUN else method(given))
 
     # -- files -------------------------------------------------------------------------------------------------------
 
