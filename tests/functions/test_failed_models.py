@@ -75,9 +75,8 @@ def test_a_local_operator_reads_the_providers_words_without_the_key(system: Syst
 
 
 def filtered() -> Iterator[str]:
-    raise ContentFilter(
-        "the provider's content filter refused the request: deployment acme-prod, key sk-abcdefghijkl12345"
-    )
+    words = "deployment acme-prod, key sk-abcdefghijkl12345"
+    raise ContentFilter("the provider's content filter refused the request", words=words)
     yield ""
 
 
@@ -89,5 +88,5 @@ def test_a_filters_own_words_are_for_a_local_operator_and_never_have_the_key(sys
     system.say("c1")
     message = error(system)["content"]
     assert "content filter" in message
-    assert ("acme-prod" in message) is is_local
+    assert ("Its provider says: deployment acme-prod" in message) is is_local
     assert "abcdefghijkl" not in message

@@ -289,8 +289,8 @@ def test_a_store_keeps_unsupported_features(server: ScriptedServer, transport: A
         def __init__(self) -> None:
             self.kept: dict[tuple[str, str], frozenset[str]] = {}
 
-        def load(self, base_url: str, model: str) -> frozenset[str]:
-            return self.kept.get((base_url, model), frozenset())
+        def load(self, base_url: str, model: str) -> dict[str, float]:
+            return dict.fromkeys(self.kept.get((base_url, model), ()), time.time() + 60)
 
         def save(self, base_url: str, model: str, unsupported: frozenset[str]) -> None:
             self.kept[base_url, model] = unsupported
@@ -307,9 +307,9 @@ def test_what_another_process_has_learnt_costs_one_refusal(server: ScriptedServe
         def __init__(self) -> None:
             self.features, self.reads = frozenset[str](), 0
 
-        def load(self, base_url: str, model: str) -> frozenset[str]:
+        def load(self, base_url: str, model: str) -> dict[str, float]:
             self.reads += 1
-            return self.features
+            return dict.fromkeys(self.features, time.time() + 60)
 
         def save(self, base_url: str, model: str, unsupported: frozenset[str]) -> None:
             self.features = unsupported
@@ -325,6 +325,20 @@ def test_what_another_process_has_learnt_costs_one_refusal(server: ScriptedServe
     assert len(server.requests) == 5
     assert request(schema, unsupported=second).run(transport).strategy == "json"
     assert (len(server.requests), shared.reads) == (6, 2)
+
+
+def test_what_is_loaded_is_forgotten_when_it_was_to_be() -> None:
+    class Shared:
+        def load(self, base_url: str, model: str) -> dict[str, float]:
+            return {"native": 90.0}
+
+        def save(self, base_url: str, model: str, unsupported: frozenset[str]) -> None: ...
+
+    now = [60.0]
+    features = UnsupportedFeatures(Shared(), clock=lambda: now[0])
+    assert features.of("url", "m") == {"native"}
+    now[0] = 91.0
+    assert features.of("url", "m") == frozenset()
 
 
 def test_a_400_about_something_else_is_an_error(server: ScriptedServer, transport: Any) -> None:

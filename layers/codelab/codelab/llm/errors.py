@@ -31,6 +31,11 @@ class RequestError(Exception):
         """What any user may read: the message, unless it is the provider's, which may name accounts and keys."""
         return self.message
 
+    @property
+    def provider_words(self) -> str:
+        """What the provider itself said, for the log and for an operator; empty if it said nothing."""
+        return ""
+
 
 class InvalidRequest(RequestError):
     """The caller made a mistake; no call was made. pointer: the JSON Pointer of the invalid value."""
@@ -76,13 +81,22 @@ class Length(ModelError):
 
 
 class ContentFilter(ModelError):
-    """The provider's content filter stopped the answer."""
+    """The provider's content filter refused the request or stopped the answer. words: the provider's own, if any."""
 
     code = "content_filter"
 
+    def __init__(self, message: str, *, words: str = "") -> None:
+        super().__init__(f"{message}: {words}" if words else message)
+        self._public = message
+        self.words = words
+
     @property
     def public_message(self) -> str:
-        return "its provider's content filter refused the request or stopped the answer"
+        return self._public
+
+    @property
+    def provider_words(self) -> str:
+        return self.words
 
 
 class Truncated(ModelError):
@@ -144,6 +158,10 @@ class TransportError(ModelError):
         self.body = body
 
     @property
+    def provider_words(self) -> str:
+        return self.message
+
+    @property
     def public_message(self) -> str:
         """One sentence of our own for each kind, with what to do about it; never the provider's words."""
         sentence = _SENTENCES.get(self.kind)
@@ -177,7 +195,6 @@ _SENTENCES = {
     FailureKind.QUOTA: "the account at its provider has no credit or quota left",
     FailureKind.RATE: "its provider gets too many requests; try again in a minute",
     FailureKind.COMPILING: "its provider is preparing the first use of a schema; try again in a minute",
-    FailureKind.FILTER: "its provider's content filter refused the request",
     FailureKind.BUSY: "its provider is overloaded; try again in a minute",
     FailureKind.PROTOCOL: "its address is not that of an OpenAI-compatible API; correct it with `codelab setup`",
 }

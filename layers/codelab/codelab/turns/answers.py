@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Any
 
 from codelab.agents import Agent, agents
-from codelab.llm.errors import ContentFilter, ContextOverflow, RequestError, TransportError
+from codelab.llm.errors import ContextOverflow, RequestError, TransportError
 from codelab.llm.failures import masked
 from codelab.llm.tools import with_tool
 from codelab.protocol.errors import ErrorCode, ProtocolError
@@ -117,6 +117,6 @@ def failure(error: RequestError, request_id: str, *, quotes_provider: bool = Fal
     if isinstance(error, ContextOverflow):
         return ProtocolError(ErrorCode.CONTEXT_TOO_LARGE, _OVERFLOW, details=details, retryable=False)
     message = f"The model failed: {error.public_message}"
-    if quotes_provider and isinstance(error, TransportError | ContentFilter):
-        message += f". Its provider says: {masked(error.message)[:_QUOTED_CHARS]}"
+    if quotes_provider and error.provider_words:
+        message += f". Its provider says: {masked(error.provider_words)[:_QUOTED_CHARS]}"
     return ProtocolError(ErrorCode.LLM_ERROR, message, details=details, retryable=retryable)

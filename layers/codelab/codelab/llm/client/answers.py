@@ -177,7 +177,7 @@ def _failure(
     words = f"{message} {told if isinstance(told, str) else json.dumps(told, default=str)}"[:_QUOTED_CHARS]
     kind = kind_of(status, code, words)
     if kind is FailureKind.FILTER:
-        return ContentFilter(f"the provider's content filter refused the request: {message}")
+        return ContentFilter("the provider's content filter refused the request", words=message)
     verdict = headers.get("x-should-retry")
     passes = passes or status in RETRYABLE_STATUS or (status or 0) >= 500
     passes = passes or (isinstance(told, dict) and str(told.get("code")) in _FAILED_GENERATIONS)

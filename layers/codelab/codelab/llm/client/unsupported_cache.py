@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 #: How long a feature is remembered, in seconds: providers and models change, and an error may have been misread.
@@ -13,8 +13,11 @@ KEPT_S = 3_600
 class UnsupportedStore(Protocol):
     """Where unsupported features outlive the process: a table, a file, a cache."""
 
-    def load(self, base_url: str, model: str) -> Iterable[str]:
-        """The unsupported features of a model; called once per process and model, by a lazy cache after a refusal."""
+    def load(self, base_url: str, model: str) -> Mapping[str, float]:
+        """The unsupported features of a model, and when each is to be forgotten, in seconds of the cache's clock.
+
+        Called once per process and model, by a lazy cache after the first refusal.
+        """
 
     def save(self, base_url: str, model: str, unsupported: frozenset[str]) -> None:
         """Save the whole set; called when it has grown."""
@@ -46,22 +49,20 @@ class UnsupportedFeatures:
         now = self._clock()
         known = self._until.get((base_url, model))
         if known is None:
-            loaded = {} if self._lazy else self._loaded(base_url, model)
-            known = self._until.setdefault((base_url, model), loaded)
+            loaded = self._store.load(base_url, model) if self._store and not self._lazy else {}
+            known = self._until.setdefault((base_url, model), dict(loaded))
         # A copy, because another thread may add a feature meanwhile.
         return frozenset(feature for feature, until in known.copy().items() if until > now) if known else frozenset()
 
     def add(self, base_url: str, model: str, feature: str) -> None:
         """Remember a feature, and save it in the store."""
-        if self._lazy and not self._until.get((base_url, model)):
-            self._until[base_url, model] = self._loaded(base_url, model)
         known = self.of(base_url, model)
+        if self._store and self._lazy and not self._until[base_url, model]:
+            # Added to what is there, because another thread may add a feature meanwhile.
+            self._until[base_url, model].update(self._store.load(base_url, model))
+            known = self.of(base_url, model)
         if feature in known:
             return
         self._until[base_url, model][feature] = self._clock() + self._kept_s
         if self._store:
             self._store.save(base_url, model, known | {feature})
-
-    def _loaded(self, base_url: str, model: str) -> dict[str, float]:
-        features = self._store.load(base_url, model) if self._store else ()
-        return dict.fromkeys(features, self._clock() + self._kept_s)

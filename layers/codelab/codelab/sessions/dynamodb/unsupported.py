@@ -1,7 +1,7 @@
 """The features that models do not support, in an item that each process of `llm_request` and `/health` read."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 
 from codelab.aws.dynamodb import DynamoDB
 from codelab.aws.errors import AwsError
@@ -22,14 +22,14 @@ class UnsupportedItem:
         self._clock = clock
         self._until: dict[str, float] = {}
 
-    def load(self, base_url: str, model: str) -> Iterable[str]:
+    def load(self, base_url: str, model: str) -> Mapping[str, float]:
         """The features that other processes have found. Without an answer, this process finds them itself."""
-        now = self._clock()
         try:
-            self._until = _expiries(self._client, self._table, now)
+            self._until |= _expiries(self._client, self._table, self._clock())
         except AwsError as error:
             logger().warning("unsupported features not read", extra={"error": str(error)})
-        return [feature for of, _, feature in (name.partition("|") for name in self._until) if of == model]
+        own = f"{model}|"
+        return {name.removeprefix(own): until for name, until in self._until.items() if name.startswith(own)}
 
     def save(self, base_url: str, model: str, unsupported: frozenset[str]) -> None:
         """Store new features. A failure is only logged, so that it does not break the answer."""
