@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from codelab.agents import FALLBACK, agents, read_agents
 from codelab.llm.config import RequestConfig
 from codelab.protocol.globs import matches
-from codelab.protocol.tools import CATALOGUE
+from codelab.protocol.tools import CATALOGUE, ExecutorTools
 
 from tests.turns.world import WRITE, calling
 
@@ -91,6 +92,19 @@ def test_a_bad_file_is_named(tmp_path: Path, line, complaint):
 )
 def test_globs_are_read_as_gitignore_reads_them(glob, path, matching):
     assert matches(glob, path) is matching
+
+
+@pytest.mark.parametrize("name", ["architect", "coder", "universal"])
+def test_only_who_cannot_edit_texts_is_given_patches_too(name):
+    patches = {"apply_patch", "apply_patch_review"}
+    everything, seed = ExecutorTools(supported=frozenset(CATALOGUE)), ExecutorTools()
+    agent = agents()[name]
+    given, both = agent.for_executor(everything, patches=False).tools, agent.for_executor(everything).tools
+    assert given.keys() == both.keys() - patches
+    assert "edit_file" in given
+    assert agent.for_executor(seed, patches=False).tools.keys() >= patches, "clients of the seed documents have no other"
+    without_edits = replace(agent, tools={tool: agent.tools[tool] for tool in agent.tools if tool != "edit_file"})
+    assert without_edits.for_executor(everything, patches=False).tools.keys() >= patches
 
 
 def test_the_architect_writes_markdown_and_nothing_else():

@@ -2,8 +2,12 @@
 
 import json
 from collections import Counter
+from dataclasses import replace
 
+import pytest
+from codelab.llm.models import known
 from codelab.protocol.tools import CATALOGUE, SEED
+from codelab.turns import models
 
 from tests.functions.recorder import POST, READ_MANY, TRANSACTION
 from tests.functions.system import System
@@ -118,6 +122,26 @@ def test_an_executor_that_does_not_say_it_is_offered_the_tools_of_the_seed_docum
     supports(extended, READING, "c2")  # another window
     extended.ask("c1", "Hi")
     assert branches(extended) == set(SEED) | SERVERS
+
+
+PATCHES = {"apply_patch", "apply_patch_review"}
+
+
+def test_who_edits_texts_is_offered_no_patches(extended: System) -> None:
+    supports(extended, sorted(CATALOGUE))
+    extended.ask("c1", "Hi")
+    assert branches(extended) == set(CATALOGUE) - PATCHES
+    supports(extended, [*PATCHES, "read_file"])
+    extended.ask("c1", "Hi")
+    assert branches(extended) == {"read_file"} | PATCHES | SERVERS
+
+
+def test_a_model_whose_row_says_so_is_offered_both(extended: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = replace(known("gpt-4.1"), patches=True)
+    monkeypatch.setattr(models, "capabilities", lambda name, settings: row)
+    supports(extended, sorted(CATALOGUE))
+    extended.ask("c1", "Hi")
+    assert branches(extended) == set(CATALOGUE)
 
 
 def test_what_it_executes_and_what_it_declares_are_said_independently(extended: System) -> None:

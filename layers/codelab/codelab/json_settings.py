@@ -28,6 +28,7 @@ class ModelCapabilities(BaseModel):
     window: Annotated[int, Field(ge=2_000)] | None = None
     images: bool | None = None
     thinking: list[Level] | None = None
+    patches: bool | None = None
 
 
 class PlanLimits(BaseModel):

@@ -68,8 +68,13 @@ class Agent:
                 details={"field": "path"},
             )
 
-    def for_executor(self, executor: ExecutorTools) -> "Agent":
-        """The agent with the tools that the executor executes: the catalogue's, and its own that match the risks."""
+    def for_executor(self, executor: ExecutorTools, *, patches: bool = True) -> "Agent":
+        """The agent with the tools that the executor executes: the catalogue's, and its own that match the risks.
+
+        patches: whether it gets the tools that take a diff even if it can edit texts.
+        """
+        if not patches and "edit_file" in self.tools:
+            executor = executor.without_patches()
         taken = {name.casefold() for name in self.tools}
         own = {
             tool.name: tool for tool in executor.own if tool.risk in self.risks and tool.name.casefold() not in taken

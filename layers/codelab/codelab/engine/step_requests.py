@@ -87,10 +87,11 @@ class StepRequests:
         self._base_url = base_url
         self._unsupported = unsupported
         self._pool = pool
-        #: By the agents that may answer, whether a title is asked for, and the tools that the executor executes.
-        self._schemas: dict[tuple[tuple[str, ...], bool, frozenset[str] | None], dict[str, Any]] = {}
-        #: By their names, and by the tools that the executor executes.
-        self._agents: dict[tuple[str, frozenset[str] | None], Agent] = {}
+        #: By the agents that may answer, whether a title is asked for, the tools that the executor executes, and
+        #: whether the model gets those that take a diff.
+        self._schemas: dict[tuple[tuple[str, ...], bool, frozenset[str] | None, bool], dict[str, Any]] = {}
+        #: By their names, and the last two of these.
+        self._agents: dict[tuple[str, frozenset[str] | None, bool], Agent] = {}
         self.config = RequestConfig(model=settings.llm_model, provider=settings.llm_provider)
         self.config.check()
         if settings.default_agent not in agents():
@@ -161,9 +162,10 @@ class StepRequests:
     def _role(self, asked: Agent, chosen: Mapping[str, Any], executor: ExecutorTools) -> _Role:
         """`chosen` are the session's settings."""
         config = self._config_for(asked, chosen)
+        patches = self._has_patches(config)
         if not asked.routes:
-            return _Role(self._offered(asked, executor), config)
-        known = {name: self._offered(agent, executor) for name, agent in agents().items() if not agent.routes}
+            return _Role(self._offered(asked, executor, patches), config)
+        known = {name: self._offered(agent, executor, patches) for name, agent in agents().items() if not agent.routes}
         answering = {name: agent for name, agent in known.items() if self._config_for(agent, chosen) == config}
         return _Role(
             routing.combined(asked, known, answering),
@@ -172,23 +174,27 @@ class StepRequests:
             tuple(known),
         )
 
-    def _offered(self, agent: Agent, executor: ExecutorTools) -> Agent:
+    def _has_patches(self, config: RequestConfig) -> bool:
+        """Whether the model gets the tools that take a diff beside the one that edits texts."""
+        return models.capabilities(config.model, self._settings).patches
+
+    def _offered(self, agent: Agent, executor: ExecutorTools, patches: bool) -> Agent:
         """The agent with the tools that the executor executes. Kept if they are all of the catalogue."""
         if executor.own:
-            return agent.for_executor(executor)
-        key = (agent.name, executor.supported)
+            return agent.for_executor(executor, patches=patches)
+        key = (agent.name, executor.supported, patches)
         found = self._agents.get(key)
         if found is None:
             if len(self._agents) >= _AGENTS:
                 self._agents.clear()
-            found = self._agents[key] = agent.for_executor(executor)
+            found = self._agents[key] = agent.for_executor(executor, patches=patches)
         return found
 
     def _schema(self, role: _Role, executor: ExecutorTools, *, titled: bool) -> dict[str, Any]:
         """The schema of the answer. Those of a router without clients' own tools are kept: they are large, and few."""
         if not role.names:
             return answer_schema(role.agent, titled=titled)
-        key = (tuple(role.answering), titled, executor.supported)
+        key = (tuple(role.answering), titled, executor.supported, self._has_patches(role.config))
         found = None if executor.own else self._schemas.get(key)
         if found is None:
             found = routing.schema(ANSWER if role.answering else {}, role.names)

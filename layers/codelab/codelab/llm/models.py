@@ -1,4 +1,4 @@
-"""What models can take, as data: the window of their context, images, and how much they can be told to think.
+"""What models can take, as data: the window of their context, images, how much they can be told to think, and patches.
 
 No endpoint tells all of this, so it is a table by the name of the model. Providers put prefixes before a name and
 versions behind it (`openai/gpt-5-mini`, `us.anthropic.claude-sonnet-4-20250514-v1:0`), so a row matches inside a name.
@@ -23,12 +23,15 @@ UNKNOWN_WINDOW = 32_768
 class Model:
     """window: tokens of prompt and answer together. images: whether a prompt may have images.
 
-    thinking: the levels that it can be told to think at; empty if its thinking cannot be set.
+    thinking: the levels that it can be told to think at; empty if its thinking cannot be set. patches: whether it gets
+    the tools that take a diff beside `edit_file`. No row of the table has it: texts to replace come out right with every
+    model that was measured, diffs with few.
     """
 
     window: int = UNKNOWN_WINDOW
     images: bool = False
     thinking: tuple[Level, ...] = ()
+    patches: bool = False
 
 
 _EFFORTS: tuple[Level, ...] = ("low", "medium", "high")

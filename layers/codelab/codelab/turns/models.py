@@ -57,6 +57,7 @@ def capabilities(name: str, settings: Settings) -> Model:
         found.window if said.window is None else said.window,
         found.images if said.images is None else said.images,
         found.thinking if said.thinking is None else tuple(said.thinking),
+        found.patches if said.patches is None else said.patches,
     )
 
 

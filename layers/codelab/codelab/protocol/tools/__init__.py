@@ -1,7 +1,7 @@
 """The tool catalogue as data (Tools Specification; Agent Protocol, "Доступные инструменты")."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.tools import commands, dialogue, files, git, server, web
@@ -43,6 +43,10 @@ ALIASES: Mapping[str, str] = {
 }
 
 
+#: Tools that take a diff, and the one that does the same for models that write no exact diffs: most of them.
+_PATCHES, _EDITS = frozenset({"apply_patch", "apply_patch_review"}), "edit_file"
+
+
 def canonical_name(name: str) -> str:
     """The catalogue's name for an alias; any other name unchanged."""
     return ALIASES.get(name, name)
@@ -73,6 +77,12 @@ class ExecutorTools:
         if self.supported is None:
             return SEED.get(tool.name)
         return tool if tool.name in self.supported else None
+
+    def without_patches(self) -> "ExecutorTools":
+        """The same without the tools that take a diff, if this executor edits texts; otherwise unchanged."""
+        if self.supported is None or _EDITS not in self.supported:
+            return self
+        return replace(self, supported=self.supported - _PATCHES)
 
     def find(self, name: str) -> Tool:
         """The tool of that name or alias. Raises ProtocolError TOOL_NOT_FOUND."""
