@@ -102,7 +102,7 @@ def test_only_who_cannot_edit_texts_is_given_patches_too(name):
     given, both = agent.for_executor(everything, patches=False).tools, agent.for_executor(everything).tools
     assert given.keys() == both.keys() - patches
     assert "edit_file" in given
-    assert agent.for_executor(seed, patches=False).tools.keys() >= patches, "clients of the seed documents have no other"
+    assert agent.for_executor(seed, patches=False).tools.keys() >= patches, "seed clients have no other"
     without_edits = replace(agent, tools={tool: agent.tools[tool] for tool in agent.tools if tool != "edit_file"})
     assert without_edits.for_executor(everything, patches=False).tools.keys() >= patches
 

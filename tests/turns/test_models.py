@@ -58,7 +58,8 @@ def test_the_operators_numbers_and_facts_take_precedence() -> None:
         {
             "AUTH_MODE": "jwt",
             "LLM_MODEL": "local",
-            "LLM_CAPABILITIES": '{"local": {"window": 8192, "images": true, "thinking": ["high", "none"], "patches": true}}',
+            "LLM_CAPABILITIES": '{"local": {"window": 8192, "images": true, "thinking": ["high", "none"],'
+            ' "patches": true}}',
         }
     )
     assert [found.model_dump() for found in models.offered(settings)] == [

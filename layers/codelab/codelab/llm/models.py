@@ -24,8 +24,8 @@ class Model:
     """window: tokens of prompt and answer together. images: whether a prompt may have images.
 
     thinking: the levels that it can be told to think at; empty if its thinking cannot be set. patches: whether it gets
-    the tools that take a diff beside `edit_file`. No row of the table has it: texts to replace come out right with every
-    model that was measured, diffs with few.
+    the tools that take a diff beside `edit_file`. No row of the table has it: every model that was measured gets texts
+    to replace right, and few get diffs right.
     """
 
     window: int = UNKNOWN_WINDOW
