@@ -1126,7 +1126,7 @@ export interface ToolResults {
    * Replace texts in a file. Prefer it to write_file for changes: it is exact and short. Each `old` must be copied
    * exactly, with its indentation but without line numbers, and occur once: add lines around it until it does.
    */
-  edit_file: { success: boolean; message?: string; replacements?: number; };
+  edit_file: { success: boolean; message?: string; replacements?: number; matched?: string; };
   /** List the files of a directory of the workspace. */
   list_files: { files: { name: string; type?: string; size?: number; }[]; };
   /** Find files by their names, for example ** /*_test.py. */

@@ -32,8 +32,8 @@ async def preview(tool: str, arguments: Mapping[str, Any], workspace: DiskWorksp
             names = components(str(arguments["path"]))
             before = await _text(workspace, names)
             wanted = [edits.Edit(one["old"], one["new"], one.get("replace_all", False)) for one in arguments["edits"]]
-            after, _ = await asyncio.to_thread(edits.apply, before or "", wanted, joined(names))
-            return await _diff(names, before, after, workspace)
+            edited = await asyncio.to_thread(edits.apply, before or "", wanted, joined(names))
+            return await _diff(names, before, edited.text, workspace)
         if tool == "apply_patch":
             return await _patched(str(arguments["diff"]), workspace)
         if tool == "delete_file":

@@ -44,7 +44,7 @@ def edited(workspace: Path, path: str, given: Any) -> Difference:
         data = _data(workspace, path)
         if data is None or not edits:
             return _as_written(edits, "")
-        return difference(before := _text(data), apply(before, edits, path)[0], path)
+        return difference(before := _text(data), apply(before, edits, path).text, path)
     except _Unreadable as unreadable:
         return _as_written(edits, str(unreadable))
     except ToolFailure as failure:

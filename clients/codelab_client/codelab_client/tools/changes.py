@@ -82,10 +82,11 @@ class FileChanges:
                 raise ToolFailure("FILE_NOT_FOUND", f"{joined(names)}: No such file or directory")
             await self._check(call, names, fingerprints.of_data(old.data))
             text = text_of(old.data, names)
-            edited, count = await asyncio.to_thread(edits.apply, text.text, wanted, joined(names))
-            encoded(edited, joined(names), limits.FILE_BYTES)
-            await self._put(names, write_text(edited, text.encoding, joined(names)), old)
-            return {"success": True, "replacements": count}
+            edited = await asyncio.to_thread(edits.apply, text.text, wanted, joined(names))
+            encoded(edited.text, joined(names), limits.FILE_BYTES)
+            await self._put(names, write_text(edited.text, text.encoding, joined(names)), old)
+            matched = {"matched": edited.matched} if edited.matched else {}
+            return {"success": True, "replacements": edited.replacements, **matched}
 
         return await self._bound(call, make)
 

@@ -1,4 +1,7 @@
-"""Exact edits of a text: each `old` occurs once, or is replaced wherever it occurs. Nothing here touches a file.
+"""Edits of a text: each `old` occurs once, or is replaced wherever it occurs. Nothing here touches a file.
+
+If an `old` is missing, but there is one place whose lines differ from it only in whitespace, that is the place that is
+meant, and `new` is indented as it is. Everybody who shows an edit and who makes it calls the same function.
 
 All edits refer to the text as it was, so their order does not matter, and none can hit what another has written.
 """
@@ -8,10 +11,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
+from typing import NamedTuple
 
 from codelab_client.tools.failure import ToolFailure
 from codelab_client.tools.mixed_ends import MixedEnds
 from codelab_client.tools.texts import has_only_crlf
+from codelab_client.tools.whitespace import nearly
 
 #: Lines of a place that is shown, places that are shown, counted and listed, and characters of a shown line.
 _SHOWN_LINES = 8
@@ -34,8 +39,24 @@ class Edit:
     replace_all: bool = False
 
 
-def apply(text: str, edits: Sequence[Edit], shown: str) -> tuple[str, int]:
-    """The edited text, and how many places were replaced. shown: the file's name, for errors.
+class Edited(NamedTuple):
+    """The edited text, how many places were replaced, and which of them differed in whitespace; empty if none did."""
+
+    text: str
+    replacements: int
+    matched: str
+
+
+class _Place(NamedTuple):
+    """Characters `start` to `end` become `new`."""
+
+    start: int
+    end: int
+    new: str
+
+
+def apply(text: str, edits: Sequence[Edit], shown: str) -> Edited:
+    """The edited text. shown: the file's name, for errors.
 
     If every line of the text ends with CRLF, so do the lines of the edits, however they are given. If only some do, a
     line end of an edit without CR matches both, and what replaces lines has their line ends.
@@ -45,18 +66,21 @@ def apply(text: str, edits: Sequence[Edit], shown: str) -> tuple[str, int]:
     has_crlf = has_only_crlf(text)
     lines = None if has_crlf or "\r\n" not in text else MixedEnds(text)
     places: list[tuple[int, int, str, int]] = []  # from, to, the new text, the edit's number
+    near: list[str] = []
     for number, edit in enumerate(edits, 1):
         which = f"{shown}: edit {number}" if len(edits) > 1 else shown
         old, new = (_with_crlf(edit.old), _with_crlf(edit.new)) if has_crlf else (edit.old, edit.new)
         if old == new:
             raise _failed(f"{which}: old and new are equal")
-        if lines is not None and "\r" not in old:
-            found = _everywhere(lines.plain, old, which) if edit.replace_all else [_once(lines.plain, old, which)]
-            spans = [(lines.place(start), lines.place(start + len(old))) for start in found]
-            places += [(start, end, lines.ended(new, start, end), number) for start, end in spans]
-        else:
-            found = _everywhere(text, old, which) if edit.replace_all else [_once(text, old, which)]
-            places += [(start, start + len(old), new, number) for start in found]
+        plain = lines.plain if lines is not None and "\r" not in old else None
+        found, whitespace = _places(text if plain is None else plain, old, new, which, replace_all=edit.replace_all)
+        if whitespace:
+            near.append(f"edit {number}: {whitespace}" if len(edits) > 1 else whitespace)
+        for start, end, made in found:
+            if lines is not None and plain is not None:
+                start, end = lines.place(start), lines.place(end)
+                made = lines.ended(made, start, end)
+            places.append((start, end, made, number))
         if len(places) > _MOST:
             raise _failed(f"{shown}: more than {_MOST:,} texts would be replaced: use write_file")
     places.sort(key=lambda place: place[0])
@@ -69,7 +93,16 @@ def apply(text: str, edits: Sequence[Edit], shown: str) -> tuple[str, int]:
         pieces += [text[copied:start], new]
         copied, before = end, number
     pieces.append(text[copied:])
-    return "".join(pieces), len(places)
+    return Edited("".join(pieces), len(places), "; ".join(near))
+
+
+def _places(text: str, old: str, new: str, which: str, *, replace_all: bool) -> tuple[list[_Place], str]:
+    """What is replaced, and which lines differ from `old` in whitespace. Raises ToolFailure PATCH_APPLY_FAILED."""
+    if not replace_all and old not in text and (near := nearly(text, old, new)) is not None:
+        which_lines = f"line {near.first}" if near.first == near.last else f"lines {near.first}-{near.last}"
+        return [_Place(near.start, near.end, near.new)], f"{which_lines}, whitespace differs"
+    starts = _everywhere(text, old, which) if replace_all else [_once(text, old, which)]
+    return [_Place(start, start + len(old), new) for start in starts], ""
 
 
 def _once(text: str, old: str, which: str) -> int:

@@ -135,7 +135,10 @@ TOOLS = (
             }
         ),
         extension=True,
-        result=done(replacements=integer("How many texts were replaced", minimum=0)),
+        result=done(
+            replacements=integer("How many texts were replaced", minimum=0),
+            matched=string("Which lines differed from `old` in whitespace, and were replaced all the same"),
+        ),
         risk="write",
         approval=True,
         listed_with="write_file",
@@ -149,7 +152,9 @@ TOOLS = (
         ),
         platforms=_ON_WINDOWS
         + " All edits are made or none. If `old` is missing or occurs more than once, nothing is changed and the error "
-        "PATCH_APPLY_FAILED shows the closest lines. If every line of the file ends with CRLF, so do the lines of "
+        "PATCH_APPLY_FAILED shows the closest lines. An IDE may take the only place whose lines differ from `old` in "
+        "spaces at their ends or in the indentation of all; then it indents `new` like it, shows the user what it will "
+        "write, and names the lines in `matched`. If every line of the file ends with CRLF, so do the lines of "
         "`old` and `new`, however they are given; if only some do, a line end of `old` matches both.",
         examples=(
             Example(
