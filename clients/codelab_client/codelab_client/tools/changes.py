@@ -12,6 +12,7 @@ from codelab_client.tools.dialogue import Dialogue
 from codelab_client.tools.expectations import Expectations, view_of
 from codelab_client.tools.failure import Changed, Code, ToolFailure
 from codelab_client.tools.paths import components, joined
+from codelab_client.tools.placeholders import Placeholders
 from codelab_client.tools.replacement import Change, Names
 from codelab_client.tools.texts import FileText, kept, read_text, write_text
 from codelab_client.tools.tree import Content
@@ -50,6 +51,7 @@ class FileChanges:
         self._workspace, self._expectations, self._dialogue, self._asks = workspace, expectations, dialogue, asks
         #: Held while files are read and changed.
         self.alone = asyncio.Lock()
+        self._placeholders = Placeholders()
 
     async def write_file(self, given: dict[str, Any], call: ToolCall) -> dict[str, Any]:
         """Write a whole file, in the encoding, and with the mark and the line ends, of the one that it replaces."""
@@ -60,6 +62,7 @@ class FileChanges:
             old = await self._present(names)
             await self._check(call, names, None if old is None else fingerprints.of_data(old.data), loses=True)
             text = None if old is None else read_text(old.data)
+            self._placeholders.check(joined(names), content, "" if text is None else text.text, "EXECUTION_FAILED")
             if old is not None and text is None and not self._expectations.was_shown(call.call_id):
                 raise ToolFailure("ENCODING_ERROR", f"{joined(names)} is binary: only the user can replace it")
             encoding = "utf-8" if text is None else text.encoding
@@ -82,6 +85,8 @@ class FileChanges:
                 raise ToolFailure("FILE_NOT_FOUND", f"{joined(names)}: No such file or directory")
             await self._check(call, names, fingerprints.of_data(old.data))
             text = text_of(old.data, names)
+            for edit in wanted:
+                self._placeholders.check(joined(names), edit.new, edit.old, "PATCH_APPLY_FAILED")
             edited = await asyncio.to_thread(edits.apply, text.text, wanted, joined(names))
             encoded(edited.text, joined(names), limits.FILE_BYTES)
             await self._put(names, write_text(edited.text, text.encoding, joined(names)), old)
