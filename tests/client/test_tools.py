@@ -402,7 +402,9 @@ def test_a_part_of_a_file_is_read_by_lines(files: Executor) -> None:
     assert part(offset=2, limit=2) == ("two\r\n\x0cthree\n", 2, 4)
     assert part(offset=4) == ("four", 4, 4)
     assert part(offset=3, limit=9) == ("\x0cthree\nfour", 3, 4)
-    assert error_code(files, "read_file", path="a", offset=5) == "INVALID_ARGUMENTS"
+    beyond = result(files, "read_file", path="a", offset=5, limit=2)
+    assert (beyond["content"], beyond["message"], beyond["total_lines"]) == ("", "a has only 4 lines", 4)
+    assert "first_line" not in beyond
     result(files, "write_file", path="empty", content="")
     assert result(files, "read_file", path="empty", offset=1)["content"] == ""
 

@@ -1119,7 +1119,7 @@ export interface ToolArguments {
 /** The `result` of a `tool_result`, by tool. Extra fields are kept. */
 export interface ToolResults {
   /** Read a text file of the workspace. Read a file before you change it. */
-  read_file: { content: string; first_line?: number; total_lines?: number; encoding?: string; size?: number; modified?: string; };
+  read_file: { content: string; first_line?: number; total_lines?: number; encoding?: string; size?: number; modified?: string; message?: string; };
   /** Write a whole file. Creates it and its directories, or replaces its content. */
   write_file: { success: boolean; message?: string; bytes_written?: number; };
   /**

@@ -267,10 +267,9 @@ class Executor:
         text = coded.text
         total = text.count("\n") + (not text.endswith("\n") and bool(text))
         first = given.get("offset", 1)
+        is_beyond = first > max(1, total)
         if is_part:
-            if first > max(1, total):
-                raise ToolFailure("INVALID_ARGUMENTS", f"offset: {joined(names)} has only {total} lines")
-            text = _part(text, first, given.get("limit"))
+            text = "" if is_beyond else _part(text, first, given.get("limit"))
         encoded(text, "the part" if is_part else joined(names), limits.FILE_BYTES)
         modified = datetime.fromtimestamp(found.modified, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
         return {
@@ -278,7 +277,7 @@ class Executor:
             "encoding": coded.encoding,
             "size": len(found.data),
             "modified": modified,
-            "first_line": first,
+            **({"message": f"{joined(names)} has only {total} lines"} if is_beyond else {"first_line": first}),
             "total_lines": total,
         }
 

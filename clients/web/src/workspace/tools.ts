@@ -182,6 +182,9 @@ async function readFile(folder: Folder, { path, offset, limit }: { path: string;
   if (offset == null && limit == null) return { content, encoding: 'utf-8', size, modified };
   const lines = content.match(/[^\n]*\n|[^\n]+$/g) ?? [];
   const start = Math.max((offset ?? 1) - 1, 0);
+  if (start >= Math.max(lines.length, 1)) {
+    return { content: '', encoding: 'utf-8', size, modified, total_lines: lines.length, message: `${path} has only ${lines.length} lines` };
+  }
   const part = lines.slice(start, limit == null ? undefined : start + limit);
   return { content: part.join(''), encoding: 'utf-8', size, modified, first_line: start + 1, total_lines: lines.length };
 }

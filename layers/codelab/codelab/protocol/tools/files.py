@@ -66,6 +66,7 @@ TOOLS = (
                     ),
                     "size": integer("Bytes", minimum=0),
                     "modified": string("When it was last changed, ISO 8601"),
+                    "message": string("Why there is less than was asked for"),
                 },
             ),
             names={"content": ("text", "data")},
@@ -85,6 +86,11 @@ TOOLS = (
                 {"path": "src/main.dart", "offset": 40, "limit": 2},
                 {"content": "int add(int a, int b) {\n  return a + b;\n", "first_line": 40, "total_lines": 96},
             ),
+            Example(
+                {"path": "src/main.dart", "offset": 100},
+                {"content": "", "total_lines": 96, "message": "src/main.dart has only 96 lines"},
+                note="Beyond the end of the file.",
+            ),
         ),
     ),
     Tool(
@@ -102,8 +108,8 @@ TOOLS = (
         platforms=_ON_WINDOWS
         + " The IDE writes the content unchanged, with the agent's line endings, or keeps the encoding, the byte order "
         "mark and the line endings of the file that it replaces, and says so in `message`. It may refuse to replace a "
-        "file that is not as the agent has read it, or the user has seen it. It may also refuse, once, a text with a line "
-        "that stands for code that is left out, such as `... existing code ...`.",
+        "file that is not as the agent has read it, or the user has seen it. It may also refuse, once, a text with a "
+        "line that stands for code that is left out, such as `... existing code ...`.",
         examples=(
             Example(
                 {"path": "src/logger.js", "content": "export const log = (msg) => console.log(msg);"},
@@ -156,8 +162,8 @@ TOOLS = (
         "PATCH_APPLY_FAILED shows the closest lines. An IDE may take the only place whose lines differ from `old` in "
         "spaces at their ends or in the indentation of all; then it indents `new` like it, shows the user what it will "
         "write, and names the lines in `matched`. If every line of the file ends with CRLF, so do the lines of "
-        "`old` and `new`, however they are given; if only some do, a line end of `old` matches both. An IDE may refuse, "
-        "once, a `new` with a line that stands for code that is left out, such as `... existing code ...`.",
+        "`old` and `new`, however they are given; if only some do, a line end of `old` matches both. An IDE may "
+        "refuse, once, a `new` with a line that stands for code that is left out, such as `... existing code ...`.",
         examples=(
             Example(
                 {"path": "src/auth.js", "edits": [{"old": "retries = 3", "new": "retries = 5"}]},
