@@ -9,7 +9,7 @@ from codelab.protocol.tools import find_tool
 from tests.protocol.conformance.conftest import Connect
 from tests.protocol.conformance.forms import like
 from tests.protocol.conformance.seed_examples import Example, arguments_of, examples, of_kind
-from tests.protocol.conformance.test_frames import ids, told
+from tests.protocol.conformance.test_frames import as_told, ids, told
 from tests.scripted_model import Says, ScriptedModel, call
 
 CALLS = [example for example in of_kind("call", "server") if "tool_name" in example.value]
@@ -49,7 +49,7 @@ def test_its_result_reaches_the_model(
         result = {**result, "stdout": result["stdout"] + "All passed\n", "exit_code": 0}
         client.result(asked, result)
     client.idle()
-    assert told(scripted, example.id) == result
+    assert told(scripted, example.id) == as_told(tool, result)
     assert len(scripted.requests[example.id]) == 2
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from codelab.protocol.errors import known_code
-from codelab.protocol.tools import find_tool
+from codelab.protocol.tools import canonical_name, find_tool
+from codelab.turns.result_texts import text_of
 
 from tests.protocol.conformance.client import Client
 from tests.protocol.conformance.conftest import Connect
@@ -25,9 +26,14 @@ def ids(example: Example) -> str:
 
 
 def told(model: ScriptedModel, name: str) -> Any:
-    """The result of the model's only call in its context."""
+    """The result of the model's only call in its context: the value of its JSON, or a text (see `result_texts`)."""
     (content,) = told_results(model.requests[name][-1]["messages"])
-    return json.loads(content)
+    return json.loads(content) if content.startswith(("{", '"')) else content
+
+
+def as_told(tool: str, result: Any) -> Any:
+    """A result of the tool as `told` returns it."""
+    return text_of(canonical_name(tool), result) or result
 
 
 @pytest.mark.parametrize("example", frames("user_message"), ids=ids)
@@ -91,7 +97,8 @@ def test_a_result_settles_its_call_and_reaches_the_model(
     assert client.idle() == "Seen"
     seen, sent = told(scripted, example.id), example.value
     if "result" in sent:
-        assert seen == find_tool(tool).result.normal(sent["result"]) == sent["result"]
+        assert find_tool(tool).result.normal(sent["result"]) == sent["result"]
+        assert seen == as_told(tool, sent["result"])
     elif isinstance(sent["error"], str):
         code = known_code(sent.get("error_code", "EXECUTION_FAILED"))
         assert seen == {"error": {"code": code.value, "message": sent["error"]}}

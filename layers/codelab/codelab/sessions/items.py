@@ -268,6 +268,8 @@ class CallItem:
     #: The end of the output that a running command has sent so far, and the length of all of it.
     progress: str = ""
     progress_end: int = 0
+    #: In which form the model is told the result (see `result_texts`); 0: as JSON.
+    result_form: int = 0
 
     def key(self) -> str:
         return keys.call_key(self.call_id)
@@ -485,6 +487,7 @@ _CALL = Layout(
         "decision": _JSON,
         "declaration": _JSON,
     },
+    optional={"result_form"},
 )
 _EVENT = Layout(
     EventItem,

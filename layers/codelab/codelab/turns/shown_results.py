@@ -7,6 +7,7 @@ from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.sessions.items import CallItem, dumps
 from codelab.turns.attachments import without_images
 from codelab.turns.draft import Draft
+from codelab.turns.result_texts import text_of
 
 #: The most characters of one part. At four bytes each they fit an item, at three per token the default context.
 PART_CHARS = 8_000
@@ -31,6 +32,8 @@ def shown_result(call: CallItem, outcome: dict[str, Any]) -> str:
         return f"{part['content']}\n[characters {part['offset']} to {end} of {part['total']}]"
     if call.tool == "read_file" and (lines := _numbered(outcome.get("result"))):
         return lines
+    if call.result_form and call.declaration is None and (text := text_of(call.tool, outcome.get("result"))):
+        return text
     return dumps(outcome.get("result", outcome))
 
 

@@ -1,0 +1,186 @@
+"""Results of lists, searches, commands and git as texts for the model: the same as their JSON, in fewer tokens.
+
+Only a result of exactly the documented form becomes a text. With a field that is not known here, a name that does not
+fit a line, or any other shape, it stays JSON, so nothing is lost and no name can look like another entry.
+
+The form of a result is stored with its call (`CallItem.result_form`), because what a model was told must stay the same
+for the call's whole life: a provider's cache has it. Whoever changes a text here adds a form, and keeps the old one.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+#: The form of new calls. Calls without one were stored by an earlier version, and are JSON.
+TEXT_FORM = 1
+
+_Result = Mapping[str, Any]
+
+
+class _Unknown(Exception):
+    """The result has not the documented form."""
+
+
+def text_of(tool: str, result: Any) -> str | None:
+    """The text of a tool's result; None if it stays JSON. It is never empty."""
+    render = _RENDERERS.get(tool)
+    if render is None or not isinstance(result, dict):
+        return None
+    try:
+        return render(result)
+    except (_Unknown, KeyError):
+        return None
+
+
+def _fields(result: Any, allowed: Collection[str]) -> _Result:
+    if not isinstance(result, dict) or not result.keys() <= set(allowed):
+        raise _Unknown
+    return result
+
+
+def _name(value: Any) -> str:
+    """A name or a path that stands in a line of its own."""
+    if not isinstance(value, str) or not value.isprintable() or not value.strip():
+        raise _Unknown
+    return value
+
+
+def _line(value: Any) -> str:
+    """A line of a file."""
+    if not isinstance(value, str) or "\n" in value or "\r" in value:
+        raise _Unknown
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise _Unknown
+    return value
+
+
+def _listed(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise _Unknown
+    return value
+
+
+def _number(value: Any) -> int:
+    if type(value) is not int:
+        raise _Unknown
+    return value
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise _Unknown
+    return value
+
+
+def _notes(result: _Result) -> list[str]:
+    """What an IDE says of a list that is not complete."""
+    notes = ["[there are more]"] if _flag(result.get("truncated", False)) else []
+    return [*notes, f"[note: {_name(result['note'])}]"] if "note" in result else notes
+
+
+def _list_files(result: _Result) -> str:
+    _fields(result, ("files", "truncated", "note"))
+    entries = [_entry(entry) for entry in _listed(result["files"])]
+    has_sizes = any("\t" in entry for entry in entries)
+    sizes = ["[behind a name: its size in bytes]"] if has_sizes else []
+    return "\n".join([*(entries or ["[no files]"]), *sizes, *_notes(result)])
+
+
+def _entry(entry: Any) -> str:
+    _fields(entry, ("name", "type", "size"))
+    name, kind = _name(entry["name"]), entry.get("type", "file")
+    if kind == "directory" and "size" not in entry:
+        return name if name.endswith("/") else f"{name}/"
+    if kind != "file" or name.endswith("/"):
+        raise _Unknown
+    return f"{name}\t{_number(entry['size'])}" if "size" in entry else name
+
+
+def _find_files(result: _Result) -> str:
+    _fields(result, ("files", "truncated", "note"))
+    paths = [_name(path) for path in _listed(result["files"])]
+    return "\n".join([*(paths or ["[no files]"]), *_notes(result)])
+
+
+def _search_in_project(result: _Result) -> str:
+    """The matches of each file below its path, as `number:line`, and the lines around them as `number-line`."""
+    _fields(result, ("matches", "truncated", "note"))
+    lines: list[str] = []
+    path = None
+    for match in _listed(result["matches"]):
+        _fields(match, ("path", "line", "text", "before", "after"))
+        if _name(match["path"]) != path:
+            path = match["path"]
+            lines += ["", path] if lines else [path]
+        elif "before" in match or "after" in match:
+            lines.append("--")
+        number = _number(match["line"])
+        before, after = _listed(match.get("before", [])), _listed(match.get("after", []))
+        lines += [f"{at}-{_line(line)}" for at, line in enumerate(before, number - len(before))]
+        lines.append(f"{number}:{_line(match['text'])}")
+        lines += [f"{at}-{_line(line)}" for at, line in enumerate(after, number + 1)]
+    return "\n".join([*(lines or ["[no matches]"]), *_notes(result)])
+
+
+def _run_command(result: _Result) -> str:
+    """The output, then what is certain: a command can write anything, but not the last lines."""
+    _fields(result, ("stdout", "stderr", "exit_code", "signal", "sandbox", "network", "note"))
+    parts = [_text(result.get("stdout", "")).removesuffix("\n")]
+    if errors := _text(result.get("stderr", "")).removesuffix("\n"):
+        parts.append(f"[stderr]\n{errors}")
+    end = [f"exit code {_number(result['exit_code'])}"] if result.get("exit_code") is not None else []
+    if (signal := result.get("signal")) is not None:
+        end.append(f"ended by signal {signal if type(signal) is int else _name(signal)}")
+    if not end:
+        raise _Unknown
+    if "sandbox" in result:
+        end.append(f"sandbox {_name(result['sandbox'])}")
+    if "network" in result:
+        end.append("with network" if _flag(result["network"]) else "without network")
+    if "note" in result:
+        parts.append(f"[note: {_name(result['note'])}]")
+    return "\n".join([*filter(None, parts), f"[{', '.join(end)}]"])
+
+
+def _git_status(result: _Result) -> str:
+    _fields(result, ("files", "branch", "truncated"))
+    branch = [f"[branch {_name(result['branch'])}]"] if result.get("branch") else []
+    files = [_changed(file) for file in _listed(result["files"])]
+    return "\n".join([*branch, *(files or ["[no changes]"]), *_notes(result)])
+
+
+def _changed(file: Any) -> str:
+    _fields(file, ("path", "status", "staged"))
+    staged = "staged " if _flag(file.get("staged", False)) else ""
+    return f"{staged}{_name(file.get('status', 'changed'))}: {_name(file['path'])}"
+
+
+def _git_log(result: _Result) -> str:
+    _fields(result, ("commits",))
+    return "\n".join(_commit(commit) for commit in _listed(result["commits"])) or "[no commits]"
+
+
+def _commit(commit: Any) -> str:
+    _fields(commit, ("hash", "author", "date", "message"))
+    head = " ".join(_name(commit[name]) for name in ("hash", "date", "author") if name in commit)
+    message = [f"    {line}".rstrip() for line in _text(commit["message"]).rstrip("\n").split("\n")]
+    return "\n".join([head, *message] if head else message)
+
+
+def _git_diff(result: _Result) -> str:
+    _fields(result, ("diff",))
+    return _text(result["diff"]) or "[no changes]"
+
+
+_RENDERERS: Mapping[str, Callable[[_Result], str]] = {
+    "list_files": _list_files,
+    "find_files": _find_files,
+    "search_in_project": _search_in_project,
+    "run_command": _run_command,
+    "git.status": _git_status,
+    "git.log": _git_log,
+    "git.diff": _git_diff,
+}
