@@ -100,6 +100,15 @@ describe('nobody has seen the call', () => {
     await run('4', ['read_file', { path: 'a.py' }]);
     expect(await run('5', call)).toBeUndefined();
   });
+  test('what is not in the file is answered with how long it is', async () => {
+    const made = tools({ folder: async () => folder, dialogue: {} as Dialogue, changed: () => {}, expectations }).tools as Record<string, (args: unknown, context: CallContext) => Promise<unknown>>;
+    const read = await made['read_file']!({ path: 'a.py', offset: 9 }, {} as CallContext);
+    expect(read).toMatchObject({ content: '', total_lines: 3, message: 'a.py has only 3 lines' });
+    expect(read).not.toHaveProperty('first_line');
+    const edited = await made['edit_file']!({ path: 'a.py', edits: [{ old: ' two \n', new: ' 2\n' }] }, { callId: '1' } as CallContext);
+    expect(edited).toMatchObject({ success: true, matched: 'line 2, whitespace differs' });
+    expect(await text()).toBe(NEW);
+  });
   test('a folder needs all its files', async () => {
     await mkdir(join(place, 'docs/deep'), { recursive: true });
     await writeFile(join(place, 'docs/deep/a'), 'a');

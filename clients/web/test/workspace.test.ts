@@ -115,6 +115,26 @@ describe('edits', () => {
   test('lines end as in the file', () => {
     expect(edited('a\r\nb\r\n', [{ old: 'a\nb', new: 'c\nd' }])).toBe('c\r\nd\r\n');
   });
+  test('lines that differ only in whitespace are those that are meant', () => {
+    const text = 'class A:\n    def a(self):  \n        return 1\n\n    def b(self):\n        return 2';
+    const edit = (old: string, fresh: string) => edited(text, [{ old, new: fresh }]);
+    expect(edit('def a(self):\n    return 1\n', 'def a(self):\n    return 3\n')).toBe(text.replace('a(self):  \n        return 1', 'a(self):\n        return 3'));
+    expect(edit('            return 1\n\n        def b(self):', '            return 1\n        def c(self):')).toBe(text.replace('1\n\n    def b', '1\n    def c'));
+    expect(edit('def b(self):\n    return 2\n', 'def b(self):\n    return 3\n')).toBe(text.replace('return 2', 'return 3'));
+    expect(edited('if a:\r\n    b \r\n    c\r\nd', [{ old: 'b\nc\n', new: 'x\n' }])).toBe('if a:\r\n    x\r\nd');
+    expect(edited('if a:\r\n    b \n    c\r\nd', [{ old: 'b\nc', new: 'b\nx' }])).toBe('if a:\r\n    b\n    x\r\nd');
+  });
+  test.each([
+    ['  a\n  b\n  a\n  b\n', 'a\nb', 'c'],
+    ['  a\n    b\n', 'a\nb', 'c'],
+    ['\ta\n\tb\n', '    a\n    b', 'c'],
+    ['a\nb\n', '  a\n  b', 'c\n  d'],
+    ['  a\n  b\n', 'a\nb', '  a\n  b'],
+    ['  a b\n  c\n', 'a  b\nc', 'x'],
+  ])('in %j it is not sure where %j is', (text, old, fresh) => {
+    expect(() => edited(text, [{ old, new: fresh }])).toThrow('does not have');
+    expect(() => edited(text, [{ old, new: fresh, replace_all: true }])).toThrow('does not have');
+  });
   test('the closest lines are shown', () => {
     expect(() => edited('one\nreturn total(x)\n', [{ old: 'return total(y)', new: '' }])).toThrow('2: return total(x)');  });
 });

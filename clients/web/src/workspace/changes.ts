@@ -3,12 +3,14 @@ import { Changed } from './expectations.ts';
 import type { Folder } from './folder.ts';
 import { hasOnlyCrlf, MixedEnds } from './line_ends.ts';
 import { applied, parsed } from './patches.ts';
+import { nearly } from './whitespace.ts';
 
-/** A file before and after a call; null stands for no file. */
+/** A file before and after a call; null stands for no file. `matched`: which lines an edit took for its text. */
 export interface Change {
   path: string;
   before: string | null;
   after: string | null;
+  matched?: string;
 }
 
 /** What a call that writes would change now. Throws a ToolError if it cannot be executed. */
@@ -21,7 +23,8 @@ export async function changesOf(folder: Folder, tool: string, args: Record<strin
     }
     case 'edit_file': {
       const { content } = await folder.read(path);
-      return [{ path, before: content, after: edited(content, args['edits']) }];
+      const { text, matched } = edit(content, args['edits']);
+      return [{ path, before: content, after: text, ...(matched && { matched }) }];
     }
     case 'apply_patch':
     case 'apply_patch_review':
@@ -89,13 +92,19 @@ async function patched(folder: Folder, diff: string): Promise<Change[]> {
   return [...changes.values()];
 }
 
-/** A text with exact replacements, all of which refer to it as it was. */
+/** A text with replacements, all of which refer to it as it was. */
 export function edited(content: string, edits: unknown): string {
+  return edit(content, edits).text;
+}
+
+/** The same, and which lines differed from what was to be replaced in whitespace. */
+function edit(content: string, edits: unknown): { text: string; matched: string } {
   if (!Array.isArray(edits) || !edits.length) throw new ToolError('INVALID_ARGUMENTS', 'edits must be a list');
   const isCrlf = hasOnlyCrlf(content);
   const mixed = !isCrlf && content.includes('\r\n') ? new MixedEnds(content) : undefined;
   const ended = (text: string) => (isCrlf ? text.replace(/\r?\n/g, '\r\n') : text);
   const found: { start: number; end: number; fresh: string }[] = [];
+  const near: string[] = [];
   for (const [index, edit] of (edits as Record<string, unknown>[]).entries()) {
     if (typeof edit?.['old'] !== 'string' || typeof edit['new'] !== 'string' || !edit['old']) {
       throw new ToolError('INVALID_ARGUMENTS', `Edit ${index + 1} needs the texts old and new`);
@@ -105,6 +114,14 @@ export function edited(content: string, edits: unknown): string {
     const text = ends?.plain ?? content;
     const places: number[] = [];
     for (let at = text.indexOf(old); at >= 0; at = text.indexOf(old, at + old.length)) places.push(at);
+    const place = places.length || edit['replace_all'] === true ? undefined : nearly(text, old, fresh);
+    if (place) {
+      const [start, end] = ends ? [ends.place(place.start), ends.place(place.end)] : [place.start, place.end];
+      found.push({ start, end, fresh: ends ? ends.ended(place.fresh, start, end) : place.fresh });
+      const lines = place.first === place.last ? `line ${place.first}` : `lines ${place.first}-${place.last}`;
+      near.push(`${edits.length > 1 ? `edit ${index + 1}: ` : ''}${lines}, whitespace differs`);
+      continue;
+    }
     if (!places.length) {
       throw new ToolError('PATCH_APPLY_FAILED', `Edit ${index + 1}: the file does not have this text.${closest(content, old)}`);
     }
@@ -126,7 +143,7 @@ export function edited(content: string, edits: unknown): string {
     text += content.slice(done, start) + fresh;
     done = end;
   }
-  return text + content.slice(done);
+  return { text: text + content.slice(done), matched: near.join('; ') };
 }
 
 /** The lines that are most like the first line of a text that is missing. */

@@ -92,7 +92,8 @@ export function tools(environment: Environment): { supported: string[]; tools: C
     },
     edit_file: async (args: Arguments, context) => {
       const [change] = await edit(args, context);
-      return { success: true, message: change && change.before === change.after ? 'Nothing was different' : 'Edited' };
+      const matched = change?.matched ? { matched: change.matched } : {};
+      return { success: true, message: change && change.before === change.after ? 'Nothing was different' : 'Edited', ...matched };
     },
     apply_patch: async (args: Arguments, context) => {
       const found = await patch(args, context);
