@@ -205,7 +205,6 @@ def test_a_call_of_an_earlier_version_stays_json_for_its_whole_life(tool: str) -
     result = REALISTIC[tool]
     new = call_of(tool, outcome={"result": result}, result_form=TEXT_FORM)
     stored = {name: value for name, value in new.row().items() if name != "result_form"}
-    assert "result_form" not in call_of(tool).row(), "it costs nothing until there is a result"
     assert CallItem.of(new.row()).result_form == TEXT_FORM
     assert shown_result(CallItem.of(stored), {"result": result}) == dumps(result)
     assert shown_result(new, {"result": result}) == text_of(tool, result)
@@ -232,3 +231,12 @@ def test_what_is_stored_of_a_call_and_compared_with_a_repeat_stays_json() -> Non
     assert len(world.of_type("error")) == before, "a repeat"
     world.answer("", ("read_result", {"call_id": call_id}))
     assert world.history()[-1] == ("tool", "a.py\n[characters 0 to 4 of 4]"), "parts are those of the same text"
+
+
+def test_a_call_that_an_earlier_version_made_and_this_one_settles_stays_json() -> None:
+    world = World()
+    world.say()
+    (call_id,) = world.answer("", ("list_files", {"path": "."}))
+    del world.table[keys.call_key(call_id)]["result_form"]
+    world.result(call_id, result={"files": [{"name": "a.py", "type": "file"}]})
+    assert world.history()[-1] == ("tool", '{"files":[{"name":"a.py","type":"file"}]}')

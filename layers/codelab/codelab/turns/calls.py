@@ -20,7 +20,6 @@ from codelab.turns.connections import executor_of, touch
 from codelab.turns.decision import decision
 from codelab.turns.draft import Draft, Outcome
 from codelab.turns.platforms import path_rules
-from codelab.turns.result_texts import TEXT_FORM
 from codelab.turns.shown_results import shown_result
 from codelab.turns.text import excerpt, shortened, within_bytes
 
@@ -192,7 +191,6 @@ def settle(
     call.state = state.value
     call.settled_at = draft.now
     call.outcome = outcome
-    call.result_form = TEXT_FORM
     draft.put(call)
     if call.turn_id:
         draft.register.calls[call.call_id].state = state

@@ -3,14 +3,15 @@
 Only a result of exactly the documented form becomes a text. With a field that is not known here, a name that does not
 fit a line, or any other shape, it stays JSON, so nothing is lost and no name can look like another entry.
 
-The form of a result is stored with its call (`CallItem.result_form`), because what a model was told must stay the same
-for the call's whole life: a provider's cache has it. Whoever changes a text here adds a form, and keeps the old one.
+The form of a result is stored with its call when the call is made (`CallItem.result_form`), because what a model was
+told must stay the same for the call's whole life: a provider's cache has it. Whoever changes a text here adds a form,
+and keeps the old one.
 """
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-#: The form of new calls. Calls without one were stored by an earlier version, and are JSON.
+#: The form of the model's new calls. Calls without one are JSON: those of an earlier version, and of clients.
 TEXT_FORM = 1
 
 _Result = Mapping[str, Any]

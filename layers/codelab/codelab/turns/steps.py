@@ -15,6 +15,7 @@ from codelab.sessions.transition import Step, Transition
 from codelab.turns import approval_rules, calls, server_tools, titles, turn
 from codelab.turns.draft import Draft
 from codelab.turns.platforms import path_rules
+from codelab.turns.result_texts import TEXT_FORM
 from codelab.turns.text import shortened
 from codelab.turns.usage import scale
 
@@ -270,6 +271,7 @@ def _make_call(
         requires_approval=False,
         state=CallState.EXECUTING.value,
         at=draft.now,
+        result_form=TEXT_FORM,
     )
     try:
         if problem is not None:
