@@ -8,8 +8,14 @@ told must stay the same for the call's whole life: a provider's cache has it. Wh
 and keeps the old one.
 """
 
+import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
+
+#: A path that looks like a note, like a line of a file, or like what stands between two of them.
+_LIKE_OTHERS = re.compile(r"\[.*\]$|\d+[:-]|--$")
+#: A line of a command's output that looks like a note of ours.
+_LIKE_NOTES = re.compile(r"^\[(stderr\]\s*$|note: )", re.MULTILINE)
 
 #: The form of the model's new calls. Calls without one are JSON: those of an earlier version, and of clients.
 TEXT_FORM = 1
@@ -39,15 +45,22 @@ def _fields(result: Any, allowed: Collection[str]) -> _Result:
 
 
 def _name(value: Any) -> str:
-    """A name or a path that stands in a line of its own."""
+    """A name or a note that stands in a line of its own."""
     if not isinstance(value, str) or not value.isprintable() or not value.strip():
         raise _Unknown
     return value
 
 
+def _path(value: Any) -> str:
+    """A path that looks like no other line: no note, no match."""
+    if _LIKE_OTHERS.match(path := _name(value)):
+        raise _Unknown
+    return path
+
+
 def _line(value: Any) -> str:
     """A line of a file."""
-    if not isinstance(value, str) or "\n" in value or "\r" in value:
+    if not isinstance(value, str) or len(f"{value}.".splitlines()) > 1:
         raise _Unknown
     return value
 
@@ -92,7 +105,7 @@ def _list_files(result: _Result) -> str:
 
 def _entry(entry: Any) -> str:
     _fields(entry, ("name", "type", "size"))
-    name, kind = _name(entry["name"]), entry.get("type", "file")
+    name, kind = _path(entry["name"]), entry.get("type", "file")
     if kind == "directory" and "size" not in entry:
         return name if name.endswith("/") else f"{name}/"
     if kind != "file" or name.endswith("/"):
@@ -102,7 +115,7 @@ def _entry(entry: Any) -> str:
 
 def _find_files(result: _Result) -> str:
     _fields(result, ("files", "truncated", "note"))
-    paths = [_name(path) for path in _listed(result["files"])]
+    paths = [_path(path) for path in _listed(result["files"])]
     return "\n".join([*(paths or ["[no files]"]), *_notes(result)])
 
 
@@ -113,7 +126,7 @@ def _search_in_project(result: _Result) -> str:
     path = None
     for match in _listed(result["matches"]):
         _fields(match, ("path", "line", "text", "before", "after"))
-        if _name(match["path"]) != path:
+        if _path(match["path"]) != path:
             path = match["path"]
             lines += ["", path] if lines else [path]
         elif "before" in match or "after" in match:
@@ -141,6 +154,8 @@ def _run_command(result: _Result) -> str:
         end.append(f"sandbox {_name(result['sandbox'])}")
     if "network" in result:
         end.append("with network" if _flag(result["network"]) else "without network")
+    if any(map(_LIKE_NOTES.search, (result.get("stdout", ""), errors))):
+        raise _Unknown
     if "note" in result:
         parts.append(f"[note: {_name(result['note'])}]")
     return "\n".join([*filter(None, parts), f"[{', '.join(end)}]"])
