@@ -104,7 +104,7 @@ export class Conversation {
   readonly #waiting: (() => void)[] = [];
   #journal: Journal | undefined;
   #released: Promise<void> | undefined;
-  #sequence = new Sequence<SessionEvent & { seq?: number }>(0);
+  #sequence = new Sequence<SessionEvent & { seq?: number; execute?: boolean }>(0);
   #calls: Calls | undefined;
   decisions: Decisions | undefined;
   /** Calls whose decision the server may not have. */
@@ -405,6 +405,7 @@ export class Conversation {
     this.#renewing = false;
     this.#resumedFrom = undefined;
     this.openCalls.connected();
+    this.#sequence.connected();
     this.#calls?.connected();
     this.#tickedAt = Date.now();
     this.#ticking = setInterval(() => this.#tick(), tickMs);

@@ -4,7 +4,7 @@ const GAP_MS = 2_000;
 const MOST_AHEAD = 2_000;
 
 /** Puts frames in order and drops repeats. No I/O: time is a parameter (milliseconds). */
-export class Sequence<Frame extends { seq?: number }> {
+export class Sequence<Frame extends { seq?: number; execute?: boolean }> {
   /** The `seq` of the last frame that was given out. */
   lastSeq: number;
   readonly #ahead = new Map<number, Frame>();
@@ -18,8 +18,10 @@ export class Sequence<Frame extends { seq?: number }> {
   take(frame: Frame, seq: number, now: number): Frame[] | undefined {
     if (seq <= this.lastSeq) return undefined;
     if (!this.#ahead.size) this.#moved = now;
-    if (!this.#ahead.has(seq) && (seq === this.lastSeq + 1 || this.#ahead.size < MOST_AHEAD)) {
-      this.#ahead.set(seq, frame);
+    const waits = this.#ahead.has(seq);
+    if (waits || seq === this.lastSeq + 1 || this.#ahead.size < MOST_AHEAD) {
+      // A call may come again behind a gap, to execute it now. Another copy, only to show it, may come after that.
+      if (!waits || frame.execute !== false) this.#ahead.set(seq, frame);
     }
     const ready: Frame[] = [];
     for (let next; (next = this.#ahead.get(this.lastSeq + 1)) !== undefined; ) {
@@ -38,6 +40,11 @@ export class Sequence<Frame extends { seq?: number }> {
   /** The missing frames have been asked for. */
   asked(now: number): void {
     this.#moved = now;
+  }
+
+  /** There is a new connection: it replays what waits, and says anew who executes which call. */
+  connected(): void {
+    this.#ahead.clear();
   }
 
   /** Go on after another position. */

@@ -28,8 +28,11 @@ class Sequence:
             return None
         if not self._ahead:
             self._moved = now
-        if event.seq == self.last_seq + 1 or len(self._ahead) < MOST_AHEAD:
-            self._ahead.setdefault(event.seq, event)
+        # A call may come again behind a gap, to execute it now. Another copy, only to show it, may come after that.
+        is_better = event.seq in self._ahead and getattr(event, "execute", True)
+        has_room = event.seq == self.last_seq + 1 or len(self._ahead) < MOST_AHEAD
+        if is_better or (has_room and event.seq not in self._ahead):
+            self._ahead[event.seq] = event
         ready = []
         while (following := self._ahead.pop(self.last_seq + 1, None)) is not None:
             self.last_seq += 1
@@ -44,6 +47,10 @@ class Sequence:
     def asked(self, now: float) -> None:
         """The missing frames have been asked for."""
         self._moved = now
+
+    def connected(self) -> None:
+        """There is a new connection: it replays what waits, and says anew who executes which call."""
+        self._ahead.clear()
 
     def restart(self, last_seq: int) -> None:
         """Go on after another position."""
