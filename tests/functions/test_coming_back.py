@@ -90,6 +90,44 @@ def test_a_disconnect_that_never_comes_is_found_out_by_the_first_frame(system: S
     _check(system, call_id, frames)
 
 
+@pytest.mark.parametrize("nth", range(1, 9))
+@pytest.mark.parametrize("keeps", ["first", "newest"])
+def test_the_old_connection_ends_while_the_new_one_is_replayed_to(system: System, keeps: str, nth: int) -> None:
+    """The call comes before the frames that precede it, to execute; then the replay's copy of it, only to show."""
+    call_id = _begin(system)
+    _act(system, "connect")
+    frames: list[dict] = []
+
+    def meanwhile() -> None:
+        frames.extend(system.aws.frames("new"))
+        _act(system, "disconnect")
+        frames.extend(system.aws.frames("new"))
+        system.aws.posts.clear()
+
+    system.aws.once(POST, meanwhile, nth=nth)
+    _act(system, "frame")
+    frames += system.aws.frames("new")
+    assert frames.pop()["type"] == "resumed"
+    assert {"old", "new"} >= system.connections()
+    _act(system, "disconnect")  # if there were fewer posts
+    frames += system.aws.frames("new")
+    _check(system, call_id, _as_shown(frames, keeps))
+
+
+def _as_shown(frames: Sequence[dict], keeps: str) -> list[dict]:
+    """What a client shows: in order, and later copies of calls. Of a frame that waits, it keeps one copy."""
+    shown, ahead, last_seq = [], dict[int, dict](), 0
+    for frame in frames:
+        if (seq := frame.get("seq", 0)) > last_seq:
+            ahead[seq] = ahead.get(seq, frame) if keeps == "first" else frame
+        else:
+            shown.append(frame)
+        while last_seq + 1 in ahead:
+            last_seq += 1
+            shown.append(ahead.pop(last_seq))
+    return shown
+
+
 # -- windows that join while a step streams ---------------------------------------------------------------------------
 
 
