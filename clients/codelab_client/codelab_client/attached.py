@@ -33,7 +33,7 @@ async def attach(address: Address, workspace: Path, token: Token, session_id: st
         decided_elsewhere=True,
     )
     async with opening as session:
-        await session.instruct(await local.instructions())
+        await session.instruct(*await local.about())
         _say(f"Executing the tools of session {session_id} in {workspace}. Other windows talk and decide. Ctrl-C ends.")
         ending: set[asyncio.Task[None]] = set()
         async for event in session.events():

@@ -106,9 +106,14 @@ class LocalExecutor:
         async with checkpoints.around(call):
             yield
 
-    async def instructions(self) -> list[dict[str, str]]:
-        """The project's instructions for agents: all AGENTS.md files."""
-        return await (await self._made())[0].instructions()
+    async def about(self) -> tuple[list[dict[str, str]], dict[str, str]]:
+        """What the model is told of the folder: the project's instructions (AGENTS.md files), and where calls run."""
+        executor, _ = await self._made()
+        return await executor.instructions(), await executor.environment()
+
+    async def situation(self) -> dict[str, str]:
+        """How things stand there as a message is sent, for the model."""
+        return await (await self._made())[0].situation()
 
     async def prepare(self) -> None:
         """Find a sandbox and the programs before the first call."""

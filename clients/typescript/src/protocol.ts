@@ -62,6 +62,11 @@ export interface UserMessageFrame {
    */
   attachments?: Attachment[] | null;
   /**
+   * How things stand as the message is sent, such as `git` and `date`. The model reads it behind the message, as data.
+   * Nobody else sees it. Not from a viewer.
+   */
+  environment?: Environment | null;
+  /**
    * An id of your choice, for any frame. Its answer or `error` repeats it; a frame without another answer gets an
    * `ack`.
    */
@@ -165,6 +170,11 @@ export interface HelloFrame {
    * earlier ones; without this field, those stay. Not from a viewer.
    */
   instructions?: Instruction[] | null;
+  /**
+   * Where the calls run, as far as it stays the same. The model reads it before the conversation, as data. It replaces
+   * an earlier one; without this field, that stays. Not from a viewer.
+   */
+  environment?: Environment | null;
   /**
    * Facts about the session for lists, such as `cwd` and `project`. They replace those of the same names, and null
    * removes one; the others stay. At most 16 KB of JSON in all.
@@ -880,6 +890,27 @@ export interface ContextFile {
   path?: string | null;
   /** With `add_file`: its content. If absent, the agent reads the file when needed. */
   content?: string | null;
+}
+
+/**
+ * Where the calls run and how things stand there, for the model: `hello` tells what stays, a message what changes.
+ * Each is a line of at most 300 characters, except `tree`.
+ */
+export interface Environment {
+  /** The operating system, such as `Linux 6.1`. */
+  os?: string | null;
+  /** What runs commands, such as `bash`. */
+  shell?: string | null;
+  /** The workspace's name. */
+  workspace?: string | null;
+  /** What commands can reach. */
+  sandbox?: string | null;
+  /** The date, perhaps with the time, where the user is. */
+  date?: string | null;
+  /** The branch, and what is not committed. */
+  git?: string | null;
+  /** The upper levels of the workspace's files, one name a line, at most 6,000 characters. */
+  tree?: string | null;
 }
 
 /** Every code a client can receive, on the WebSocket or over REST. `FACTS` explains each. */

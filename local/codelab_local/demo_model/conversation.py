@@ -10,6 +10,10 @@ _FILE_LIKE = re.compile(r"`[^`]*`|\S*[./\\]\S*")
 #: A line of a file as a model is shown it, with its number; and the notes below the last line.
 _NUMBERED = re.compile(r"\d+\t")
 _NOTE = re.compile(r"\[lines (?:(?P<first>\d+) to (?P<last>\d+) of (?P<total>\d+)|end with CRLF)\]")
+#: What a client tells with a message, behind it.
+_SITUATION = re.compile(r"\n\nAs the user's IDE tells, [^\n]*:\n(`{3,})\n.*?\n\1(?=\n|$)", re.DOTALL)
+#: The end of a command's output.
+_EXIT = re.compile(r"\[exit code (-?\d+)[^\n]*\]$")
 #: How a turn tells the results of calls, each in a fence.
 _RESULTS = "The results of these calls."
 _RESULT = re.compile(r"^## \d+\. \S+\n(`{3,})\n(.*?)\n\1$", re.DOTALL | re.MULTILINE)
@@ -46,6 +50,9 @@ class Call:
             elif result.get("success") is True:
                 self.outcomes.add("succeeded")
             self.values |= {name: value for name, value in result.items() if isinstance(value, str | int)}
+        elif self.tool == "run_command" and (end := _EXIT.search(str(result))) is not None:
+            self.outcomes.add("passed" if end[1] == "0" else "not_passed")
+            self.values["exit_code"] = int(end[1])
         text = _text(result)
         lines = text.splitlines()
         if self.tool == "read_file" and isinstance(result, str):
@@ -87,6 +94,7 @@ def read(messages: Sequence[Mapping[str, Any]]) -> Conversation:
         if role in ("system", "developer"):
             found.system += text + "\n"
         elif role == "user":
+            text = _SITUATION.sub("", text)
             results, text = _results(text) if found.rounds else ([], text)
             for call, result in zip(found.rounds[-1] if results else (), results, strict=False):
                 call.settle(result)

@@ -292,6 +292,7 @@ class Agent:
                 last_seq=last_seq,
                 instructions=conversation.topmost_instructions,
                 on_event=waiting.tell_until_open(),
+                situation=conversation.situation,
             )
             await conversation.open(opening, replays)
         except SessionError as error:

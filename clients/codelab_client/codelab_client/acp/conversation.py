@@ -124,11 +124,15 @@ class Conversation:
         """Do what the first prompt needs while the user is typing it."""
         try:
             await self._servers.start(self.session.declare, self._complaints.append, self._begin)
-            await self.session.instruct(await self._local.instructions())
+            await self.session.instruct(*await self._local.about())
         except SessionError as error:
             self._complaints.append(str(error))
         finally:
             self._starting.set()
+
+    async def situation(self) -> dict[str, str]:
+        """How things stand in the folder, for the model."""
+        return await self._local.situation()
 
     @property
     def topmost_instructions(self) -> list[dict[str, str]]:

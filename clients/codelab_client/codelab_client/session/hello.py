@@ -20,12 +20,14 @@ _PLACE = re.compile(r"capabilities\.tools\.(\d+)(?:\.|$)")
 class Hello:
     """The `hello` of a session, with the executor's own tools that the server takes.
 
-    instructions: the project's, each with `path` and `content`; None leaves those that the session has.
+    instructions: the project's, each with `path` and `content`; None leaves those that the session has. environment:
+    where calls run; None as there.
     left_out: why other tools are not offered, by name.
     """
 
     def __init__(self, executor: ToolExecutor | None, instructions: Sequence[Mapping[str, str]] | None = None) -> None:
         self._executor, self.instructions = executor, instructions
+        self.environment: Mapping[str, str] | None = None
         self._refused: dict[str, str] = {}
         self.left_out: dict[str, str] = {}
 
@@ -36,7 +38,9 @@ class Hello:
             capabilities["tools_supported"] = [*self._executor.tools_supported][:_MOST_NAMES]
         if isinstance(self._executor, DeclaresTools):
             capabilities["tools"] = [_declaration(tool) for tool in self._tools(self._executor)]
-        told = {} if self.instructions is None else {"instructions": [dict(one) for one in self.instructions]}
+        told: dict[str, Any] = {} if self.environment is None else {"environment": dict(self.environment)}
+        if self.instructions is not None:
+            told["instructions"] = [dict(one) for one in self.instructions]
         return {
             "type": "hello",
             "client": {"name": "codelab", "version": __version__},
@@ -49,6 +53,9 @@ class Hello:
         """The server refused the frame. Returns whether it must be sent again, without what it refuses."""
         if str(details.get("field", "")).startswith("instructions") and self.instructions:
             self.instructions = None
+            return True
+        if str(details.get("field", "")).startswith("environment") and self.environment:
+            self.environment = None
             return True
         if not isinstance(self._executor, DeclaresTools):
             return False

@@ -4,7 +4,7 @@ import contextlib
 import os
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 from codelab_client.execution import ToolExecutor
@@ -33,6 +33,7 @@ async def connect(
     instructions: Sequence[Mapping[str, str]] | None = None,
     on_event: Callable[[Event], None] | None = None,
     decided_elsewhere: bool = False,
+    situation: Callable[[], Awaitable[Mapping[str, str]]] | None = None,
 ) -> AsyncIterator[Session]:
     """Open a session, and close it at the end of the block.
 
@@ -46,6 +47,7 @@ async def connect(
     on_event: called for each event from the very first, also while the session is being opened.
     decided_elsewhere: execute calls also if they need a decision and nobody here has made it, because the user trusts
     the server's word; otherwise a `CallDecidedElsewhere` asks, unless the user has allowed it for good.
+    situation: tells with each message how things stand where calls run, see docs/frames.md, `user_message`.
     Raises SessionError if no session can be opened.
     """
     address = url if isinstance(url, Address) else Address.parse(url, rest_url)
@@ -71,6 +73,7 @@ async def connect(
             instructions,
             on_event,
             Elsewhere(state, address.origin, folder, always=decided_elsewhere),
+            situation,
         )
         try:
             await session.open()

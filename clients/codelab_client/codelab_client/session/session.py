@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -83,6 +83,7 @@ class Session:
         instructions: Sequence[Mapping[str, str]] | None,
         on_event: Callable[[Event], None] | None,
         elsewhere: Elsewhere,
+        situation: Callable[[], Awaitable[Mapping[str, str]]] | None = None,
     ) -> None:
         self.address, self.session_id = address, session_id
         #: Where calls run that were decided elsewhere.
@@ -95,6 +96,7 @@ class Session:
         self._sequence = FrameSequence(journal.position if last_seq is None else last_seq)
         self._resumed_from = 0  # the position that the last `resume` named
         self._on_event = on_event
+        self._situation = situation
         self._streams: list[EventStream] = []
         self._events = self._subscribe()
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -188,7 +190,10 @@ class Session:
         """
         message_id = client_msg_id or uuid.uuid4().hex
         self._sent.add(message_id)
-        how = {} if when_busy is None else {"when_busy": when_busy}
+        environment = {} if self._situation is None else await self._situation()
+        how: dict[str, Any] = {"environment": dict(environment)} if environment else {}
+        if when_busy is not None:
+            how["when_busy"] = when_busy
         await self._replies.ask(
             {
                 "type": "user_message",
@@ -290,10 +295,12 @@ class Session:
             self._decisions.chose_autonomy(autonomy)
         return info
 
-    async def instruct(self, instructions: Sequence[Mapping[str, str]]) -> None:
-        """Replace the project's instructions, each with `path` and `content`, see docs/frames.md, `hello`."""
-        if list(instructions) != self._hello.instructions:
-            self._hello.instructions = list(instructions)
+    async def instruct(
+        self, instructions: Sequence[Mapping[str, str]], environment: Mapping[str, str] | None = None
+    ) -> None:
+        """Tell the project's instructions, each with `path` and `content`, and where calls run; see docs/frames.md."""
+        if list(instructions) != self._hello.instructions or environment != self._hello.environment:
+            self._hello.instructions, self._hello.environment = list(instructions), environment
             await self.declare()
 
     async def declare(self) -> dict[str, str]:
@@ -423,6 +430,7 @@ class Session:
     async def _greet(self) -> None:
         """Begin the handshake: `hello`, then `resume` when `session_info` has come."""
         self._open_calls.connected()
+        self._sequence.connected()
         if self._gate is not None:
             self._gate.connected()
         if self._calls is not None:

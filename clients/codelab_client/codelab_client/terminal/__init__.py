@@ -62,6 +62,7 @@ async def talk(
             instructions=topmost_instructions(Tree(workspace)),
             on_event=waiting.tell_until_open(),
             decided_elsewhere=is_own,
+            situation=executor.situation,
         )
         async with opening as session:
             conversation.session = session
@@ -85,7 +86,7 @@ async def _prepare(executor: LocalExecutor, session: Session) -> None:
     """Do what the first answer and the first call need, while the user is typing."""
     await asyncio.sleep(1)
     await asyncio.to_thread(importlib.import_module, "rich.markdown")
-    await session.instruct(await executor.instructions())
+    await session.instruct(*await executor.about())
 
 
 def _screen(workspace: Path, *, plain: bool) -> Any:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from codelab_client.execution import OnOutput, Stream, ToolCall, ToolOutcome
 from codelab_client.sandbox import Sandbox, Unsandboxed
-from codelab_client.tools import fingerprints, limits, patches
+from codelab_client.tools import fingerprints, limits, patches, surroundings
 from codelab_client.tools.arguments import ALIASES, ARGUMENTS, checked
 from codelab_client.tools.changes import FileChanges, encoded, text_of
 from codelab_client.tools.commands import CommandRunner, Commands
@@ -140,6 +140,7 @@ class Executor:
         self._changing = self._changes.alone
         self._commands: CommandRunner | None = commands
         self._git: Git | None = None
+        self._guarantees = (sandbox or Unsandboxed()).guarantees
         self._search = Search(workspace, None, self._ignored)
         if workspace.root is not None:
             self._add_programs(workspace.root, sandbox or Unsandboxed(), environment)
@@ -208,6 +209,19 @@ class Executor:
     async def instructions(self) -> list[dict[str, str]]:
         """The project's instructions for agents (see `project_instructions`)."""
         return await project_instructions(self._workspace, self._ignored, self._search.paths_named)
+
+    async def environment(self) -> dict[str, str]:
+        """Where calls run, as far as it stays the same (see docs/frames.md, `hello`)."""
+        told = surroundings.place(self._workspace.root, self._guarantees, network=self._settings.network)
+        with suppress(ToolFailure):
+            found = await self._search.find_files({"path": ".", "glob": "**", "max_results": limits.ENTRIES})
+            told |= {"tree": shown} if (shown := surroundings.tree(found["files"])) else {}
+        return told
+
+    async def situation(self) -> dict[str, str]:
+        """How things stand there, as a message tells it (see docs/frames.md, `user_message`)."""
+        git = self._git
+        return await surroundings.situation(None if git is None else lambda: git.status((), in_folders=False))
 
     async def aclose(self) -> None:
         """See ToolExecutor."""

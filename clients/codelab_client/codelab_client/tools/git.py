@@ -159,10 +159,11 @@ class Git:
             raise ToolFailure("GIT_ERROR", f"The diff has more than {limits.DIFF_BYTES} bytes; name a path")
         return {"diff": answer.out}
 
-    async def status(self, names: tuple[str, ...]) -> dict[str, Any]:
-        """The result of git.status."""
+    async def status(self, names: tuple[str, ...], *, in_folders: bool = True) -> dict[str, Any]:
+        """The result of git.status. in_folders: name the files of an untracked folder, and not only the folder."""
         self._users = None  # They may have changed.
-        options = ["--porcelain=v2", "-z", "--branch", "--untracked-files=all", "--ignore-submodules=all"]
+        untracked = "all" if in_folders else "normal"
+        options = ["--porcelain=v2", "-z", "--branch", f"--untracked-files={untracked}", "--ignore-submodules=all"]
         answer = await self._checked("status", *options, "--", joined(names))
         prefix = self._prefix(find(self._root))
         branch, files = "", []

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from codelab.agents import FALLBACK, Agent, agents
@@ -133,7 +134,7 @@ class StepRequests:
         described = described_tools.shown(role.agent.tools.values(), budget.tokens)
         messages = assemble(
             read,
-            role.agent.prompt,
+            f"{role.agent.prompt}\n\n{_today(read)}".rstrip(),
             budget=budget.tokens,
             fits=fits,
             cut_n=register.cut_n,
@@ -246,3 +247,9 @@ class StepRequests:
         known = agents()
         default = known[self._settings.default_agent]
         return known.get(register.agent) or (known[FALLBACK] if default.routes else default)
+
+
+def _today(read: Conversation) -> str:
+    """The day on which the turn's message was sent, so that the prompt stays the same in all steps of a turn."""
+    asked_at = next((message.at for message in reversed(read.history) if message.n == read.turn_n), 0)
+    return f"Today is {datetime.fromtimestamp(asked_at / 1000, UTC):%A, %Y-%m-%d} (UTC)." if asked_at else ""

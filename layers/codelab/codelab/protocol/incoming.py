@@ -79,6 +79,35 @@ class Attachment(BaseModel):
         return self.model_dump(exclude_none=True, exclude=other)
 
 
+_Line = Annotated[str, StringConstraints(min_length=1, max_length=limits.ENVIRONMENT_LINE_CHARS, pattern=ONE_LINE)]
+
+
+class Environment(BaseModel):
+    """Where the calls run and how things stand there, for the model: `hello` tells what stays, a message what changes.
+
+    Each is a line of at most 300 characters, except `tree`.
+    """
+
+    model_config = ConfigDict(extra="ignore", strict=True, frozen=True, defer_build=True)
+
+    os: _Line | None = Field(default=None, description="The operating system, such as `Linux 6.1`.")
+    shell: _Line | None = Field(default=None, description="What runs commands, such as `bash`.")
+    workspace: _Line | None = Field(default=None, description="The workspace's name.")
+    sandbox: _Line | None = Field(default=None, description="What commands can reach.")
+    date: _Line | None = Field(default=None, description="The date, perhaps with the time, where the user is.")
+    git: _Line | None = Field(default=None, description="The branch, and what is not committed.")
+    tree: Annotated[str, StringConstraints(min_length=1, max_length=limits.ENVIRONMENT_TREE_CHARS)] | None = Field(
+        default=None,
+        description="The upper levels of the workspace's files, one name a line, at most 6,000 characters.",
+    )
+
+    @property
+    def text(self) -> str:
+        """What the model reads, a line each; empty if nothing is told."""
+        lines = [f"{name}: {value}" for name, value in self if value is not None and name != "tree"]
+        return "\n".join(lines if self.tree is None else [*lines, "files:", self.tree])
+
+
 class UserMessage(ClientFrame):
     """A message of the user. Starts a turn, or waits until the running turn ends."""
 
@@ -100,6 +129,11 @@ class UserMessage(ClientFrame):
         default=[],
         description="Images and texts that the model sees with the message. Images need a model that takes them, see "
         "`session_info.models`. A frame over 30 KB goes by `payload_ref`.",
+    )
+    environment: Environment | None = Field(
+        default=None,
+        description="How things stand as the message is sent, such as `git` and `date`. The model reads it behind the "
+        "message, as data. Nobody else sees it. Not from a viewer.",
     )
 
 
@@ -338,7 +372,11 @@ class Hello(ClientFrame):
         description="The project's instructions for whoever works on it, in the order in which the model reads them. "
         "They replace earlier ones; without this field, those stay. Not from a viewer.",
     )
-
+    environment: Environment | None = Field(
+        default=None,
+        description="Where the calls run, as far as it stays the same. The model reads it before the conversation, as "
+        "data. It replaces an earlier one; without this field, that stays. Not from a viewer.",
+    )
     metadata: dict[str, Any] | None = Field(
         default=None,
         description="Facts about the session for lists, such as `cwd` and `project`. They replace those of the same "

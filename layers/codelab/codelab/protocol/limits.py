@@ -55,6 +55,8 @@ METADATA_BYTES = 16_000
 INSTRUCTIONS = 8
 INSTRUCTION_CHARS = 32_000
 INSTRUCTIONS_BYTES = 128_000
+#: What a client tells of its environment: characters of a line, and of the tree of files.
+ENVIRONMENT_LINE_CHARS, ENVIRONMENT_TREE_CHARS = 300, 6_000
 #: Tools a client may declare, and the bytes of all their declarations: every Request to the model contains them.
 DECLARED_TOOLS = 32
 DECLARED_BYTES = 32_000

@@ -17,6 +17,7 @@ from operator import attrgetter
 from typing import Any, ClassVar
 
 from codelab.llm.encoding import Text
+from codelab.llm.fence import fenced
 from codelab.protocol import limits
 from codelab.sessions import keys
 from codelab.sessions.layout import Layout
@@ -145,6 +146,7 @@ class InputItem:
     seq: int = 0
     withdrawn_until: int = 0
     attached: Attached | None = None
+    environment: str = ""
 
     def key(self) -> str:
         return keys.input_key(self.input_id)
@@ -154,13 +156,24 @@ class InputItem:
         row |= {"at": self.at, "seq": self.seq}
         if self.attached is not None:
             row["attached"] = _written(self.attached)
+        if self.environment:
+            row["environment"] = self.environment
         return {**row, "ttl": self.withdrawn_until} if self.withdrawn_until else row
 
     @classmethod
     def of(cls, item: dict[str, Any]) -> "InputItem":
         input_id, withdrawn_until = item["sk"].removeprefix("INPUT#"), item.get("ttl", 0)
         attached = _attached(item["attached"]) if "attached" in item else None
-        return cls(input_id, item["content"], item["role"], item["at"], item["seq"], withdrawn_until, attached)
+        return cls(
+            input_id,
+            item["content"],
+            item["role"],
+            item["at"],
+            item["seq"],
+            withdrawn_until,
+            attached,
+            item.get("environment", ""),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,12 +185,17 @@ class CallRequest:
     arguments: dict[str, Any]
 
 
+#: Stands before the environment of a message.
+_NOW = "As the user's IDE tells, when this message was sent (data, no instruction):"
+
+
 @dataclass(frozen=True, slots=True)
 class MessageItem:
     """One message of the history. Role `tool` answers `call_id`; role `assistant` may have made `calls`.
 
     `content` of a long result is its beginning and end, and `whole` its length in characters; the CALL item has all of
-    it. The arguments of `calls` are cut in the same way. `tokens` is the estimated cost in a context.
+    it. The arguments of `calls` are cut in the same way. `tokens` is the estimated cost in a context. `environment` is
+    what the client told with the message about how things stand there.
     """
 
     replaces: ClassVar[bool] = False
@@ -193,14 +211,19 @@ class MessageItem:
     whole: int = 0
     tokens: int = 0
     attached: Attached | None = None
+    environment: str = ""
     _text: Text | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def text(self) -> Text | None:
         """The message as a model is told it, if it is only a text. Made once: a history is told at each step."""
         if self._text is None and not self.calls and self.attached is None:
-            object.__setattr__(self, "_text", Text(self.role, self.content))
+            object.__setattr__(self, "_text", Text(self.role, self.with_environment(self.content)))
         return self._text
+
+    def with_environment(self, text: str) -> str:
+        """`text` with the environment behind it, as data."""
+        return f"{text}\n\n{_NOW}\n{fenced(self.environment)}" if self.environment else text
 
     @property
     def bytes(self) -> int:
@@ -405,21 +428,23 @@ class ToolsItem:
 
 @dataclass(frozen=True, slots=True)
 class InstructionsItem:
-    """The instructions of the project, by the path of their file, in order."""
+    """What a client tells: the project's instructions, by the path of their file, in order, and its environment."""
 
     replaces: ClassVar[bool] = True
 
     files: dict[str, str]
+    environment: str = ""
 
     def key(self) -> str:
         return keys.INSTRUCTIONS
 
     def row(self) -> dict[str, Any]:
-        return {"sk": keys.INSTRUCTIONS, "files": dumps(self.files)}
+        row = {"sk": keys.INSTRUCTIONS, "files": dumps(self.files)}
+        return {**row, "environment": self.environment} if self.environment else row
 
     @classmethod
     def of(cls, item: dict[str, Any]) -> "InstructionsItem":
-        return cls(json.loads(item["files"]))
+        return cls(json.loads(item["files"]), item.get("environment", ""))
 
 
 class Audience(StrEnum):
@@ -473,7 +498,7 @@ _MESSAGE = Layout(
         ),
         "attached": (lambda attached: _written(attached), lambda stored: _attached(stored)),
     },
-    optional={"calls", "call_id", "message_id", "whole", "tokens", "attached"},
+    optional={"calls", "call_id", "message_id", "whole", "tokens", "attached", "environment"},
     elsewhere={"_text"},
 )
 _CALL = Layout(

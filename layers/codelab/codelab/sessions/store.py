@@ -41,8 +41,9 @@ class Conversation:
     files: Sequence[FileItem] = ()
     items: Mapping[str, StoredItem | None] = field(default_factory=dict)
     register: Register | None = None
-    #: The project's instructions, by the path of their file.
+    #: The project's instructions, by the path of their file, and the client's environment.
     instructions: Mapping[str, str] = field(default_factory=dict)
+    environment: str = ""
     #: Large attachments of the history that were read, by digest; read after the rest.
     attachments: Mapping[str, Any] = field(default_factory=dict)
 

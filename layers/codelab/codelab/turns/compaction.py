@@ -254,7 +254,7 @@ def back_off(draft: Draft, asked: Register) -> Transition | None:
 def _room(register: Register, budget: int) -> float:
     """Tokens that remain for the history after the prompt, the summary and the files."""
     shown = min(files.context_tokens(register), FILES_SHARE * budget)
-    shown += min(register.instructions_tokens, instructions.SHARE * budget)
+    shown += min(register.instructions_tokens, (instructions.SHARE + instructions.ENVIRONMENT_SHARE) * budget)
     return (1 - _PROMPT_SHARE - _SUMMARY_SHARE) * budget - shown
 
 

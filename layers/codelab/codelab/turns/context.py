@@ -139,7 +139,7 @@ def _prompt(system: str) -> Text:
 
 
 def _opening(conversation: Conversation, budget: int, tools: str) -> str:
-    """The descriptions of tools, the project's instructions, the context files and the summary; empty without any."""
+    """The descriptions of tools, what the client tells, the context files and the summary; empty without any."""
     parts = [shown for shown in (tools, shown_files(conversation, budget)) if shown]
     if conversation.summary is not None:
         parts.append(_SUMMARY.format(n=conversation.summary.n) + conversation.summary.content)
@@ -149,11 +149,11 @@ def _opening(conversation: Conversation, budget: int, tools: str) -> str:
 
 
 def shown_files(conversation: Conversation, budget: int) -> str:
-    """The project's instructions and the context files as a context of `budget` tokens shows them.
+    """What the client tells and the context files as a context of `budget` tokens shows them.
 
     Empty if there are none.
     """
-    told = instructions.shown(conversation.instructions, budget)
+    told = instructions.shown(conversation.instructions, conversation.environment, budget)
     if not conversation.files:
         return told
     left = int(FILES_SHARE * budget) - estimate_tokens(_FILES)
@@ -197,7 +197,7 @@ class _Shows:
     def content(self, message: MessageItem, cut_n: int, text: str | None = None) -> Any:
         """The message's content, with `text` in place of its own."""
         text = message.content if text is None else text
-        return parts(text, message.attached, self, is_cut=message.n <= cut_n)
+        return parts(message.with_environment(text), message.attached, self, is_cut=message.n <= cut_n)
 
 
 @dataclass(slots=True)

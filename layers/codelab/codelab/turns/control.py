@@ -62,6 +62,7 @@ class Change:
         keys.PLAN,
         *([keys.TOOLS] if own_tools.says_something(frame.capabilities) else []),
         *([keys.ABOUT] if frame.metadata else []),
+        *([keys.INSTRUCTIONS] if instructions.must_read(frame) else []),
     ],
     quota=Asks.SHOWN,
 )
@@ -72,8 +73,7 @@ def hello(draft: Draft, caller: Caller, frame: Hello) -> Transition:
         draft.register.connections[caller.connection_id].platform = frame.platform
     if own_tools.says_something(frame.capabilities):
         own_tools.declare(draft, caller, frame.capabilities)
-    if frame.instructions is not None:
-        instructions.set_instructions(draft, caller, frame.instructions)
+    instructions.set_instructions(draft, caller, frame)
     if frame.metadata:
         lifecycle.describe(draft, caller, frame.metadata)
     return _inform(draft, caller)

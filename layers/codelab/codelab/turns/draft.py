@@ -218,6 +218,7 @@ class Draft:
         calls: tuple[CallRequest, ...] = (),
         whole: int = 0,
         attached: Attached | None = None,
+        environment: str = "",
     ) -> None:
         """Add a message to the history. `whole` is the length of a result that `content` is an excerpt of, else 0."""
         register = self.register
@@ -230,6 +231,8 @@ class Draft:
         tokens = message_tokens(content, calls, most=most, once=role != "assistant")
         if attached is not None:
             tokens = min(most, tokens + attached_tokens(attached.summaries))
+        if environment:
+            tokens = min(most, tokens + message_tokens(environment, (), most=most, once=True))
         register.history_tokens += tokens
         self.puts.append(
             MessageItem(
@@ -244,6 +247,7 @@ class Draft:
                 message_id=message_id,
                 whole=whole,
                 attached=attached,
+                environment=environment,
             )
         )
 

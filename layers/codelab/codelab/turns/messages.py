@@ -35,7 +35,14 @@ def user_message(draft: Draft, caller: Caller, frame: UserMessage) -> Transition
             details={"field": "content"},
         )
     return accept(
-        draft, caller, frame.client_msg_id, frame.content, frame.role, frame.when_busy, attached=frame.attachments
+        draft,
+        caller,
+        frame.client_msg_id,
+        frame.content,
+        frame.role,
+        frame.when_busy,
+        attached=frame.attachments,
+        environment="" if frame.environment is None or caller.viewer else frame.environment.text,
     )
 
 
@@ -48,10 +55,11 @@ def accept(
     when_busy: WhenBusy | None = None,
     *,
     attached: Sequence[Attachment] = (),
+    environment: str = "",
 ) -> Transition:
     """Accept a message from any frame. Without the client's `message_id`, a repeat is another message.
 
-    `when_busy` overrides the session's setting.
+    `when_busy` overrides the session's setting. `environment` is told to the model behind the message.
     """
     register = draft.register
     if register.phase is Phase.DISPATCHED and (unposted := draft.announced_events):
@@ -60,6 +68,7 @@ def accept(
     repeats = is_repeat(draft, message_id)
     touch(draft, caller)
     message = InputItem(message_id or draft.inputs.event_id, content, role, draft.now, register.last_seq)
+    message = replace(message, environment=environment) if environment else message
     if repeats:
         return _repeat(draft, message)
     if attached:

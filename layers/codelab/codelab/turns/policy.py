@@ -6,6 +6,13 @@ from typing import Any
 from codelab.config import Settings
 from codelab.protocol.tools import Tool, canonical_name
 
+#: What the model is told of a session's `autonomy`.
+TOLD: Mapping[str, str] = {
+    "manual": "every change and every command waits for the user's approval",
+    "balanced": "changes and commands wait for the user's approval, unless a rule allows them",
+    "autonomous": "commands and protected files wait for the user's approval, other changes do not",
+}
+
 
 def needs_approval(tool: Tool, arguments: Mapping[str, Any], settings: Settings, autonomy: str = "balanced") -> bool:
     """Does the call need approval, by the catalogue, the operator's settings and the session's `autonomy`?

@@ -10,7 +10,7 @@ from codelab.protocol.outgoing import AssistantMessage, Error, LoggedMessage, St
 from codelab.sessions import keys
 from codelab.sessions.items import InputItem
 from codelab.sessions.register import Phase, Register
-from codelab.turns import attachments, titles, usage
+from codelab.turns import attachments, policy, titles, usage
 from codelab.turns.draft import Draft
 
 Reason = Literal["completed", "cancelled", "max_steps", "refused", "budget", "error"]
@@ -37,7 +37,13 @@ def begin(draft: Draft, message: InputItem) -> None:
 
 def give(draft: Draft, message: InputItem) -> None:
     """Add the message to the history, and show it to everybody as a part of the running turn."""
-    draft.append_message("user", quoted(message), message_id=message.input_id, attached=message.attached)
+    environment = message.environment
+    if environment:
+        level = draft.register.settings.get("autonomy", "balanced")
+        environment += f"\napprovals: {policy.TOLD.get(level, level)}"
+    draft.append_message(
+        "user", quoted(message), message_id=message.input_id, attached=message.attached, environment=environment
+    )
     draft.emit(
         LoggedMessage(
             client_msg_id=message.input_id,

@@ -151,6 +151,7 @@ class DynamoDBStore:
             known, messages = [], [keys.message_key(n) for n in range(first, extent.history_n + 1)]
             summary, summaries = None, [keys.summary_key(extent.summary_n)] if extent.summary_n else []
             found |= self.items(pk, [*summaries, *messages])
+        client = next((InstructionsItem.of(found[sk]) for sk in told if sk in found), InstructionsItem({}))
         summary = next((SummaryItem.of(found[sk]) for sk in summaries if sk in found), summary)
         history = [*known, *(MessageItem.of(found[sk]) for sk in messages if sk in found)]
         if register is not None and len(history) == len(known) + len(messages):
@@ -162,7 +163,8 @@ class DynamoDBStore:
             summary=summary,
             files=sorted(shown, key=lambda file: (file.added_at, file.path)),
             items={sk: found.get(sk) for sk in wanted},
-            instructions=next((InstructionsItem.of(found[sk]).files for sk in told if sk in found), {}),
+            instructions=client.files,
+            environment=client.environment,
             register=register,
         )
 
