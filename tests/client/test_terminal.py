@@ -305,6 +305,19 @@ def test_commands_with_a_slash(codelab: Codelab, folder: Path, model: ScriptedMo
     until(lambda: not (folder / "a.py").exists())
 
 
+def test_after_a_failure_of_the_model_the_user_can_try_again(codelab: Codelab, model: ScriptedModel) -> None:
+    terminal = codelab()
+    terminal.type("/retry\r")
+    terminal.expect("The model has not failed since the last message")
+    script = model.script("tty-retry", Says(status=400))
+    terminal.type(f"{script}\r")
+    terminal.expect("/retry tries again")
+    model.script("tty-retry", Says("Now it works."))
+    terminal.type("/retry\r")
+    terminal.expect("Now it works.")
+    assert script in str(model.requests["tty-retry"][0]["messages"][-1])
+
+
 def test_a_conversation_goes_on_with_its_history(codelab: Codelab, model: ScriptedModel) -> None:
     terminal = codelab("--session", "tty-history")
     terminal.type(model.script("tty-first", Says("The first answer.")) + "\r")

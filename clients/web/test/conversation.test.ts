@@ -1,6 +1,7 @@
 import type { HistoryMessage, SessionEvent } from '@codelab/client';
 import { describe, expect, test } from 'vitest';
 import { Conversation } from '../src/conversation/conversation.ts';
+import { retryOf } from '../src/conversation/entries.ts';
 
 const said = (turn_id: string, role: string, content: string, more: object = {}) =>
   ({ id: `${turn_id}-${content}`, message_id: `${turn_id}-${content}`, turn_id, role, content, ...more }) as unknown as HistoryMessage;
@@ -20,6 +21,31 @@ const sinceThen = [
   said('t2', 'assistant', 'four', { calls: [call('c1'), call('c2'), call('c3')] }),
   said('t2', 'tool', 'done', { call_id: 'c1' }),
 ];
+
+describe('after the model has failed', () => {
+  const failed = frame('error', { seq: 9, error_code: 'LLM_ERROR', message: 'no' });
+  const end = frame('turn_end', { reason: 'error', usage: {} });
+  const asked = (...frames: SessionEvent[]) => {
+    const page = new Conversation();
+    page.begin(before, 't2');
+    page.take(frame('user_message', { client_msg_id: 'm', content: 'three' }));
+    for (const one of frames) page.take(one);
+    return retryOf(page.entries.value);
+  };
+
+  test('the same message is sent again, or the turn goes on if it had made calls', () => {
+    expect(asked(failed, end)).toMatchObject({ text: 'three', images: [] });
+    expect(asked(frame('tool_call', call('c1')), failed, end)).toEqual({ text: '', images: [] });
+  });
+
+  test('there is nothing to try again if it has not, or if another message has come since', () => {
+    const said = frame('assistant_message', { message_id: 'a', token: 'x', is_final: true });
+    const other = frame('user_message', { client_msg_id: 'o', content: 'four', turn_id: 't3' });
+    expect(asked(said, end)).toBeUndefined();
+    expect(asked(frame('error', { seq: 9, error_code: 'RATE_LIMITED', message: 'no' }), end)).toBeUndefined();
+    expect(asked(failed, end, other)).toBeUndefined();
+  });
+});
 
 describe('frames that are missing', () => {
   test('are told by the history, and the turn that was running goes on', () => {

@@ -42,6 +42,7 @@ class Commands:
             "sessions": (self._sessions, "your conversations, the latest first"),
             "resume": (self._resume, "/resume ID: go on with another conversation"),
             "new": (self._new, "begin another conversation"),
+            "retry": (self._retry, "ask the model again after it has failed"),
             "queue": (self._queue, "messages that wait; /queue edit NUMBER, /queue drop NUMBER"),
             "steer": (self._steer, "/steer MESSAGE: give it to the agent at the next step of the running turn"),
             "undo": (self._undo, "take back what the last turn did to files; /undo all: also what it names and leaves"),
@@ -77,6 +78,12 @@ class Commands:
     async def _help(self, _: str) -> None:
         self._table([(f"/{name}", text) for name, (_, text) in self._commands.items()])
         self._say("Alt-Enter: new line · @: a file's name · Ctrl-C: stop the turn, twice: quit · ↑: earlier messages")
+
+    async def _retry(self, _: str) -> None:
+        if text := self._conversation.to_retry:
+            self._conversation.say(text)
+        else:
+            self._say("The model has not failed since the last message")
 
     async def _agent(self, name: str) -> None:
         if name:

@@ -22,6 +22,8 @@ from codelab_client.waiting import Waiting, waiting
 #: Lines of a running command's output that are shown live.
 _LIVE_LINES = 6
 _KEPT_CHARS = 200_000
+#: What asks the model to continue a turn that had begun to work when the model failed.
+_GO_ON = "Go on."
 _COMPACTED = {
     "summarised": "compacted: {event.tokens_before:,} → {event.tokens_after:,} tokens",
     "unchanged": "There was too little to compact",
@@ -92,6 +94,8 @@ class Conversation:
         self.asked_at = 0.0  # when the first of them was shown (monotonic)
         self.questions: deque[Question] = deque()
         self._texts: dict[str, str] = {}  # of this window's messages, by id
+        self.to_retry = ""  # what tries a failed turn again; empty if none has failed
+        self._asked, self._has_called = "", False  # the turn's message, and whether it has made a call
         self.model = ""
         self.usage: Mapping[str, Any] = {}
         self._context_used: object = None  # tokens of the newest prompt
@@ -118,7 +122,9 @@ class Conversation:
             case on.AssistantThought():
                 self._think(event)
             case on.UserMessage():
-                self.executor.label = event.content or self._texts.get(event.client_msg_id) or self.executor.label
+                self._asked = event.content or self._texts.get(event.client_msg_id) or ""
+                self._has_called, self.to_retry = False, ""
+                self.executor.label = self._asked or self.executor.label
                 if not self.session.has_sent(event.client_msg_id):
                     self._end_text()
                     self.screen.show(cards.user_message(event.content or "(a message that could not be fetched)"))
@@ -128,6 +134,7 @@ class Conversation:
                 self._discard()
             case on.ToolCall():
                 self._end_text()
+                self._has_called = True
                 self._arguments[event.call_id] = event.arguments or {}
                 self._forget(event.call_id)
                 if event.requires_approval:
@@ -162,6 +169,10 @@ class Conversation:
             case on.Error():
                 self._end_text()
                 self._say(f"{safe_line(event.error_code)}: {safe(event.message)}", "red")
+                if event.seq is not None and event.error_code == "LLM_ERROR":
+                    self.to_retry = _GO_ON if self._has_called else self._asked
+                    if self.to_retry:
+                        self._say("/retry tries again")
                 call = self.session.open_calls.get(event.call_id or "")
                 if call is not None and call.requires_approval:  # the decision was refused: ask again
                     self._ask(call)

@@ -67,3 +67,16 @@ export function callEntry(frame: ToolCallFrame, state: CallState): Extract<Entry
     call: signal({ frame, state, output: '' }),
   };
 }
+
+/** What tries again if the model failed in the last turn. The text is empty if the turn had made calls: it goes on. */
+export function retryOf(entries: readonly Entry[]): { text: string; images: readonly Image[] } | undefined {
+  let failed = false;
+  let called = false;
+  for (const entry of entries.toReversed()) {
+    if (entry.kind === 'error' && entry.code === 'LLM_ERROR') failed = true;
+    else if (!failed && entry.kind !== 'end' && entry.kind !== 'notice') return undefined;
+    else if (entry.kind === 'call') called = true;
+    else if (entry.kind === 'user') return called ? { text: '', images: [] } : entry;
+  }
+  return undefined;
+}

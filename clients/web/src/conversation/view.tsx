@@ -6,7 +6,7 @@ import { type Live, link, loadEarlier, send } from '../live.ts';
 import { Icon } from '../shell/icon.tsx';
 import { CallCard } from './call.tsx';
 import { Composer } from './composer.tsx';
-import type { Entry } from './entries.ts';
+import { type Entry, retryOf } from './entries.ts';
 import { Long, Markdown } from './markdown.tsx';
 import { Plan } from './plan.tsx';
 import { QueueView } from './queue.tsx';
@@ -47,6 +47,7 @@ export function ConversationView({ live }: { live: Live }) {
           {entries.map((entry) => (
             <EntryView key={entry.key} entry={entry} />
           ))}
+          <Retry live={live} />
         </div>
       </div>
       <div class="dock">
@@ -69,6 +70,19 @@ export function ConversationView({ live }: { live: Live }) {
         <Composer live={live} />
       </div>
     </div>
+  );
+}
+
+/** A button behind a turn in which the model failed. */
+function Retry({ live }: { live: Live }) {
+  const { conversation } = live;
+  const again = retryOf(conversation.entries.value);
+  const isIdle = conversation.status.value === 'idle' || conversation.status.value === 'error';
+  if (!again || !isIdle || link.value.state !== 'online') return null;
+  return (
+    <button type="button" onClick={() => send(again.text || t('chat.goon'), again.images)}>
+      {t('chat.retry')}
+    </button>
   );
 }
 
