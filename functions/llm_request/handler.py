@@ -17,6 +17,7 @@ from codelab.llm.outcome import Usage
 from codelab.llm.profiles import PROFILES
 from codelab.llm.tokens import estimate_tokens
 from codelab.observability import begin, metrics, record
+from codelab.protocol.errors import ProtocolError
 from codelab.protocol.outgoing import AgentStatus, AssistantMessage, TurnEnd
 from codelab.secret import secret
 from codelab.sessions.dynamodb.unsupported import UnsupportedItem
@@ -79,10 +80,16 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any] | None:
     "errorMessage"} instead of an error: a user's Request without an answer must not ring as a crash of the function.
 
     {"kind": "health"} returns {"available"}: whether the model's endpoint accepts the key.
+    {"kind": "look", "user", "session_id", "message"} sends nothing, and returns what `StepRunner.next_request` does.
     """
     begin(request_id=context.aws_request_id)
     if event.get("kind") == "health":
         return {"available": transport.is_available(_HEALTH_S)}
+    if event.get("kind") == "look":
+        try:
+            return runner.next_request(event["user"], event["session_id"], event["message"])
+        except ProtocolError as error:
+            return {"error": error.code, "errorMessage": error.message}
     if event.get("kind") == "request":
         left = context.get_remaining_time_in_millis() / 1000 - _MARGIN_S
         wanted = event.pop("timeout_s", left)

@@ -10,7 +10,7 @@ from types import ModuleType
 from codelab.protocol import protected
 from codelab.rest.app import create_app
 
-from infra.docs import asyncapi, characters, errors, frames, parameters, schemas, tools, typescript
+from infra.docs import asyncapi, characters, errors, frames, one_request, parameters, schemas, tools, typescript
 from infra.observability import template
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,6 +27,7 @@ def documents() -> dict[str, str]:
         "clients/typescript/src/protocol.ts": declarations,
         "clients/web/src/conversation/characters.ts": characters.module(),
         "docs/frames.md": frames.page(bundle),
+        "docs/one-request.md": one_request.page(),
         "docs/tools.md": tools.page(),
         "docs/errors.md": errors.page(),
         "docs/parameters.md": parameters.page(ROOT / "template.yaml"),

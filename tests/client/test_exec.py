@@ -96,6 +96,22 @@ def test_a_turn_that_fails_has_an_exit_code(codelab: Codelab, model: ScriptedMod
     assert "LLM_ERROR" in done.stderr
 
 
+def test_what_the_model_would_read_next_is_printed(codelab: Codelab, model: ScriptedModel) -> None:
+    none = codelab("prompt")
+    assert (none.returncode, "There is no conversation" in none.stderr) == (2, True)
+    codelab("exec", model.script("exec-looked", Says("one")))
+    done = codelab("prompt", "And \x1b[2Jthen?")
+    assert done.returncode == 0, done.stderr
+    assert re.match(r"agent universal, model \S+\nabout [\d,]+ tokens: system [\d,]+, ", done.stdout)
+    assert "And ␛[2Jthen?" in done.stdout
+    assert '"response_format"' in done.stdout
+    request = json.loads(codelab("prompt", "And then?", "--json").stdout)
+    assert [message["role"] for message in request["messages"]][-3:] == ["user", "assistant", "user"]
+    assert request["messages"][-1]["content"] == "And then?"
+    other = codelab("prompt", "--session", "nobodys")
+    assert (other.returncode, "No such session" in other.stderr or "no such session" in other.stderr) == (1, True)
+
+
 def test_the_last_conversation_goes_on(codelab: Codelab, model: ScriptedModel) -> None:
     codelab("exec", model.script("exec-first", Says("one")))
     assert codelab("exec", "--continue", model.script("exec-second", Says("two"))).stdout == "two\n"

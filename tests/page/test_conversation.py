@@ -34,7 +34,7 @@ def test_the_first_answer_is_markdown(tab: Tab, model: ScriptedModel) -> None:
     assert tab.page.locator(".answer ol > li").count() == 2
     assert 0 < float(tab.page.locator(".meter progress").get_attribute("value") or 0) < 1, "how full the context is"
     asked = model.requests["first"][0]
-    assert "apply_patch_review" in str(asked)
+    assert "edit_file" in str(asked)
     assert "run_command" not in str(asked)
 
 
@@ -138,6 +138,23 @@ def test_a_broken_connection_neither_loses_nor_doubles_text(tab: Tab, model: Scr
     tab.press("Replay from")
     tab.page.locator(".row.repeat").first.wait_for()
     assert tab.answers == [words]
+
+
+def test_after_a_failure_of_the_model_the_user_can_try_again(tab: Tab, model: ScriptedModel) -> None:
+    script = model.script("page-retry", Says(status=400))
+    tab.say(script)
+    tab.page.get_by_role("button", name="Try again").wait_for()
+    model.script("page-retry", Says("Now it works."))
+    tab.press("Try again")
+    tab.ended(2)
+    assert tab.answers == ["Now it works."]
+    assert tab.page.get_by_role("button", name="Try again").count() == 0
+    tab.press("Inspector")
+    tab.page.get_by_role("tab", name="Next request").click()
+    shown = tab.page.get_by_role("region", name="Next request")
+    shown.get_by_text("About 2,").wait_for()
+    assert '"response_format"' in shown.inner_text()
+    assert script.strip("[]") in shown.inner_text()
 
 
 def test_a_hostile_answer_is_text(tab: Tab, model: ScriptedModel, tmp_path: object) -> None:

@@ -153,6 +153,21 @@ def parser() -> argparse.ArgumentParser:
     )
     attach.add_argument("session", metavar="SESSION", help="the session's id")
     attach.set_defaults(command="attach")
+    prompt = commands.add_parser(
+        "prompt",
+        help="print what the model would read next",
+        description="Print the request that a conversation's next step would send to the model, and the estimated "
+        "tokens of its parts. Nothing is sent. Only a local server tells it.",
+        epilog=_ENVIRONMENT,
+        parents=[common],
+        **formatted,  # type: ignore[arg-type]
+    )
+    prompt.add_argument("message", nargs="?", default="", help="the message that it answers, if no turn runs")
+    prompt.add_argument(
+        "--session", metavar="ID", default=argparse.SUPPRESS, help="the conversation; default: the last one here"
+    )
+    prompt.add_argument("--json", action="store_true", help="print only the request, exactly as it would be sent")
+    prompt.set_defaults(command="prompt")
     doctor = commands.add_parser(
         "doctor",
         help="check what codelab needs",

@@ -228,12 +228,13 @@ async def _exec(options: argparse.Namespace) -> int:
         executor=executor,
         on_event=waiting.tell,
         decided_elsewhere=options.decided_elsewhere,
+        situation=local.situation,
     )
-    instructing = asyncio.ensure_future(local.instructions())
+    looking = asyncio.ensure_future(local.about())
     async with opening as session:
         last_sessions.remember(address, workspace, session.session_id)
         try:
-            await session.instruct(await instructing)
+            await session.instruct(*await looking)
             if model:
                 await session.configure(model=model)
             if agent:
@@ -258,6 +259,19 @@ async def _doctor(options: argparse.Namespace) -> int:
     workspace = workspace_of(options)
     address = address_of(options, load(workspace))
     return await examine(address, workspace, partial(newest_token, address))
+
+
+async def _prompt(options: argparse.Namespace) -> int:
+    from codelab_client.next_request import show
+
+    workspace = workspace_of(options)
+    address = address_of(options, load(workspace))
+    options.again = not getattr(options, "session", None)
+    session_id = session_of(options, address, workspace)
+    assert session_id is not None
+    return await show(
+        address, partial(newest_token, address), session_id, _typed(options.message), as_json=options.json
+    )
 
 
 async def _acp(options: argparse.Namespace) -> int:
@@ -305,6 +319,7 @@ _COMMANDS = {
     "acp": _acp,
     "attach": _attach,
     "doctor": _doctor,
+    "prompt": _prompt,
     "login": _login,
     "logout": _logout,
     "setup": _setup,

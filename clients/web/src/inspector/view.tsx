@@ -1,5 +1,6 @@
 import { useSignal } from '@preact/signals';
-import { useLayoutEffect, useRef } from 'preact/hooks';
+import type { Session } from '@codelab/client';
+import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
 import { visible } from '../conversation/safe.ts';
 import { bytes, language, n, t } from '../i18n/index.ts';
 import type { Live } from '../live.ts';
@@ -8,7 +9,7 @@ import type { FrameLog, Row } from './log.ts';
 import { turnsOf, type Span } from './turns.ts';
 
 export function InspectorView({ live }: { live: Live }) {
-  const tab = useSignal<'frames' | 'turns'>('frames');
+  const tab = useSignal<'frames' | 'turns' | 'prompt'>('frames');
   const filter = useSignal('');
   const from = useSignal('0');
   const { log, session } = live;
@@ -57,7 +58,7 @@ export function InspectorView({ live }: { live: Live }) {
       </p>
       <div class="tabs">
         <div role="tablist" aria-label={t('nav.inspector')}>
-        {(['frames', 'turns'] as const).map((name) => (
+        {(['frames', 'turns', 'prompt'] as const).map((name) => (
           <button key={name} type="button" role="tab" id={`tab-${name}`} aria-selected={tab.value === name} aria-controls="inspected" onClick={() => (tab.value = name)}>
             {t(`inspector.${name}`)}
           </button>
@@ -74,7 +75,9 @@ export function InspectorView({ live }: { live: Live }) {
         )}
       </div>
       <div id="inspected" role="tabpanel" aria-labelledby={`tab-${tab.value}`}>
-        {tab.value === 'frames' ? <Frames log={log} filter={filter.value} /> : <Turns log={log} />}
+        {tab.value === 'frames' && <Frames log={log} filter={filter.value} />}
+        {tab.value === 'turns' && <Turns log={log} />}
+        {tab.value === 'prompt' && <NextRequest key={session.sessionId} session={session} />}
       </div>
     </div>
   );
@@ -204,6 +207,50 @@ function Detail({ row }: { row: Row | undefined }) {
 
 function clock(at: number): string {
   return `${new Date(at).toLocaleTimeString(language.value, { hour12: false })}.${String(at % 1000).padStart(3, '0')}`;
+}
+
+interface Prompt {
+  tokens: Record<string, number>;
+  request: unknown;
+}
+
+/** What the next step would send to the model. Only a local server tells it. */
+function NextRequest({ session }: { session: Session }) {
+  const found = useSignal<Prompt | string | undefined>(undefined);
+  const look = async () => {
+    try {
+      found.value = await session.rest.request<Prompt>('GET', `/sessions/${session.sessionId}/prompt`);
+    } catch (error) {
+      found.value = error instanceof Error ? error.message : String(error);
+    }
+  };
+  useEffect(() => void look(), []);
+  const told = found.value;
+  if (told === undefined) return null;
+  const again = (
+    <button type="button" onClick={() => void look()}>
+      {t('inspector.again')}
+    </button>
+  );
+  if (typeof told === 'string') {
+    return (
+      <p class="note">
+        {t('inspector.noprompt')} {visible(told)} {again}
+      </p>
+    );
+  }
+  const parts = Object.entries(told.tokens).filter(([, count]) => count > 0);
+  return (
+    <section class="detail prompt" aria-label={t('inspector.prompt')}>
+      <p>
+        {t('inspector.tokens', { n: n(parts.reduce((sum, [, count]) => sum + count, 0)) })}{' '}
+        {parts.map(([name, count]) => `${name} ${n(count)}`).join(', ')} {again}
+      </p>
+      <pre tabIndex={0} dir="ltr">
+        {visible(JSON.stringify(told.request, null, 2))}
+      </pre>
+    </section>
+  );
 }
 
 /** Each turn as a line of what it waited for. */

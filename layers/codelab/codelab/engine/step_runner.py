@@ -22,6 +22,7 @@ from codelab.engine.attachments import Attachments
 from codelab.engine.compactor import Compactor
 from codelab.engine.engine import Engine
 from codelab.engine.meter import Meter
+from codelab.engine.next_request import look, with_message
 from codelab.engine.step_requests import Asked, StepRequests
 from codelab.llm.client.transport import Cancellation, Transport
 from codelab.llm.client.unsupported_cache import UnsupportedFeatures
@@ -40,6 +41,7 @@ from codelab.sessions.transition import Step, Transition
 from codelab.tracing import model_call
 from codelab.turns import models, routing, steps
 from codelab.turns.answers import answer_of, failure
+from codelab.turns.connections import executor_for_http
 from codelab.turns.draft import Draft
 from codelab.turns.own_tools import executed_by
 from codelab.turns.steps import Answer, Failure, Lease
@@ -132,7 +134,7 @@ class StepRunner:
 
     def __init__(self, engine: Engine, transport: Transport, unsupported: UnsupportedFeatures) -> None:
         self._engine = engine
-        self._transport = transport
+        self._transport, self._unsupported = transport, unsupported
         self._settings = settings = engine.settings
         self._has_budgets = any(limits.tokens_per_day for limits in settings.limits.values())
         self._compactor = Compactor(engine, transport, unsupported)
@@ -181,6 +183,21 @@ class StepRunner:
             self._compactor.compact(register, self._requests.config_of(register), meter, remaining_ms)
         finally:
             meter.flush()
+
+    def next_request(self, user: str, session_id: str, message: str) -> dict[str, Any]:
+        """What the session's next step would send, see `look`. If no turn runs, it answers `message`.
+
+        Raises ProtocolError SESSION_NOT_FOUND or CONTEXT_TOO_LARGE.
+        """
+        pk, now = keys.partition(user, session_id), self._engine.clock()
+        found = self._engine.store.read(pk)
+        read = None if found is None else self._conversation(pk, found.extent, (1, 0))
+        if read is None or read.register is None or read.register.erase_at:
+            raise ProtocolError(ErrorCode.SESSION_NOT_FOUND, "There is no such session")
+        register, read = read.register, self._attachments.added_to(read, read.register)
+        executor = executed_by(ToolsItem.of(read.items[keys.TOOLS]), executor_for_http(register, now))
+        asked = self._requests.make(register, with_message(read, message, now), executor, _CALLS)
+        return look(asked, self._unsupported, self._transport.base_url)
 
     def _run_one(self, user: str, session_id: str, step: Step, invoked: _Invocation) -> Transition | None:
         """Run one step. Returns what was committed, None if this invocation does not own the step (any more)."""

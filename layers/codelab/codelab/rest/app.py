@@ -16,6 +16,7 @@ with without_pydantic_1():
         docs_page,
         errors,
         health,
+        prompt,
         requests,
         sessions,
         stream,
@@ -56,6 +57,6 @@ def create_app() -> FastAPI:
     app.include_router(health.router)
     app.include_router(client_config.router)
     app.include_router(docs_page.router)
-    for group in (sessions, approvals, chat, stream, context, tools, calls, requests, usage):
+    for group in (sessions, approvals, chat, stream, context, tools, calls, requests, usage, prompt):
         app.include_router(group.router, prefix="/api/v1")
     return app

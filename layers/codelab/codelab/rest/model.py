@@ -52,5 +52,17 @@ def ask(request: dict[str, Any], timeout_s: float) -> dict[str, Any]:
     raise _no_answer(known.code, told[1], **({"status": int(named[1])} if named else {}), request_id=told[2])
 
 
+def next_request(user: str, session_id: str, message: str) -> dict[str, Any]:
+    """What `llm_request` would send at the session's next step. Raises ProtocolError as it does."""
+    event = {"kind": "look", "user": user, "session_id": session_id, "message": message}
+    payload, failed = aws.waiting_lambda_client().ask(settings().llm_function, event)
+    if failed:
+        raise ProtocolError(ErrorCode.AGENT_ERROR, "The request could not be made")
+    if "error" in payload:
+        raise ProtocolError(ErrorCode(payload["error"]), payload["errorMessage"])
+    found: dict[str, Any] = payload
+    return found
+
+
 def _no_answer(reason: str, message: str, **details: Any) -> ProtocolError:
     return ProtocolError(ErrorCode.LLM_ERROR, f"The model failed: {message}", details={"reason": reason, **details})

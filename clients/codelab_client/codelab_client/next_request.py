@@ -1,0 +1,51 @@
+"""`codelab prompt`: what the model would read next."""
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from codelab_client.safe_text import safe, safe_line
+from codelab_client.session import tokens
+from codelab_client.session.address import Address
+from codelab_client.session.rest import Rest, RestError, of_session
+
+
+async def show(address: Address, token: tokens.Token, session_id: str, message: str, *, as_json: bool) -> int:
+    """Print the request that the session's next step would send, or only its JSON. Returns the exit code."""
+    query = f"?{urlencode({'message': message})}" if message else ""
+    try:
+        found = await Rest(address, token).get(f"/sessions/{of_session(session_id)}/prompt{query}")
+    except RestError as error:
+        instead = ": only a local server tells what it would send" if error.status == 404 else ""
+        sys.stderr.write(f"codelab: {safe(str(error))}{instead}\n")
+        return 4 if error.status == 401 else 1
+    if as_json:
+        sys.stdout.write(json.dumps(found["request"], ensure_ascii=False, indent=2) + "\n")
+    else:
+        sys.stdout.write("\n".join(_lines(found)) + "\n")
+    return 0
+
+
+def _lines(found: Mapping[str, Any]) -> list[str]:
+    request, told = found["request"], found["tokens"]
+    parts = ", ".join(f"{name} {count:,}" for name, count in told.items() if count)
+    lines = [
+        f"agent {safe_line(found['agent'])}, model {safe_line(found['model'])}",
+        f"about {sum(told.values()):,} tokens: {parts}",
+    ]
+    for message in request["messages"]:
+        lines += ["", f"── {safe_line(message['role'])} " + "─" * 20]
+        content = message.get("content")
+        if content is not None:
+            lines.append(safe(content if isinstance(content, str) else _json(content)))
+        rest = {name: value for name, value in message.items() if name not in ("role", "content")}
+        if rest:
+            lines.append(safe(_json(rest)))
+    others = {name: value for name, value in request.items() if name != "messages"}
+    return [*lines, "", "── beside the messages " + "─" * 20, safe(_json(others))]
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=2)

@@ -1,0 +1,60 @@
+"""The Request that a session's next step would make, to look at: made as the step makes it, and sent nowhere."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from codelab.engine.step_requests import Asked
+from codelab.llm.client.request import shown_form
+from codelab.llm.client.transport import Call
+from codelab.llm.client.unsupported_cache import UnsupportedFeatures
+from codelab.sessions.items import MessageItem
+from codelab.sessions.register import Phase
+from codelab.sessions.store import Conversation
+
+
+class _Sent(Exception):
+    """The Request would send this body."""
+
+    def __init__(self, body: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.body = body
+
+
+class _Recorder:
+    """A transport that sends nothing."""
+
+    def __init__(self, base_url: str) -> None:
+        self.base_url = base_url
+
+    def send(self, body: Mapping[str, Any], call: Call) -> Iterator[list[dict[str, Any]]]:
+        raise _Sent(body)
+
+
+def with_message(read: Conversation, content: str, now: int) -> Conversation:
+    """The conversation with this message of the user behind it, if no turn runs; otherwise unchanged."""
+    register = read.register
+    assert register is not None
+    if register.phase is not Phase.IDLE:
+        return read
+    n = register.history_n + 1
+    register.title_is_draft = register.title_is_draft or not register.title
+    return replace(read, history=[*read.history, MessageItem(n, "user", content, now, "")], turn_n=n)
+
+
+def look(asked: Asked, unsupported: UnsupportedFeatures, base_url: str) -> dict[str, Any]:
+    """The body of the Request, and the estimated tokens of its parts. `form`: the answer's form that its messages show.
+
+    Raises InvalidRequest as the step would.
+    """
+    form = shown_form(asked.config, asked.request.schema, unsupported.of(base_url, asked.config.model))
+    tokens = {**asked.parts, "form": 0 if form is None else form.tokens}
+    if form is not None:
+        tokens["tools"] = 0  # they are in the form, and sent nowhere else
+    body: Mapping[str, Any] = {}
+    try:
+        for _ in asked.request.stream(_Recorder(base_url)):
+            pass
+    except _Sent as sent:
+        body = sent.body
+    return {"agent": asked.agent.name, "model": asked.config.model, "tokens": tokens, "request": body}

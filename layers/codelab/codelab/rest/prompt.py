@@ -1,0 +1,26 @@
+"""What the model would read next, for whoever develops: only on a server of their own."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, HTTPException, Query
+
+from codelab.config import settings
+from codelab.protocol import limits
+from codelab.rest import model
+from codelab.rest.identity import SessionId, User
+from codelab.rest.routes import DirectRoute
+
+router = APIRouter(include_in_schema=False, route_class=DirectRoute)
+
+Message = Annotated[str, Query(min_length=1, max_length=limits.LONG_MESSAGE_CHARS)]
+
+
+@router.get("/sessions/{session_id}/prompt")
+def next_request(session_id: SessionId, user: User, message: Message = "(your next message)") -> dict[str, Any]:
+    """The request that the session's next step would send to the model, and the estimated tokens of its parts.
+
+    If no turn runs, it answers `message`. A deployed server does not have this: its prompts are its operator's.
+    """
+    if not settings().codelab_local:
+        raise HTTPException(404)
+    return model.next_request(user, session_id, message)
