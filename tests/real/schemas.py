@@ -1,0 +1,47 @@
+"""The schemas of real Requests: the agents' answers for several sets of tools, summaries, titles, and the corpus."""
+
+import json
+from collections.abc import Iterator
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+from codelab.agents import agents
+from codelab.protocol.tools import ExecutorTools
+from codelab.turns import compaction, routing, titles
+from codelab.turns.answers import ANSWER, answer_schema
+
+_CORPUS = Path(__file__).parents[1] / "llm" / "corpus" / "schemas.jsonl"
+#: What executors may execute: one tool, three, all (None). Prompts with all tools are long, so one agent is enough.
+_FEW = (frozenset({"read_file"}), frozenset({"read_file", "list_files", "search_in_files"}))
+_TOOL_SETS: dict[str, tuple[frozenset[str] | None, ...]] = {
+    "ask": _FEW,
+    "architect": _FEW,
+    "universal": (*_FEW, None),
+}
+
+
+def answers() -> Iterator[tuple[str, Any]]:
+    """The schemas of agents' answers, by name."""
+    for name, tool_sets in _TOOL_SETS.items():
+        for tools in tool_sets:
+            agent = agents()[name].for_executor(ExecutorTools(supported=tools), patches=False)
+            for titled in (False, True):
+                count = len(agent.tools)
+                yield f"{name}, {count} tools{', title' if titled else ''}", answer_schema(agent, titled=titled)
+    names = [name for name, agent in agents().items() if not agent.routes]
+    yield "router", routing.schema({}, names)
+    yield "router, title", titles.with_title(routing.schema(ANSWER | {"properties": {}, "required": []}, names))
+    yield "compaction", compaction.SCHEMA
+
+
+def corpus() -> Iterator[tuple[str, Any]]:
+    """The schemas of the corpus, by id, the small ones first: they have short answers."""
+    rows = [json.loads(line) for line in _CORPUS.read_text("utf-8").splitlines()]
+    for row in sorted(rows, key=lambda row: len(json.dumps(row["schema"]))):
+        yield row["id"], row["schema"]
+
+
+def real_schemas(count: int) -> list[tuple[str, Any]]:
+    """So many schemas: those of the agents, then of the corpus."""
+    return list(islice(chain(answers(), corpus()), count))
