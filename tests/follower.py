@@ -9,7 +9,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from tests.ide import PATIENCE, Ide
 
 #: What a `call_update` does not tell the connection that has sent it.
-_OF_OTHERS = frozenset({"decision", "feedback", "arguments", "result", "error", "payload_url", "payload_bytes"})
+OF_OTHERS = frozenset({"decision", "feedback", "arguments", "result", "error", "payload_url", "payload_bytes"})
 
 
 class Follower:
@@ -65,7 +65,7 @@ class Follower:
             self.unnumbered.append(frame)
             return
         # Who executes a call may have changed since. What became of it is told to the sender's next connection.
-        changes = _OF_OTHERS if frame["type"] == "call_update" else {"execute"}
+        changes = OF_OTHERS if frame["type"] == "call_update" else {"execute"}
         text = json.dumps({name: value for name, value in frame.items() if name not in changes}, sort_keys=True)
         assert self.seen.setdefault(seq, text) == text, f"frame {seq} differs from its replay"
         self._ahead[seq] = frame
