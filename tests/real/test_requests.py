@@ -38,7 +38,7 @@ _LIMIT, _CUT, _PIECES = 1_000, 6, 4
 _SAMPLING: Mapping[str, Any] = {
     "repeat_penalty": 1.15,
     "repeat_last_n": 128,
-    "logit_bias": dict.fromkeys(('"', '",', "]", "}", '"}', "]}"), 4),
+    "logit_bias": dict.fromkeys(('"', '",', "]", "}", '"}', "]}"), 6),
 }
 
 How = Literal["whole", "streamed", "cut", "cancelled"]
