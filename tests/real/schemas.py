@@ -12,11 +12,16 @@ from codelab.turns import compaction, routing, titles
 from codelab.turns.answers import ANSWER, answer_schema
 
 _CORPUS = Path(__file__).parents[1] / "llm" / "corpus" / "schemas.jsonl"
-#: What executors may execute: one tool, three, all (None). Prompts with all tools are long, so one agent is enough.
-_FEW = (frozenset({"read_file"}), frozenset({"read_file", "list_files", "search_in_files"}))
+#: What executors may execute. Prompts with all tools (None) are long, so one agent is enough.
+_FEW = (
+    frozenset({"read_file"}),
+    frozenset({"list_files", "search_in_project"}),
+    frozenset({"read_file", "write_file", "edit_file"}),
+    frozenset({"read_file", "run_command"}),
+)
 _TOOL_SETS: dict[str, tuple[frozenset[str] | None, ...]] = {
-    "ask": _FEW,
-    "architect": _FEW,
+    "ask": _FEW[:2],
+    "architect": _FEW[:3],
     "universal": (*_FEW, None),
 }
 

@@ -79,7 +79,7 @@ def outcome(case: Case, seed: int, llama: Llama) -> str:
     """What came of the Request: "valid", the name of a typed error, "hang", or "crash" and the name of any other."""
     limit = _CUT if case.how == "cut" else _LIMIT
     config = RequestConfig(
-        MODEL, provider="llama.cpp", seed=seed, temperature=0.7, max_output_tokens=limit, extra_body=_SAMPLING
+        MODEL, provider="llama.cpp", seed=seed, temperature=0.3, max_output_tokens=limit, extra_body=_SAMPLING
     )
     context = [{"role": "user", "content": "Fill in the answer about a file notes.txt. Be very brief."}]
     request = Request(config, case.schema, context, unsupported=UnsupportedFeatures())
