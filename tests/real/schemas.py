@@ -40,13 +40,22 @@ def answers() -> Iterator[tuple[str, Any]]:
     yield "compaction", compaction.SCHEMA
 
 
-def corpus() -> Iterator[tuple[str, Any]]:
-    """The schemas of the corpus, by id, the small ones first: they have short answers."""
+def corpus() -> Iterator[tuple[str, Any, Any]]:
+    """The schemas of the corpus, by id, with a short instance. The small ones come first: they have short answers."""
     rows = [json.loads(line) for line in _CORPUS.read_text("utf-8").splitlines()]
     for row in sorted(rows, key=lambda row: len(json.dumps(row["schema"]))):
-        yield row["id"], row["schema"]
+        yield row["id"], row["schema"], min(row["valid"], key=lambda instance: len(json.dumps(instance)))
 
 
-def real_schemas(count: int) -> list[tuple[str, Any]]:
-    """So many schemas: those of the agents, then of the corpus."""
-    return list(islice(chain(answers(), corpus()), count))
+def real_requests(count: int) -> list[tuple[str, Any, str]]:
+    """So many schemas with their names and a user's message: those of the agents, then of the corpus.
+
+    The corpus's messages have the data to fill in, as those of a Request that extracts something do.
+    """
+    task = "Read notes.txt. Be very brief."
+    of_agents = ((name, schema, task) for name, schema in answers())
+    of_corpus = (
+        (name, schema, f"Fill in the answer with these data: {json.dumps(data, ensure_ascii=False)}")
+        for name, schema, data in corpus()
+    )
+    return list(islice(chain(of_agents, of_corpus), count))

@@ -22,7 +22,7 @@ from codelab.llm.errors import Cancelled, Length, RequestError
 
 from tests.llm.answer import answer_of
 from tests.real.llama import MODEL, Llama
-from tests.real.schemas import real_schemas
+from tests.real.schemas import real_requests
 
 pytestmark = [pytest.mark.deep, pytest.mark.real]
 
@@ -48,6 +48,7 @@ class Case(NamedTuple):
     how: How
     name: str
     schema: Any
+    message: str
 
 
 class CancellingTransport:
@@ -67,11 +68,11 @@ class CancellingTransport:
 def cases() -> list[Case]:
     """All Requests of one schema follow each other, because the server keeps what it has read of the last prompt."""
     planned: list[Case] = []
-    for place, (name, schema) in enumerate(real_schemas(_SCHEMAS)):
+    for place, (name, schema, message) in enumerate(real_requests(_SCHEMAS)):
         ways: list[How] = ["whole", "streamed"]
         if place < _STOPPED:
             ways.append("cancelled" if place % 2 else "cut")
-        planned += [Case(how, name, schema) for how in ways]
+        planned += [Case(how, name, schema, message) for how in ways]
     return [planned[place] for place in sorted(random.Random(0).sample(range(len(planned)), COUNT))]
 
 
@@ -81,7 +82,7 @@ def outcome(case: Case, seed: int, llama: Llama) -> str:
     config = RequestConfig(
         MODEL, provider="llama.cpp", seed=seed, temperature=0.3, max_output_tokens=limit, extra_body=_SAMPLING
     )
-    context = [{"role": "user", "content": "Fill in the answer about a file notes.txt. Be very brief."}]
+    context = [{"role": "user", "content": case.message}]
     request = Request(config, case.schema, context, unsupported=UnsupportedFeatures())
     direct, cancellation = DirectTransport(base_url=llama.base_url, api_key="none"), Cancellation()
     transport = CancellingTransport(direct, cancellation, _PIECES) if case.how == "cancelled" else direct
