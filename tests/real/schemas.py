@@ -30,7 +30,7 @@ def answers() -> Iterator[tuple[str, Any]]:
     """The schemas of agents' answers, by name."""
     for name, tool_sets in _TOOL_SETS.items():
         for tools in tool_sets:
-            agent = agents()[name].for_executor(ExecutorTools(supported=tools), patches=False)
+            agent = agents()[name].for_executor(ExecutorTools(supported=tools))
             for titled in (False, True):
                 count = len(agent.tools)
                 yield f"{name}, {count} tools{', title' if titled else ''}", answer_schema(agent, titled=titled)
