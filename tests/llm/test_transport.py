@@ -239,6 +239,7 @@ def test_an_unreachable_endpoint_is_a_retryable_error(kind: Kind) -> None:
     with pytest.raises(TransportError) as caught:
         received(transport)
     assert caught.value.retryable
+    assert caught.value.public_message.startswith("127.0.0.1 cannot be reached, or broke off; ")
 
 
 def closes(exchange: Exchange) -> None:

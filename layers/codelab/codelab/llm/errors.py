@@ -135,7 +135,8 @@ class TransportError(ModelError):
     """The provider could not be reached or answered with an error.
 
     status: the HTTP status, None without an answer. retryable: whether the same call may work later. retry_after: how
-    long the provider wants us to wait, in seconds. body: the provider's error object as text. kind: what failed.
+    long the provider wants us to wait, in seconds. body: the provider's error object as text. kind: what failed. host:
+    whom nobody could reach.
     """
 
     code = "transport"
@@ -149,9 +150,11 @@ class TransportError(ModelError):
         retry_after: float | None = None,
         body: str = "",
         kind: FailureKind = FailureKind.OTHER,
+        host: str = "",
     ) -> None:
         super().__init__(message)
         self.kind = kind
+        self.host = host
         self.status = status
         self.retryable = retryable
         self.retry_after = retry_after
@@ -171,6 +174,10 @@ class TransportError(ModelError):
             return sentence if self.status is None else f"{sentence} (status {self.status})"
         if self.status is not None:
             return f"its provider answered with status {self.status}"
+        if self.kind is FailureKind.UNREACHABLE and self.host:
+            return (
+                f"{self.host} cannot be reached, or broke off; try again, or correct the address with `codelab setup`"
+            )
         return (
             "its provider could not be reached, or broke off"
             if self.retryable
@@ -192,7 +199,7 @@ class ContextOverflow(TransportError):
 _SENTENCES = {
     FailureKind.KEY: "its provider refused the API key; correct it with `codelab setup`, LLM_API_KEY or LlmApiKey",
     FailureKind.MODEL: "its provider has no such model for this key; choose one with `codelab setup` or LLM_MODEL",
-    FailureKind.QUOTA: "the account at its provider has no credit or quota left",
+    FailureKind.QUOTA: "its provider has no credit or quota left for the account; add some, or choose another by `codelab setup`",
     FailureKind.RATE: "its provider gets too many requests; try again in a minute",
     FailureKind.COMPILING: "its provider is preparing the first use of a schema; try again in a minute",
     FailureKind.BUSY: "its provider is overloaded; try again in a minute",

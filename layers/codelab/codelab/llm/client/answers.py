@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Any
+from urllib.parse import urlsplit
 
 from codelab.llm.errors import ContentFilter, ModelError, TransportError
 from codelab.llm.failures import FailureKind, kind_of, status_of
@@ -199,6 +200,13 @@ def _no_answer(what: str, data: bytes) -> TransportError:
         body=_cut(data),
         kind=FailureKind.PROTOCOL,
     )
+
+
+def unreachable(base_url: str, reason: str) -> TransportError:
+    """The error of an endpoint that cannot be reached, or of a connection that broke. `reason` may quote the server."""
+    host = urlsplit(base_url).hostname or ""
+    said = f"no answer from {base_url}: {reason}"
+    return TransportError(said, retryable=True, kind=FailureKind.UNREACHABLE, host=host)
 
 
 def refusal_of(status: int, headers: Mapping[str, str], body: bytes) -> ModelError:

@@ -7,13 +7,12 @@ from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from typing import Any
 
-from codelab.llm.client.answers import NO_LIST, events, refusal_of, whole
+from codelab.llm.client.answers import NO_LIST, events, refusal_of, unreachable, whole
 from codelab.llm.client.connections import ConnectionFailed, Connections, Response
 from codelab.llm.client.keys import ApiKey, KeyHeader, key_headers, keyed
 from codelab.llm.client.transport import Call
 from codelab.llm.encoding import encode
 from codelab.llm.errors import ModelError, TransportError
-from codelab.llm.failures import FailureKind
 
 #: The most bytes that are read of an error.
 _ERROR_BYTES = 64 << 10
@@ -105,7 +104,7 @@ class DirectTransport:
     def _unreachable(self, reason: str, call: Call) -> TransportError:
         """The error of a broken connection. Raises Cancelled or DeadlineExceeded if that is what broke it."""
         call.check()
-        return TransportError(f"no answer from {self.base_url}: {reason}", retryable=True, kind=FailureKind.UNREACHABLE)
+        return unreachable(self.base_url, reason)
 
 
 def _reason(error: BaseException) -> str:

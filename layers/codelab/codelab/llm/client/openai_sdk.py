@@ -13,12 +13,11 @@ from typing import Any
 import httpx2
 import openai
 
-from codelab.llm.client.answers import NO_LIST, events, refusal_of, whole
+from codelab.llm.client.answers import NO_LIST, events, refusal_of, unreachable, whole
 from codelab.llm.client.keys import ApiKey, KeyHeader, key_headers, keyed
 from codelab.llm.client.transport import Call
 from codelab.llm.client.wire import Binding, InterruptibleTransport, serving
 from codelab.llm.errors import ModelError, TransportError
-from codelab.llm.failures import FailureKind
 
 _CONNECT_TIMEOUT_S = 5.0
 
@@ -68,11 +67,7 @@ class SdkTransport:
                 return
             call.check()
             detail = error.__cause__ or error
-            raise TransportError(
-                f"no answer from {self.base_url}: {type(detail).__name__}: {detail}",
-                retryable=True,
-                kind=FailureKind.UNREACHABLE,
-            ) from error
+            raise unreachable(self.base_url, f"{type(detail).__name__}: {detail}") from error
         finally:
             if binding is not None:
                 binding.release()
