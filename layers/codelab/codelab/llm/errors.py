@@ -199,7 +199,7 @@ class ContextOverflow(TransportError):
 _SENTENCES = {
     FailureKind.KEY: "its provider refused the API key; correct it with `codelab setup`, LLM_API_KEY or LlmApiKey",
     FailureKind.MODEL: "its provider has no such model for this key; choose one with `codelab setup` or LLM_MODEL",
-    FailureKind.QUOTA: "its provider has no credit or quota left for the account; add some, or choose another by `codelab setup`",
+    FailureKind.QUOTA: "its provider says that no credit or quota is left; add some, or use another: `codelab setup`",
     FailureKind.RATE: "its provider gets too many requests; try again in a minute",
     FailureKind.COMPILING: "its provider is preparing the first use of a schema; try again in a minute",
     FailureKind.BUSY: "its provider is overloaded; try again in a minute",
