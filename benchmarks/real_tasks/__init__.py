@@ -1,0 +1,1 @@
+"""Small tasks with which the project measures itself against a real model."""
