@@ -145,7 +145,7 @@ TASKS = (
         "answer from a file",
         "Прочитай notes.md: в каком городе резервный сервер?",
         {"notes.md": NOTES},
-        facts="Томск".split(),
+        facts=("Томск",),
         lies=("Казан",),
         answer="В Томске.",
     ),
