@@ -1,6 +1,6 @@
 """The tasks that anyone may look at while working on the product."""
 
-from benchmarks.real_tasks.task import Task, replaced
+from benchmarks.real_tasks.task import Task, named_first, replaced
 from benchmarks.real_tasks.workspaces import CART, CONFIG, GEOMETRY, MAIN, NOTES, PRIMES, README, SERVER, STATS
 
 
@@ -65,9 +65,8 @@ TASKS = (
         "find a definition",
         "In which file is the function spread defined?",
         {"a/cart.py": CART, "b/numbers.py": STATS, "c/geometry.py": GEOMETRY},
-        facts=(r"\bnumbers\.py",),
-        lies=(r"cart\.py|geometry\.py",),
-        answer="In b/numbers.py.",
+        facts=(named_first(r"\bnumbers\.py", r"cart\.py|geometry\.py"),),
+        answer="In b/numbers.py, not in a/cart.py.",
     ),
     Task(
         "find-timeout",
@@ -82,8 +81,7 @@ TASKS = (
         "find a definition",
         "Find the file that defines the function ring. Answer with its path.",
         {"src/shapes.py": GEOMETRY, "src/main.py": MAIN, "cart.py": CART},
-        facts=(r"src[/\\]shapes\.py",),
-        lies=(r"cart\.py|main\.py",),
+        facts=(named_first(r"src[/\\]shapes\.py", r"cart\.py|main\.py"),),
         answer="src/shapes.py",
     ),
     Task(
@@ -146,7 +144,6 @@ TASKS = (
         "Прочитай notes.md: в каком городе резервный сервер?",
         {"notes.md": NOTES},
         facts=("Томск",),
-        lies=("Казан",),
         answer="В Томске.",
     ),
     Task(

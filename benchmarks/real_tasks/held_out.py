@@ -1,6 +1,6 @@
 """The held-out tasks: nobody who works on the product reads them, and every run of them is logged."""
 
-from benchmarks.real_tasks.task import Task, replaced
+from benchmarks.real_tasks.task import Task, named_first, replaced
 from benchmarks.real_tasks.workspaces import CART, CONFIG, GEOMETRY, MAIN, NOTES, PRIMES, README, SERVER, STATS
 
 _PRIMES_2 = replaced(PRIMES, ("1000, 1100", "2000, 2200"))
@@ -53,8 +53,7 @@ TASKS = (
         "find a definition",
         "Which file defines the class Cart?",
         {"shop/basket.py": CART, "shop/main.py": MAIN, "stats.py": STATS},
-        facts=(r"basket\.py",),
-        lies=(r"main\.py|stats\.py",),
+        facts=(named_first(r"basket\.py", r"main\.py|stats\.py"),),
         answer="shop/basket.py",
     ),
     Task(

@@ -12,8 +12,8 @@ class Task:
 
     `files` is the workspace before. `expected` has the files that must differ afterwards, each as the texts that are
     right (line ends at the end of the file do not count); every other file must be as it was, and no new one may be
-    there. `facts` are regular expressions that the final answer must have, `lies` those it must not have. `answer` is
-    a right answer, for the tests of the grader.
+    there. `facts` are regular expressions that the final answer must have. `answer` is a right answer, for the tests of
+    the grader.
     """
 
     name: str
@@ -22,7 +22,6 @@ class Task:
     files: Files
     expected: dict[str, tuple[str, ...]] = field(default_factory=dict)
     facts: tuple[str, ...] = ()
-    lies: tuple[str, ...] = ()
     answer: str = "Done."
 
     def solved(self, after: Files, answer: str) -> bool:
@@ -33,7 +32,6 @@ class Task:
             and all(after[name].rstrip() in {text.rstrip() for text in texts} for name, texts in wanted.items())
             and bool(answer.strip() or not self.facts)
             and all(re.search(fact, answer, re.IGNORECASE) for fact in self.facts)
-            and not any(re.search(lie, answer, re.IGNORECASE) for lie in self.lies)
         )
 
 
@@ -44,3 +42,8 @@ def replaced(text: str, *pairs: tuple[str, str]) -> str:
             raise ValueError(f"{old!r} is not in the text")
         text = text.replace(old, new)
     return text
+
+
+def named_first(right: str, wrong: str) -> str:
+    """A fact: the answer names `right`, and nothing of `wrong` before it. It may tell afterwards what it is not."""
+    return rf"\A(?:(?!{wrong})[\s\S])*{right}"
