@@ -10,7 +10,18 @@ from types import ModuleType
 from codelab.protocol import protected
 from codelab.rest.app import create_app
 
-from infra.docs import asyncapi, characters, errors, frames, one_request, parameters, schemas, tools, typescript
+from infra.docs import (
+    asyncapi,
+    characters,
+    errors,
+    frames,
+    one_request,
+    parameters,
+    protected_paths,
+    schemas,
+    tools,
+    typescript,
+)
 from infra.observability import template
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,6 +36,7 @@ def documents() -> dict[str, str]:
         "docs/schemas/frames.json": _json(bundle),
         "docs/codelab.d.ts": declarations,
         "clients/typescript/src/protocol.ts": declarations,
+        "clients/typescript/src/protected.ts": protected_paths.module(),
         "clients/web/src/conversation/characters.ts": characters.module(),
         "docs/frames.md": frames.page(bundle),
         "docs/one-request.md": one_request.page(),

@@ -8,6 +8,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from codelab.protocol.protected import PROTECTED, PROTECTED_FILES, is_protected, may_hold_protected
 from codelab_local import LocalCloud
 
 from tests.client.breakable_proxy import BreakableProxy
@@ -36,11 +37,38 @@ def scripts(model: ScriptedModel) -> None:
     model.script("ts-write", Says("", [call("write_file", path="a.txt", content="new")]), Says("It was written."))
 
 
-def test_the_package_passes_its_own_tests(cloud: LocalCloud, model: ScriptedModel) -> None:
+def protected_paths() -> list[tuple[str, bool, bool]]:
+    """Paths, whether each is protected, and whether it may hold what is."""
+    names = [name.replace("*", "x") for name in (*PROTECTED, *PROTECTED_FILES)]
+    forms = ("{}", "a/{}", "{}/b", "./{}/", "A\\{} . ", "a{}", "{}z", "a/b.py")
+    paths = [form.format(name) for name in names for form in forms]
+    paths += [name.upper() for name in names] + [f"{name[:2]}\u200d{name[2:]}" for name in names]
+    paths += [
+        "",
+        ".",
+        "GIT~1",
+        "git~1.b/x",
+        "a.~1",
+        "Strasse",
+        ".gıt",
+        ".ＧＩＴ",
+        ".gi\u0301t",
+        "ſsh",
+        ".ſſh",
+        "src",
+        "a.b",
+        ".x",
+    ]
+    return [(path, is_protected(path), may_hold_protected(path)) for path in paths]
+
+
+def test_the_package_passes_its_own_tests(cloud: LocalCloud, model: ScriptedModel, tmp_path: Path) -> None:
     node = node_with(PACKAGE, NODE)
     scripts(model)
     with BreakableProxy(cloud.info["port"]) as proxy:
         environment = {"CODELAB_URL": cloud.http, "CODELAB_PROXY": f"http://127.0.0.1:{proxy.port}"}
+        environment["PROTECTED_PATHS"] = str(tmp_path / "protected.json")
+        (tmp_path / "protected.json").write_text(json.dumps(protected_paths()))
         done = run(node, "node_modules/vitest/vitest.mjs", "run", cwd=PACKAGE, env={**ENVIRONMENT, **environment})
     print(done.stdout)  # noqa: T201 - with the sizes
     assert done.returncode == 0, done.stdout + done.stderr

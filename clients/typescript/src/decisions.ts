@@ -1,4 +1,5 @@
 import type { Journal } from "./journal.ts";
+import { isProtected, mayHoldProtected } from "./protected.ts";
 import type { Remember, RuleInfo, ToolCallFrame } from "./protocol.ts";
 
 /** Tools of the catalogue that change nothing. A server may say so of others, so the client has its own list. */
@@ -14,12 +15,14 @@ const READS = new Set([
   "apply_patch_review",
   "prompt_user",
 ]);
-/** Calls of these are decided about one by one: no autonomy covers them. */
+/** Calls of these are decided about one by one: no autonomy and no pattern covers them. */
 const ALWAYS = ["run_command", "run_persistent", "fetch_url"];
 /** Tools of which a rule covers the same paths; of all others, the same arguments. */
 const BY_PATH = ["write_file", "edit_file", "create_directory", "delete_file", "move_file", "git.commit"];
 const PATHS = ["path", "from", "to", "cwd", "files"];
 const WITH_PATHS = new Set([...READS, ...BY_PATH, ...ALWAYS]);
+/** Calls that may take whole folders. */
+const TREES = ["delete_file", "move_file"];
 const ALIASES: Record<string, string> = { execute_command: "run_command", write_to_file: "write_file" };
 const CONSENTS = "consents";
 const REJECTED = "rejected";
@@ -96,10 +99,12 @@ export class Decisions {
     if (decided) return decided === (await digest(tool, args)) ? "runs" : decided === REJECTED ? "rejected" : "changed";
     if (READS.has(tool) || this.#harmless(tool) || (tool === "git.branch" && args["action"] === "list")) return "runs";
     const same = JSON.stringify(await similar(tool, args));
+    const asks = alwaysAsks(tool, args);
     for (const consent of await this.#consents()) {
       if (JSON.stringify(consent) === same) return "runs";
       const [kind, about, pattern] = consent;
-      if (kind === "autonomy" && !ALWAYS.includes(tool)) return "runs";
+      if (asks) continue;
+      if (kind === "autonomy") return "runs";
       if (kind === "pattern" && about === tool && matches(pattern ?? "", pathsOf(args))) return "runs";
     }
     return "elsewhere";
@@ -139,6 +144,15 @@ async function similar(tool: string, args: Arguments): Promise<string[]> {
   }
   const paths = BY_PATH.includes(tool) ? pathsOf(args) : [];
   return ["similar", tool, paths.length ? JSON.stringify(paths) : await digest(tool, args)];
+}
+
+/** Whether no autonomy and no pattern covers a call: it runs a program or lets one run, or tells others something. */
+function alwaysAsks(tool: string, args: Arguments): boolean {
+  const name = ALIASES[tool] ?? tool;
+  if (ALWAYS.includes(name) || name === "apply_patch") return true; // what a patch changes is not read here
+  if (!BY_PATH.includes(name)) return false;
+  const paths = pathsOf(args);
+  return paths.some(isProtected) || (TREES.includes(name) && paths.some(mayHoldProtected));
 }
 
 function pathsOf(args: Arguments): string[] {

@@ -25,7 +25,8 @@ async function play(options: Partial<SessionOptions> = {}, served?: Served) {
     ran.push(args);
     return {};
   };
-  const names = ["run_command", "write_file", "delete_file", "read_file", "fetch_url"];
+  const catalogue = ["run_command", "write_file", "edit_file", "apply_patch", "move_file", "delete_file", "read_file", "fetch_url"];
+  const names = [...catalogue, "execute_command", "write_to_file"];
   const tools = Object.fromEntries(names.map((name) => [name, run])) as SessionOptions["tools"];
   const session = await openSession(served.url, { tools, ...options });
   const { tell, frames } = served;
@@ -188,6 +189,28 @@ test("only an autonomy that was chosen here lets calls run", async () => {
   call("c3", MAKE);
   expect(await outcome("c2")).toHaveProperty("result");
   expect(await outcome("c3")).toHaveProperty("error");
+});
+
+test.each<Call>([
+  ["execute_command", { command: "make" }],
+  ["write_file", { path: "src/.git/hooks/pre-commit", content: "" }],
+  ["write_to_file", { path: "./.VSCODE//tasks.json", content: "" }],
+  ["write_file", { path: "GIT~1/config", content: "" }],
+  ["edit_file", { path: "conftest.py", edits: [] }],
+  ["move_file", { from: "a.py", to: "AGENTS.md" }],
+  ["delete_file", { path: "src" }],
+  ["apply_patch", { path: "a.py", diff: "--- a\n+++ b/.envrc\n" }],
+])("no autonomy and no pattern covers what makes programs run: %j", async (tool, args) => {
+  const { session, ran, call, asked, decide, outcome } = await play();
+  await session.configure({ autonomy: "autonomous" });
+  const names = { execute_command: "run_command", write_to_file: "write_file" };
+  const allowed: Call = [names[tool as keyof typeof names] ?? tool, { path: "docs/x.md" }];
+  call("c1", allowed, true);
+  await asked("c1");
+  await decide("c1", { decision: "approve", remember: { scope: "session", pattern: "**" } });
+  call("c2", [tool, args]);
+  expect(await outcome("c2")).toMatchObject({ error: { code: "PERMISSION_DENIED" } });
+  expect(ran).toEqual([]);
 });
 
 test("digests tell calls apart", async () => {
