@@ -11,7 +11,7 @@ import pytest
 from codelab.llm.fence import fenced
 from codelab.llm.history import in_answers_form
 from codelab.llm.parsing import NoJson, parse
-from codelab_client.differences import Difference, difference, spelled_out
+from codelab_client.differences import Difference, difference, hunks, spelled_out
 
 #: Seconds of this process for what takes some milliseconds; the attacks took minutes.
 _MOST_S = 2.0
@@ -74,6 +74,15 @@ def test_two_texts_of_few_different_lines_are_compared() -> None:
         "\n"
     )[:-1]
     assert any("too long" in note for note in shown[0].notes)
+
+
+def test_what_a_turn_did_to_two_texts_of_few_different_lines_is_told() -> None:
+    """`/diff`: twice as long takes four times as long."""
+    one, other = (lines(20_000, seed).splitlines(keepends=True) for seed in (1, 2))
+    found: list[list[str] | None] = []
+    assert seconds(lambda: found.append(hunks(one, other))) < 5 * _MOST_S
+    assert found == [None]
+    assert hunks(one[:20], one[1:20]) == ["@@ -1,4 +1,3 @@\n", f"-{one[0]}", *(f" {line}" for line in one[1:4])]
 
 
 def test_lines_that_differ_in_tabs_and_blanks_are_compared() -> None:

@@ -121,11 +121,17 @@ class _Matcher(difflib.SequenceMatcher[str]):
 def _unified(old: Sequence[str], new: Sequence[str], path: str) -> tuple[list[str], list[str]]:
     """The lines of a unified diff, and notes. Texts that cannot be compared in time are shown as they are."""
     head = [f"--- a/{exact_line(path)}\n", f"+++ b/{exact_line(path)}\n"]
+    found = hunks(old, new)
+    return ([*head, *_replaced(old, new)], [_NOT_PLACED]) if found is None else ([*head, *found], [])
+
+
+def hunks(old: Sequence[str], new: Sequence[str]) -> list[str] | None:
+    """The lines of a unified diff behind its head, each with its sign; None if that would take too long."""
     try:
         groups = list(_Matcher(old, new).get_grouped_opcodes(3))
     except _TooMuch:
-        return [*head, *_replaced(old, new)], [_NOT_PLACED]
-    lines = head
+        return None
+    lines = []
     for group in groups:
         (_, first, _, new_first, _), (_, _, last, _, new_last) = group[0], group[-1]
         lines.append(f"@@ -{_range(first, last)} +{_range(new_first, new_last)} @@\n")
@@ -134,7 +140,7 @@ def _unified(old: Sequence[str], new: Sequence[str], path: str) -> tuple[list[st
                 lines += [f" {line}" for line in old[start:end]]
             else:
                 lines += [*(f"-{line}" for line in old[start:end]), *(f"+{line}" for line in new[new_start:new_end])]
-    return lines, []
+    return lines
 
 
 def _range(start: int, stop: int) -> str:

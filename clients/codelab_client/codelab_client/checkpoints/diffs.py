@@ -1,10 +1,10 @@
 """The changes of a turn as a unified diff, as git writes it."""
 
-import difflib
 from collections.abc import Iterable, Iterator
 
 from codelab_client.checkpoints.files import FileState
 from codelab_client.checkpoints.record import Change, Record, by_path
+from codelab_client.differences import hunks
 from codelab_client.tools.paths import joined
 
 #: Lines of a file beyond which a comparison takes too long.
@@ -33,11 +33,14 @@ def _of_path(path: str, old: FileState, new: FileState, before: str | None, afte
         yield f"Binary files a/{path} and b/{path} differ\n"
         return
     one, other = _lines(before), _lines(after)
-    if max(len(one), len(other)) > _MOST_LINES:
+    found = hunks(one, other) if max(len(one), len(other)) <= _MOST_LINES else None
+    if found is None:
         yield f"Files a/{path} and b/{path} are too long to compare\n"
         return
-    names = ("/dev/null" if old.kind == "absent" else f"a/{path}", "/dev/null" if new.kind == "absent" else f"b/{path}")
-    for line in difflib.unified_diff(one, other, *names):
+    if found:
+        yield "--- /dev/null\n" if old.kind == "absent" else f"--- a/{path}\n"
+        yield "+++ /dev/null\n" if new.kind == "absent" else f"+++ b/{path}\n"
+    for line in found:
         yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
 
 
