@@ -35,6 +35,7 @@ def test_the_first_answer_is_markdown(tab: Tab, model: ScriptedModel) -> None:
     assert 0 < float(tab.page.locator(".meter progress").get_attribute("value") or 0) < 1, "how full the context is"
     asked = model.requests["first"][0]
     assert "edit_file" in str(asked)
+    assert "shell: none: no commands can be run" in str(asked)
     assert "run_command" not in str(asked)
 
 

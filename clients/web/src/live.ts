@@ -110,6 +110,7 @@ export async function open(id?: string): Promise<void> {
     viewer: !executes.value,
     client: { name: 'codelab-web', version: '0.1.0' },
     capabilities: { tools_supported: supported },
+    hello: { environment: { os: 'none: a page in a browser', shell: 'none: no commands can be run' } },
     // The whole log: its frames tell what the history does not, such as how calls ended.
     lastSeq: 0,
     onWire: (entry) => log.add(entry),
