@@ -109,7 +109,9 @@ def test_what_the_model_would_read_next_is_printed(codelab: Codelab, model: Scri
     assert [message["role"] for message in request["messages"]][-3:] == ["user", "assistant", "user"]
     assert request["messages"][-1]["content"] == "And then?"
     other = codelab("prompt", "--session", "nobodys")
-    assert (other.returncode, "No such session" in other.stderr or "no such session" in other.stderr) == (1, True)
+    assert (other.returncode, "no such session" in other.stderr) == (1, True)
+    nowhere = codelab("prompt", "--session", "x", "--url", "http://127.0.0.1:9")
+    assert (nowhere.returncode, "does not answer" in nowhere.stderr) == (3, True)
 
 
 def test_the_last_conversation_goes_on(codelab: Codelab, model: ScriptedModel) -> None:

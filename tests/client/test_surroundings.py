@@ -3,9 +3,11 @@
 import asyncio
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import pytest
-from codelab_client.sandbox import Unsandboxed
+from codelab_client.local_executor import LocalExecutor
+from codelab_client.sandbox import Unsandboxed, choose
 from codelab_client.tools import surroundings
 from codelab_client.tools.executor import Executor
 from codelab_client.tools.memory import MemoryWorkspace
@@ -17,6 +19,9 @@ from tests.client.test_exec import CODELAB
 from tests.frames import check_sent
 from tests.processes import run as run_program
 from tests.scripted_model import Says, ScriptedModel
+
+if TYPE_CHECKING:
+    from codelab_client.tools.commands import CommandRunner
 
 
 @pytest.fixture(autouse=True)
@@ -63,6 +68,19 @@ def test_the_place_says_what_commands_can_reach(tmp_path: Path) -> None:
     told = place(tmp_path, Unsandboxed().guarantees, network=False)
     assert (told["sandbox"], told["workspace"]) == ("anything that the user can reach", tmp_path.name)
     check_sent({"type": "hello", "environment": told})
+
+
+def test_of_commands_that_run_elsewhere_no_sandbox_is_claimed(tmp_path: Path) -> None:
+    """In an editor's terminals, for example."""
+    commands = cast("CommandRunner", object())
+    told = asyncio.run(Executor(DiskWorkspace(tmp_path), choose().sandbox, commands=commands).environment())
+    assert told["sandbox"] == "anything that the user can reach"
+
+
+def test_a_message_is_sent_also_where_calls_cannot_be_executed(tmp_path: Path) -> None:
+    (tmp_path / ".codelab").mkdir()
+    (tmp_path / ".codelab/config.toml").write_text("= broken")
+    assert asyncio.run(LocalExecutor(tmp_path).situation()) == {}
 
 
 def test_git_is_told_with_the_message(tmp_path: Path) -> None:

@@ -112,8 +112,13 @@ class LocalExecutor:
         return await executor.instructions(), await executor.environment()
 
     async def situation(self) -> dict[str, str]:
-        """How things stand there as a message is sent, for the model."""
-        return await (await self._made())[0].situation()
+        """How things stand there as a message is sent, for the model; nothing if calls cannot be executed."""
+        try:
+            executor, _ = await self._made()
+        except Exception as error:  # A message needs none, and whoever needs one tells the user.
+            _log.warning("the model is told nothing of the folder: %s", error)
+            return {}
+        return await executor.situation()
 
     async def prepare(self) -> None:
         """Find a sandbox and the programs before the first call."""

@@ -18,9 +18,8 @@ async def show(address: Address, token: tokens.Token, session_id: str, message: 
     try:
         found = await Rest(address, token).get(f"/sessions/{of_session(session_id)}/prompt{query}")
     except RestError as error:
-        instead = ": only a local server tells what it would send" if error.status == 404 else ""
-        sys.stderr.write(f"codelab: {safe(str(error))}{instead}\n")
-        return 4 if error.status == 401 else 1
+        sys.stderr.write(f"codelab: {safe(str(error))}\n")
+        return {0: 3, 401: 4}.get(error.status, 1)
     if as_json:
         sys.stdout.write(json.dumps(found["request"], ensure_ascii=False, indent=2) + "\n")
     else:

@@ -140,7 +140,8 @@ class Executor:
         self._changing = self._changes.alone
         self._commands: CommandRunner | None = commands
         self._git: Git | None = None
-        self._guarantees = (sandbox or Unsandboxed()).guarantees
+        # Of another's commands nothing is known, such as those in an editor's terminals.
+        self._guarantees = (sandbox if sandbox is not None and commands is None else Unsandboxed()).guarantees
         self._search = Search(workspace, None, self._ignored)
         if workspace.root is not None:
             self._add_programs(workspace.root, sandbox or Unsandboxed(), environment)

@@ -51,10 +51,8 @@ def look(asked: Asked, unsupported: UnsupportedFeatures, base_url: str) -> dict[
     tokens = {**asked.parts, "form": 0 if form is None else form.tokens}
     if form is not None:
         tokens["tools"] = 0  # they are in the form, and sent nowhere else
-    body: Mapping[str, Any] = {}
     try:
-        for _ in asked.request.stream(_Recorder(base_url)):
-            pass
+        next(asked.request.stream(_Recorder(base_url)))
     except _Sent as sent:
-        body = sent.body
-    return {"agent": asked.agent.name, "model": asked.config.model, "tokens": tokens, "request": body}
+        return {"agent": asked.agent.name, "model": asked.config.model, "tokens": tokens, "request": sent.body}
+    raise AssertionError("a Request has no answer before it is sent")

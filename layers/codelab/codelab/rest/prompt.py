@@ -22,5 +22,5 @@ def next_request(session_id: SessionId, user: User, message: Message = "(your ne
     If no turn runs, it answers `message`. A deployed server does not have this: its prompts are its operator's.
     """
     if not settings().codelab_local:
-        raise HTTPException(404)
+        raise HTTPException(404, "Only a local server tells what it would send to the model")
     return model.next_request(user, session_id, message)

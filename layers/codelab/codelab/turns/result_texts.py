@@ -10,7 +10,7 @@ and keeps the old one.
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 #: A path that looks like a note, like a line of a file, or like what stands between two of them.
 _LIKE_OTHERS = re.compile(r"\[.*\]$|\d+[:-]|--$")
@@ -21,6 +21,7 @@ _LIKE_NOTES = re.compile(r"^\[(stderr\]\s*$|note: )", re.MULTILINE)
 TEXT_FORM = 1
 
 _Result = Mapping[str, Any]
+_T = TypeVar("_T")
 
 
 class _Unknown(Exception):
@@ -65,39 +66,22 @@ def _line(value: Any) -> str:
     return value
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise _Unknown
-    return value
-
-
-def _listed(value: Any) -> list[Any]:
-    if not isinstance(value, list):
-        raise _Unknown
-    return value
-
-
-def _number(value: Any) -> int:
-    if type(value) is not int:
-        raise _Unknown
-    return value
-
-
-def _flag(value: Any) -> bool:
-    if not isinstance(value, bool):
+def _exactly(kind: type[_T], value: Any) -> _T:
+    """A value of this JSON type: True is no number."""
+    if type(value) is not kind:
         raise _Unknown
     return value
 
 
 def _notes(result: _Result) -> list[str]:
     """What an IDE says of a list that is not complete."""
-    notes = ["[there are more]"] if _flag(result.get("truncated", False)) else []
+    notes = ["[there are more]"] if _exactly(bool, result.get("truncated", False)) else []
     return [*notes, f"[note: {_name(result['note'])}]"] if "note" in result else notes
 
 
 def _list_files(result: _Result) -> str:
     _fields(result, ("files", "truncated", "note"))
-    entries = [_entry(entry) for entry in _listed(result["files"])]
+    entries = [_entry(entry) for entry in _exactly(list, result["files"])]
     has_sizes = any("\t" in entry for entry in entries)
     sizes = ["[behind a name: its size in bytes]"] if has_sizes else []
     return "\n".join([*(entries or ["[no files]"]), *sizes, *_notes(result)])
@@ -110,12 +94,12 @@ def _entry(entry: Any) -> str:
         return name if name.endswith("/") else f"{name}/"
     if kind != "file" or name.endswith("/"):
         raise _Unknown
-    return f"{name}\t{_number(entry['size'])}" if "size" in entry else name
+    return f"{name}\t{_exactly(int, entry['size'])}" if "size" in entry else name
 
 
 def _find_files(result: _Result) -> str:
     _fields(result, ("files", "truncated", "note"))
-    paths = [_path(path) for path in _listed(result["files"])]
+    paths = [_path(path) for path in _exactly(list, result["files"])]
     return "\n".join([*(paths or ["[no files]"]), *_notes(result)])
 
 
@@ -124,15 +108,15 @@ def _search_in_project(result: _Result) -> str:
     _fields(result, ("matches", "truncated", "note"))
     lines: list[str] = []
     path = None
-    for match in _listed(result["matches"]):
+    for match in _exactly(list, result["matches"]):
         _fields(match, ("path", "line", "text", "before", "after"))
         if _path(match["path"]) != path:
             path = match["path"]
             lines += ["", path] if lines else [path]
         elif "before" in match or "after" in match:
             lines.append("--")
-        number = _number(match["line"])
-        before, after = _listed(match.get("before", [])), _listed(match.get("after", []))
+        number = _exactly(int, match["line"])
+        before, after = _exactly(list, match.get("before", [])), _exactly(list, match.get("after", []))
         lines += [f"{at}-{_line(line)}" for at, line in enumerate(before, number - len(before))]
         lines.append(f"{number}:{_line(match['text'])}")
         lines += [f"{at}-{_line(line)}" for at, line in enumerate(after, number + 1)]
@@ -142,10 +126,10 @@ def _search_in_project(result: _Result) -> str:
 def _run_command(result: _Result) -> str:
     """The output, then what is certain: a command can write anything, but not the last lines."""
     _fields(result, ("stdout", "stderr", "exit_code", "signal", "sandbox", "network", "note"))
-    parts = [_text(result.get("stdout", "")).removesuffix("\n")]
-    if errors := _text(result.get("stderr", "")).removesuffix("\n"):
+    parts = [_exactly(str, result.get("stdout", "")).removesuffix("\n")]
+    if errors := _exactly(str, result.get("stderr", "")).removesuffix("\n"):
         parts.append(f"[stderr]\n{errors}")
-    end = [f"exit code {_number(result['exit_code'])}"] if result.get("exit_code") is not None else []
+    end = [f"exit code {_exactly(int, result['exit_code'])}"] if result.get("exit_code") is not None else []
     if (signal := result.get("signal")) is not None:
         end.append(f"ended by signal {signal if type(signal) is int else _name(signal)}")
     if not end:
@@ -153,7 +137,7 @@ def _run_command(result: _Result) -> str:
     if "sandbox" in result:
         end.append(f"sandbox {_name(result['sandbox'])}")
     if "network" in result:
-        end.append("with network" if _flag(result["network"]) else "without network")
+        end.append("with network" if _exactly(bool, result["network"]) else "without network")
     if any(map(_LIKE_NOTES.search, (result.get("stdout", ""), errors))):
         raise _Unknown
     if "note" in result:
@@ -164,31 +148,31 @@ def _run_command(result: _Result) -> str:
 def _git_status(result: _Result) -> str:
     _fields(result, ("files", "branch", "truncated"))
     branch = [f"[branch {_name(result['branch'])}]"] if result.get("branch") else []
-    files = [_changed(file) for file in _listed(result["files"])]
+    files = [_changed(file) for file in _exactly(list, result["files"])]
     return "\n".join([*branch, *(files or ["[no changes]"]), *_notes(result)])
 
 
 def _changed(file: Any) -> str:
     _fields(file, ("path", "status", "staged"))
-    staged = "staged " if _flag(file.get("staged", False)) else ""
+    staged = "staged " if _exactly(bool, file.get("staged", False)) else ""
     return f"{staged}{_name(file.get('status', 'changed'))}: {_name(file['path'])}"
 
 
 def _git_log(result: _Result) -> str:
     _fields(result, ("commits",))
-    return "\n".join(_commit(commit) for commit in _listed(result["commits"])) or "[no commits]"
+    return "\n".join(_commit(commit) for commit in _exactly(list, result["commits"])) or "[no commits]"
 
 
 def _commit(commit: Any) -> str:
     _fields(commit, ("hash", "author", "date", "message"))
     head = " ".join(_name(commit[name]) for name in ("hash", "date", "author") if name in commit)
-    message = [f"    {line}".rstrip() for line in _text(commit["message"]).rstrip("\n").split("\n")]
+    message = [f"    {line}".rstrip() for line in _exactly(str, commit["message"]).rstrip("\n").split("\n")]
     return "\n".join([head, *message] if head else message)
 
 
 def _git_diff(result: _Result) -> str:
     _fields(result, ("diff",))
-    return _text(result["diff"]) or "[no changes]"
+    return _exactly(str, result["diff"]) or "[no changes]"
 
 
 _RENDERERS: Mapping[str, Callable[[_Result], str]] = {
