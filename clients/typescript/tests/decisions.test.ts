@@ -125,7 +125,7 @@ test("the program asks its user about calls that were decided elsewhere, once ea
   const { served, ran, call, outcome } = await play({ decidedElsewhere });
   call("c1", MAKE);
   call("c2", EVIL);
-  await outcome("c2");
+  for (const id of ["c1", "c2"]) await outcome(id); // a repeat of a call that still runs is not answered by itself
   served.tell({ type: "tool_call", call_id: "c1", tool_name: MAKE[0], arguments: MAKE[1], requires_approval: false, seq: 1 });
   await eventually(() => served.frames.filter((frame) => frame["call_id"] === "c1").length > 1);
   expect(await outcome("c2")).toMatchObject({ error: { code: "PERMISSION_DENIED" } });
