@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+_NEXT = "Go on with what is left of the task: make the next calls. If nothing is left, answer the user, without calls."
 _RESULT = re.compile(r"^## \d+\. (\S+)\n(`{3,})\n(.*?)\n\2$", re.DOTALL | re.MULTILINE)
 
 
@@ -27,4 +28,4 @@ def tells_only_results(message: Mapping[str, Any]) -> bool:
     if not text.startswith("The results of these calls."):
         return False
     *_, last = _RESULT.finditer(text)
-    return not text[last.end() :].strip()
+    return text[last.end() :].strip() == _NEXT

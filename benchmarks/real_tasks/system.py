@@ -49,7 +49,7 @@ def local_cloud(checkout: Path, settings: dict[str, str]) -> Iterator[str]:
 def run(task: Task, checkout: Path, url: str, limit: float) -> dict[str, Any]:
     """Run the task in a fresh workspace, at most `limit` seconds, and say how it went."""
     with tempfile.TemporaryDirectory() as folder:
-        workspace, policy = Path(folder, "workspace"), Path(folder, "policy.toml")
+        workspace, policy = Path(folder, "shop"), Path(folder, "policy.toml")
         policy.write_text(POLICY, "utf-8")
         for name, text in task.files.items():
             (workspace / name).parent.mkdir(parents=True, exist_ok=True)

@@ -103,14 +103,15 @@ def test_recursive_schemas_end() -> None:
 
 
 @pytest.mark.parametrize("titled", [True, False])
-def test_every_tool_of_an_agent_is_told_once_and_the_example_is_valid(titled: bool) -> None:
+def test_every_tool_of_an_agent_is_told_once_and_the_examples_are_valid(titled: bool) -> None:
     agent = agents()["universal"].for_executor(ExecutorTools(supported=frozenset(CATALOGUE)))
     schema = answer_schema(agent, titled=titled)
     form = form_of(schema)
     for tool in agent.tools.values():
         assert f"## {tool.name}\n" in form.catalogue
-    example = json.loads(form.answer.partition("Example: ")[2])
-    assert compile_validator(schema).is_valid(example)
+    examples = [json.loads(line[line.index("{") :]) for line in form.answer.splitlines()[-2:]]
+    assert all(map(compile_validator(schema).is_valid, examples))
+    assert [(bool(it["message"]), len(it["calls"])) for it in examples] == [(False, 1), (True, 0)]
 
 
 def test_the_catalogue_is_the_same_in_a_routed_and_titled_step_and_in_the_next() -> None:

@@ -112,6 +112,9 @@ def _json(of: str) -> dict[str, Any]:
     return {"read": read}
 
 
+#: Their models are small: told of five agents, they call the wrong tools or none, and routing costs a second long prompt.
+_ON_ONES_OWN_MACHINE = frozenset({"llama.cpp", "ollama"})
+
 _PRICE, _CAPABILITIES, _PLAN_LIMITS = _json("Price"), _json("ModelCapabilities"), _json("PlanLimits")
 
 
@@ -188,7 +191,7 @@ class Settings:
     stream_max_delay_ms: int = _whole(350)
     event_retention_s: int = _whole(86_400, least=60)
     paths_lenient: bool = _flag(True)
-    default_agent: str = "orchestrator"
+    default_agent: str = "auto"
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = _choice("INFO", "DEBUG", "WARNING", "ERROR")
     #: Whether lines of the log count as metrics of CloudWatch.
     metrics: bool = _flag(False)
@@ -200,6 +203,13 @@ class Settings:
         found = _ByPlan({"": _changed(usual, self)})
         found.update((plan, _changed(found[""], chosen)) for plan, chosen in self.plan_limits.items())
         return found
+
+    @property
+    def first_agent(self) -> str:
+        """The agent of new sessions; that `auto` stands for it depends on who serves the model."""
+        if self.default_agent != "auto":
+            return self.default_agent
+        return "universal" if self.llm_provider in _ON_ONES_OWN_MACHINE else "orchestrator"
 
     @property
     def offered_models(self) -> frozenset[str]:

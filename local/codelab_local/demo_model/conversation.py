@@ -16,6 +16,7 @@ _SITUATION = re.compile(r"\n\nAs the user's IDE tells, [^\n]*:\n(`{3,})\n.*?\n\1
 _EXIT = re.compile(r"\[exit code (-?\d+)[^\n]*\]$")
 #: How a turn tells the results of calls, each in a fence.
 _RESULTS = "The results of these calls."
+_NEXT = "Go on with what is left of the task: make the next calls. If nothing is left, answer the user, without calls."
 _RESULT = re.compile(r"^## \d+\. \S+\n(`{3,})\n(.*?)\n\1$", re.DOTALL | re.MULTILINE)
 
 
@@ -126,7 +127,8 @@ def _results(text: str) -> tuple[list[str], str]:
     if not text.startswith(_RESULTS):
         return [], text
     results = list(_RESULT.finditer(text))
-    return [result.group(2) for result in results], text[results[-1].end() :].strip() if results else ""
+    said = text[results[-1].end() :].strip() if results else ""
+    return [result.group(2) for result in results], said.removeprefix(_NEXT).strip()
 
 
 def _called(item: Mapping[str, Any]) -> dict[str, Any]:

@@ -101,6 +101,8 @@ def _places(text: str, old: str, new: str, which: str, *, replace_all: bool) -> 
     if not replace_all and old not in text and (near := nearly(text, old, new)) is not None:
         which_lines = f"line {near.first}" if near.first == near.last else f"lines {near.first}-{near.last}"
         return [_Place(near.start, near.end, near.new)], f"{which_lines}, whitespace differs"
+    if old not in text:
+        raise _missing(text, old, new, which)
     starts = _everywhere(text, old, which) if replace_all else [_once(text, old, which)]
     return [_Place(start, start + len(old), new) for start in starts], ""
 
@@ -108,8 +110,6 @@ def _places(text: str, old: str, new: str, which: str, *, replace_all: bool) -> 
 def _once(text: str, old: str, which: str) -> int:
     """Where `old` begins, if there is only one place. Raises ToolFailure PATCH_APPLY_FAILED."""
     starts = list(islice(_occurrences(text, old), _COUNTED))
-    if not starts:
-        raise _missing(text, old, which)
     if len(starts) == 1:
         return starts[0]
     lines = ", ".join(str(_line_of(text, start)) for start in starts[:_LISTED])
@@ -122,14 +122,12 @@ def _once(text: str, old: str, which: str) -> int:
 
 
 def _everywhere(text: str, old: str, which: str) -> list[int]:
-    """Where `old` begins. Raises ToolFailure PATCH_APPLY_FAILED if it is missing, or if its occurrences overlap."""
+    """Where `old` begins. Raises ToolFailure PATCH_APPLY_FAILED if its occurrences overlap."""
     starts: list[int] = []
     for start in islice(_occurrences(text, old), _MOST + 1):
         if starts and start - starts[-1] < len(old):
             raise _failed(f"{which}: its occurrences overlap, so it is not clear which to replace")
         starts.append(start)
-    if not starts:
-        raise _missing(text, old, which)
     return starts
 
 
@@ -141,7 +139,11 @@ def _occurrences(text: str, old: str) -> Iterator[int]:
         start = text.find(old, start + 1)
 
 
-def _missing(text: str, old: str, which: str) -> ToolFailure:
+def _missing(text: str, old: str, new: str, which: str) -> ToolFailure:
+    if new.strip() and (start := text.find(new)) >= 0:
+        line = _line_of(text, start)
+        why = f"the text to replace does not occur in the file, but the new text does (line {line})"
+        return _failed(f"{which}: {why}. If that is this change, it is made already.")
     return _failed(f"{which}: the text to replace does not occur in the file.{_closest(text, old)}")
 
 

@@ -43,6 +43,10 @@ _CHANGING = ("write_file", "edit_file", "delete_file", "move_file", "apply_patch
 _MARGIN, _MOST_MARGIN = 0.1, 2.0
 #: Seconds between two signs of life of a call that waits for the user, at least and at most.
 _LEAST_PAUSE, _PAUSE = 0.2, 30.0
+#: A file that was not found is looked for elsewhere: so many places are told, after so many seconds at most.
+_PLACES, _LOOKING_S = 3, 2.0
+#: Characters that a glob does not take as themselves.
+_SPECIAL = frozenset("*?[]{}!\\")
 #: Tools whose method also takes the running call.
 _TAKING_RUN = ("run_command", "run_persistent", "git.commit")
 
@@ -263,6 +267,27 @@ class Executor:
             return ToolOutcome.failed("EXECUTION_FAILED", f"The client failed: {type(error).__name__}")
 
     async def _perform(self, tool: str, given: dict[str, Any], run: _Run) -> Any:
+        try:
+            return await self._performed(tool, given, run)
+        except ToolFailure as failure:
+            named = given.get("path", given.get("from"))
+            if failure.code != "FILE_NOT_FOUND" or not isinstance(named, str):
+                raise
+            raise ToolFailure(failure.code, failure.message + await self._places(named)) from None
+
+    async def _places(self, path: str) -> str:
+        """Where files with the name of this one are, as the end of a message; empty if there are none or too many."""
+        name = path.rpartition("/")[2]
+        if not name or _SPECIAL.intersection(name):
+            return ""
+        with suppress(ToolFailure, TimeoutError):
+            looking = self._search.find_files({"glob": name, "max_results": _PLACES})
+            found = await asyncio.wait_for(looking, _LOOKING_S)
+            if found["files"] and not found["truncated"]:
+                return f". A path is relative to the workspace, which has: {', '.join(found['files'])}"
+        return ""
+
+    async def _performed(self, tool: str, given: dict[str, Any], run: _Run) -> Any:
         if tool in _CHANGING:
             return await getattr(self._changes, tool)(given, replace(run.call, tool_name=tool))
         method = getattr(self, f"_{tool.replace('.', '_')}")

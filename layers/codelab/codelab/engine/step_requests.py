@@ -95,14 +95,14 @@ class StepRequests:
         self._agents: dict[tuple[str, frozenset[str] | None, bool], Agent] = {}
         self.config = RequestConfig(model=settings.llm_model, provider=settings.llm_provider)
         self.config.check()
-        if settings.default_agent not in agents():
+        if settings.first_agent not in agents():
             raise ConfigurationError(
-                f"DEFAULT_AGENT={settings.default_agent}: unknown agent; valid agents: {', '.join(sorted(agents()))};"
+                f"DEFAULT_AGENT={settings.first_agent}: unknown agent; valid agents: {', '.join(sorted(agents()))}, auto;"
                 " correct DEFAULT_AGENT or unset it"
             )
         for agent in agents().values():
             self.config.changed(**agent.model).check()
-        self._rehearse(agents()[settings.default_agent])
+        self._rehearse(agents()[settings.first_agent])
 
     def _rehearse(self, agent: Agent) -> None:
         """Compile the schemas of a session's first step at init, while no user waits."""
@@ -245,7 +245,7 @@ class StepRequests:
         Another version of this code may know it, so nothing is switched.
         """
         known = agents()
-        default = known[self._settings.default_agent]
+        default = known[self._settings.first_agent]
         return known.get(register.agent) or (known[FALLBACK] if default.routes else default)
 
 

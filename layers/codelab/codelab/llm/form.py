@@ -37,6 +37,8 @@ _BOUNDS = {
 }
 _DEFINITIONS = ("$defs", "definitions")
 _LEGEND = "where ? marks what may be missing and null stands for what is left out"
+#: What stands for any text in an example.
+_TEXT = "…"
 #: The deepest nesting that is written as a type; what lies deeper is JSON Schema.
 _DEPTH = 12
 
@@ -72,9 +74,26 @@ def form_of(schema: Mapping[str, Any]) -> Form:
         answer,
         *(f"- {path}: {note}" for path, note in writer.notes_of(schema)),
         *writer.definitions(schema),
-        f"Example: {_dumps(_sample(schema, schema))}",
+        *_examples(schema),
     ]
     return Form(writer.catalogue(), "\n".join(lines))
+
+
+def _examples(schema: Mapping[str, Any]) -> list[str]:
+    """A small valid value, more or less: it only shows the form. Where tools can be called, one with a call and one without.
+
+    Small models write what an example has, so no text stands beside the call.
+    """
+    sample = _sample(schema, schema)
+    called = [name for name, part in _properties(schema) if _alternatives(_items(part))]
+    if not called:
+        return [f"Example: {_dumps(sample)}"]
+    texts = {name: "" for name, value in sample.items() if value == _TEXT}
+    return [f"Example with a call: {_dumps(sample | texts)}", f"Without: {_dumps(sample | {name: [] for name in called})}"]
+
+
+def _items(node: Any) -> Any:
+    return node.get("items") if isinstance(node, Mapping) and node.get("type") == "array" else None
 
 
 def _kind(schema: Mapping[str, Any]) -> str:
@@ -263,4 +282,4 @@ def _sample_of(kind: Any, node: Mapping[str, Any], root: Mapping[str, Any], dept
         return [_sample(node.get("items"), root, depth - 1)]
     if kind in ("integer", "number"):
         return node.get("minimum", 1)
-    return {"string": "…", "boolean": True}.get(str(kind))
+    return {"string": _TEXT, "boolean": True}.get(str(kind))

@@ -105,7 +105,7 @@ class Environment(BaseModel):
     def text(self) -> str:
         """What the model reads, a line each; empty if nothing is told."""
         lines = [f"{name}: {value}" for name, value in self if value is not None and name != "tree"]
-        return "\n".join(lines if self.tree is None else [*lines, "files:", self.tree])
+        return "\n".join(lines if self.tree is None else [*lines, "files, as calls name them:", self.tree])
 
 
 class UserMessage(ClientFrame):

@@ -107,7 +107,7 @@ def list_agents(user: User) -> AgentList:
             AgentDescription(name=agent.name, description=agent.description, tools=list(agent.tools))
             for agent in agents().values()
         ],
-        default=settings().default_agent,
+        default=settings().first_agent,
     )
 
 

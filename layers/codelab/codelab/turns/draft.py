@@ -116,7 +116,7 @@ class Draft:
     @classmethod
     def new(cls, user: str, session_id: str, inputs: Inputs) -> "Draft":
         """The draft that creates a session."""
-        now, agent = inputs.now, inputs.settings.default_agent
+        now, agent = inputs.now, inputs.settings.first_agent
         register = Register(user, session_id, created_at=now, last_activity=now, agent=agent)
         return cls(None, register, inputs, now, inputs.settings)
 
