@@ -32,6 +32,14 @@ def test_a_bad_value_is_named_with_the_cure(name, value):
         read_settings({name: value})
 
 
+def test_small_models_are_not_asked_who_answers_unless_somebody_says_so():
+    providers = ("openai", "vllm", "ollama", "llama.cpp")
+    agents = [read_settings({"LLM_PROVIDER": provider}).first_agent for provider in providers]
+    assert agents == ["orchestrator", "orchestrator", "universal", "universal"]
+    chosen = read_settings({"LLM_PROVIDER": "llama.cpp", "DEFAULT_AGENT": "orchestrator"})
+    assert chosen.first_agent == "orchestrator"
+
+
 def test_no_authentication_exists_in_the_local_cloud_only():
     with pytest.raises(ConfigurationError, match="local cloud only"):
         read_settings({"AUTH_MODE": "none"})

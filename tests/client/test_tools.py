@@ -162,6 +162,19 @@ def test_errors_have_their_codes(executor: Executor, tool: str, arguments: dict[
     assert error_code(executor, tool, **arguments) == code
 
 
+def test_a_file_that_is_not_found_is_looked_for_by_its_name(files: Executor) -> None:
+    result(files, "write_file", path="src/only_here.py", content="x")
+
+    def said(path: str) -> str:
+        error = execute(files, "read_file", path=path).error
+        assert error is not None
+        assert error.code == "FILE_NOT_FOUND"
+        return error.message
+
+    assert said("shop/src/only_here.py").endswith("relative to the workspace, which has: src/only_here.py")
+    assert "workspace" not in said("shop/nowhere.py") + said("shop/*")
+
+
 def test_an_absent_argument_may_be_null(executor: Executor) -> None:
     assert result(executor, "list_files", path=".", pattern=None) == {"files": []}
 

@@ -91,6 +91,11 @@ def test_what_is_not_sure_is_refused(text: str, old: str, new: str) -> None:
         edit(text, old, new)
 
 
+def test_an_edit_that_is_made_already_is_told_so() -> None:
+    with pytest.raises(ToolFailure, match=r"The new text does \(line 2\).*The closest lines are:\n2\tb = 25"):
+        edit("a\nb = 25\n", "b = 20", "b = 25")
+
+
 def test_what_occurs_exactly_is_taken_although_other_lines_are_like_it() -> None:
     assert edit("  a\n  b\na\nb\n", "\na\nb", "\nc") == ("  a\n  b\nc\n", 1, "")
 

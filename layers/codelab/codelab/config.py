@@ -112,7 +112,7 @@ def _json(of: str) -> dict[str, Any]:
     return {"read": read}
 
 
-#: Their models are small: told of five agents, they call the wrong tools or none, and routing costs a second long prompt.
+#: Servers of small models. Told of five agents, they call the wrong tools or none, and routing costs a second prompt.
 _ON_ONES_OWN_MACHINE = frozenset({"llama.cpp", "ollama"})
 
 _PRICE, _CAPABILITIES, _PLAN_LIMITS = _json("Price"), _json("ModelCapabilities"), _json("PlanLimits")
@@ -206,7 +206,7 @@ class Settings:
 
     @property
     def first_agent(self) -> str:
-        """The agent of new sessions; that `auto` stands for it depends on who serves the model."""
+        """The agent of new sessions: what `default_agent` names, or what `auto` means for this provider."""
         if self.default_agent != "auto":
             return self.default_agent
         return "universal" if self.llm_provider in _ON_ONES_OWN_MACHINE else "orchestrator"

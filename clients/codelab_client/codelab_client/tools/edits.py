@@ -140,11 +140,10 @@ def _occurrences(text: str, old: str) -> Iterator[int]:
 
 
 def _missing(text: str, old: str, new: str, which: str) -> ToolFailure:
-    if new.strip() and (start := text.find(new)) >= 0:
-        line = _line_of(text, start)
-        why = f"the text to replace does not occur in the file, but the new text does (line {line})"
-        return _failed(f"{which}: {why}. If that is this change, it is made already.")
-    return _failed(f"{which}: the text to replace does not occur in the file.{_closest(text, old)}")
+    """A failure with the closest lines, and with the line that has the new text, if one has: a change may be made."""
+    start = text.find(new) if new.strip() else -1
+    made = "" if start < 0 else f" The new text does (line {_line_of(text, start)}): the change may be made already."
+    return _failed(f"{which}: the text to replace does not occur in the file.{made}{_closest(text, old)}")
 
 
 def _with_crlf(text: str) -> str:

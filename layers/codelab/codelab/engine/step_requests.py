@@ -96,8 +96,9 @@ class StepRequests:
         self.config = RequestConfig(model=settings.llm_model, provider=settings.llm_provider)
         self.config.check()
         if settings.first_agent not in agents():
+            valid = ", ".join(["auto", *sorted(agents())])
             raise ConfigurationError(
-                f"DEFAULT_AGENT={settings.first_agent}: unknown agent; valid agents: {', '.join(sorted(agents()))}, auto;"
+                f"DEFAULT_AGENT={settings.first_agent}: unknown agent; valid agents: {valid};"
                 " correct DEFAULT_AGENT or unset it"
             )
         for agent in agents().values():

@@ -80,7 +80,7 @@ def form_of(schema: Mapping[str, Any]) -> Form:
 
 
 def _examples(schema: Mapping[str, Any]) -> list[str]:
-    """A small valid value, more or less: it only shows the form. Where tools can be called, one with a call and one without.
+    """A small valid value, more or less: it only shows the form. Where tools can be called, also one without a call.
 
     Small models write what an example has, so no text stands beside the call.
     """
@@ -89,7 +89,8 @@ def _examples(schema: Mapping[str, Any]) -> list[str]:
     if not called:
         return [f"Example: {_dumps(sample)}"]
     texts = {name: "" for name, value in sample.items() if value == _TEXT}
-    return [f"Example with a call: {_dumps(sample | texts)}", f"Without: {_dumps(sample | {name: [] for name in called})}"]
+    without = sample | {name: [] for name in called}
+    return [f"Example with a call: {_dumps(sample | texts)}", f"Example without: {_dumps(without)}"]
 
 
 def _items(node: Any) -> Any:
