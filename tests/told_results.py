@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-_NEXT = "Go on with what is left of the task: make the next calls. If nothing is left, answer the user, without calls."
+_REMINDER = re.compile(r"(The task was:\n.*\n\nIf the task is done, [^\n]*)?\Z", re.DOTALL)
 _RESULT = re.compile(r"^## \d+\. (\S+)\n(`{3,})\n(.*?)\n\2$", re.DOTALL | re.MULTILINE)
 
 
@@ -28,4 +28,4 @@ def tells_only_results(message: Mapping[str, Any]) -> bool:
     if not text.startswith("The results of these calls."):
         return False
     *_, last = _RESULT.finditer(text)
-    return text[last.end() :].strip() == _NEXT
+    return _REMINDER.match(text[last.end() :].strip()) is not None

@@ -20,9 +20,9 @@ _AT = 1_796_032_800_000  # 2026-11-30
 _ENVIRONMENT = """\
 os: Linux 6.1
 shell: sh
-workspace: shop
+project: shop
 sandbox: commands write only in the workspace, and cannot see the home folder, without network
-files:
+files, as calls name them:
 cart.py
 test_cart.py"""
 _NOW = """\

@@ -135,7 +135,9 @@ def test_a_result_may_have_an_image(seeing: System) -> None:
     assert [answer["role"], shown["role"]] == ["assistant", "user"]
     told = json.loads(told_results(messages)[0])
     assert told["images"] == ["shown below: image/png", "left out: the data is no image/png"]
-    assert shown["content"][-1]["image_url"]["url"] == f"data:image/png;base64,{LARGE}"
+    *_, image, reminder = shown["content"]
+    assert image["image_url"]["url"] == f"data:image/png;base64,{LARGE}"
+    assert reminder["text"].startswith("The task was:")
 
 
 def test_what_a_result_calls_an_image_may_be_anything(seeing: System) -> None:

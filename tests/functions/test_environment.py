@@ -29,7 +29,7 @@ def test_the_model_reads_what_stays_before_the_conversation_and_what_changes_beh
     assert "Linux" not in json.dumps(system)
     place, rest = user["content"].split("# Instructions of the project")
     files = "files, as calls name them:\nsrc/\n  cart.py\n"
-    assert place.endswith(f"```\nos: Linux 6.1\nshell: sh\nworkspace: shop\n{files}```\n\n")
+    assert place.endswith(f"```\nos: Linux 6.1\nshell: sh\nproject: shop\n{files}```\n\n")
     told, now = rest.split("Where is the cart?")
     assert "Use tabs." in told
     lines = ["date: Monday, 2026-11-30", "git: branch main; changed src/cart.py"]

@@ -59,12 +59,18 @@ class CachingProvider:
         total = len(prompt) // _TOKEN
         same = max((_same(prompt, seen) for seen in self._seen), default=0)
         cached = same // _TOKEN // _PART * _PART
-        if self._seen and same < len(self._seen[-1]) - 2:  # the end of the list
+        if self._seen and same < _stable(self._seen[-1]):
             self.misses += 1
         self._seen.append(prompt)
         self.prompt_tokens += total
         self.cached_tokens += cached
         return {"prompt_tokens": total, "completion_tokens": 20, "prompt_tokens_details": {"cached_tokens": cached}}
+
+
+def _stable(prompt: str) -> int:
+    """How many characters the next step repeats: all but the reminder behind the newest results, and the list's end."""
+    reminder = prompt.rfind("\\n\\nThe task was:")
+    return reminder if reminder >= 0 else len(prompt) - 2
 
 
 def _same(one: str, other: str) -> int:

@@ -12,7 +12,7 @@ from codelab.llm.client.request import Request
 from codelab.llm.client.transport import Call
 from codelab.llm.client.unsupported_cache import UnsupportedFeatures
 from codelab.llm.config import RequestConfig
-from codelab.llm.history import in_answers_form
+from codelab.llm.history import in_answers_form, reminder
 from codelab.llm.modes import modes
 from codelab.llm.profiles import PROFILES, STRATEGIES
 from codelab.llm.tools import with_tool
@@ -66,6 +66,17 @@ def test_what_the_user_says_next_and_images_follow_the_results() -> None:
     )
     assert more[-1]["content"].endswith("Go on")
     assert told_results(more) == ["r"]
+
+
+def test_the_users_words_stand_once_more_behind_the_newest_results() -> None:
+    behind = reminder("Rename the function")
+    steps = [called(("c1", "a", {})), result("c1", "r"), called(("c2", "b", {})), result("c2", "s")]
+    told = in_answers_form([USER, *steps], "m", behind)
+    assert [message["role"] for message in told] == ["user", "assistant", "user", "assistant", "user"]
+    assert told[-1]["content"].endswith(f"s\n```\n\n{behind}")
+    assert sum("Rename the function" in message["content"] for message in told) == 1
+    assert told[:3] == in_answers_form([USER, *steps[:2]], "m"), "what caches have stays as it was"
+    assert reminder("") == ""
 
 
 def test_arguments_that_were_cut_are_said_to_be() -> None:

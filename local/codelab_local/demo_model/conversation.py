@@ -16,7 +16,8 @@ _SITUATION = re.compile(r"\n\nAs the user's IDE tells, [^\n]*:\n(`{3,})\n.*?\n\1
 _EXIT = re.compile(r"\[exit code (-?\d+)[^\n]*\]$")
 #: How a turn tells the results of calls, each in a fence.
 _RESULTS = "The results of these calls."
-_NEXT = "Go on with what is left of the task: make the next calls. If nothing is left, answer the user, without calls."
+#: The user's words once more, and how to go on.
+_REMINDER = re.compile(r"The task was:\n.*\n\nIf the task is done, [^\n]*\Z", re.DOTALL)
 _RESULT = re.compile(r"^## \d+\. \S+\n(`{3,})\n(.*?)\n\1$", re.DOTALL | re.MULTILINE)
 
 
@@ -128,7 +129,7 @@ def _results(text: str) -> tuple[list[str], str]:
         return [], text
     results = list(_RESULT.finditer(text))
     said = text[results[-1].end() :].strip() if results else ""
-    return [result.group(2) for result in results], said.removeprefix(_NEXT).strip()
+    return [result.group(2) for result in results], _REMINDER.sub("", said).strip()
 
 
 def _called(item: Mapping[str, Any]) -> dict[str, Any]:

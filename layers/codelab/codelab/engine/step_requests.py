@@ -12,6 +12,7 @@ from codelab.llm.client.request import Request, shown_form
 from codelab.llm.client.retry import RetryPolicy
 from codelab.llm.client.unsupported_cache import UnsupportedFeatures
 from codelab.llm.config import RequestConfig
+from codelab.llm.history import reminder
 from codelab.llm.models import thinking_at
 from codelab.llm.outcome import Usage
 from codelab.llm.tokens import estimate_tokens
@@ -22,10 +23,13 @@ from codelab.sessions.store import Conversation
 from codelab.turns import described_tools, models, routing, titles
 from codelab.turns.answers import ANSWER, MESSAGE, answer_schema, tool_messages
 from codelab.turns.context import assemble, shown_files
+from codelab.turns.text import head_and_tail
 from codelab.turns.usage import breakdown, counted, estimated
 
 #: The most schemas of routers, and agents with the tools of executors, that a process keeps.
 _SCHEMAS, _AGENTS = 16, 64
+#: The most characters of what the user asked that a model is reminded of.
+_TASK_CHARS = 600
 
 
 @dataclass(slots=True)
@@ -131,7 +135,10 @@ class StepRequests:
         schema = self._schema(role, executor, titled=register.title_is_draft)
         form = shown_form(role.config, schema, self._unsupported.of(self._base_url, role.config.model))
         # What overflowed is counted without the form.
-        fits = budget.fits - (form.tokens if form is not None and overflowed is None else 0)
+        behind_results = reminder(_task(read))
+        fits = budget.fits - estimate_tokens(behind_results)
+        if form is not None and overflowed is None:
+            fits -= form.tokens
         described = described_tools.shown(role.agent.tools.values(), budget.tokens)
         messages = assemble(
             read,
@@ -151,6 +158,7 @@ class StepRequests:
                 unsupported=self._unsupported,
                 remember=not executor.own,
                 retry=RetryPolicy(attempts=calls),
+                behind_results=behind_results,
             ),
             role.config,
             role.agent,
@@ -248,6 +256,14 @@ class StepRequests:
         known = agents()
         default = known[self._settings.first_agent]
         return known.get(register.agent) or (known[FALLBACK] if default.routes else default)
+
+
+def _task(read: Conversation) -> str:
+    """What the user asked, shortened, if the newest message is a result; else empty."""
+    if not read.history or read.history[-1].role != "tool":
+        return ""
+    asked = next((message.content for message in reversed(read.history) if message.n == read.turn_n), "")
+    return head_and_tail(asked, _TASK_CHARS)
 
 
 def _today(read: Conversation) -> str:

@@ -104,7 +104,9 @@ class Environment(BaseModel):
     @property
     def text(self) -> str:
         """What the model reads, a line each; empty if nothing is told."""
-        lines = [f"{name}: {value}" for name, value in self if value is not None and name != "tree"]
+        # Models take a name after "workspace:" for a folder in it, and give it as the folder of commands.
+        names = {"workspace": "project"}
+        lines = [f"{names.get(name, name)}: {value}" for name, value in self if value is not None and name != "tree"]
         return "\n".join(lines if self.tree is None else [*lines, "files, as calls name them:", self.tree])
 
 

@@ -56,6 +56,7 @@ class Request:
     support. remember: whether this Request adds to it; must be False if a caller of the program chose its settings or
     schema. retry: how failed calls are repeated. clock: measures deadlines, in seconds. admit: called with the config,
     the schema and the messages that the content handlers have made, before anything costly is done; it may raise.
+    behind_results: a text for the end of the context, if it ends with results of calls.
 
     Raises InvalidRequest with the pointer of the invalid value, before anything is sent.
     """
@@ -72,11 +73,12 @@ class Request:
         retry: RetryPolicy | None = None,
         clock: Callable[[], float] = time.monotonic,
         admit: Callable[[RequestConfig, Any, list[dict[str, Any]]], None] | None = None,
+        behind_results: str = "",
     ) -> None:
         config.check()
         self.config, self.schema, self.messages = prepare(config, schema, context, registry)
         if has_calls(self.schema) and self.config.stream_fields:
-            self.messages = in_answers_form(self.messages, self.config.stream_fields[-1])
+            self.messages = in_answers_form(self.messages, self.config.stream_fields[-1], behind_results)
         if admit is not None:
             admit(self.config, self.schema, self.messages)
         # The cache is for the program's own schemas: callers' schemas must neither fill it nor stay in memory.
