@@ -4,7 +4,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-_REMINDER = re.compile(r"(The task was:\n.*\n\nIf the task is done, [^\n]*)?\Z", re.DOTALL)
+#: The user's words once more, behind the newest results.
+_REMINDER = re.compile(r"\n\nThe task was:\n.*\n\nIf the task is done, [^\n]*\Z", re.DOTALL)
 _RESULT = re.compile(r"^## \d+\. (\S+)\n(`{3,})\n(.*?)\n\2$", re.DOTALL | re.MULTILINE)
 
 
@@ -28,4 +29,9 @@ def tells_only_results(message: Mapping[str, Any]) -> bool:
     if not text.startswith("The results of these calls."):
         return False
     *_, last = _RESULT.finditer(text)
-    return _REMINDER.match(text[last.end() :].strip()) is not None
+    return not without_reminder(text[last.end() :]).strip()
+
+
+def without_reminder(text: str) -> str:
+    """What a user's message tells, without the user's words that are told once more."""
+    return _REMINDER.sub("", text)

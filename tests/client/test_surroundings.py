@@ -113,7 +113,7 @@ def test_codelab_exec_tells_both(environment: dict[str, str], folder: Path, mode
     assert done.returncode == 0, done.stderr
     *_, asked = model.requests["surroundings-exec"][0]["messages"]
     before, after = asked["content"].split(script)
-    assert f"workspace: {folder.name}\n" in before
+    assert f"project: {folder.name}\n" in before
     assert "files, as calls name them:\ncart.py\n" in before
     assert "date: " in after
     assert "\napprovals: changes and commands wait" in after

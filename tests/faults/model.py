@@ -13,7 +13,7 @@ from typing import Any
 from codelab.llm.client.transport import Call
 from codelab.llm.errors import TransportError
 
-from tests.told_results import tells_only_results
+from tests.told_results import tells_only_results, text_of, without_reminder
 
 _NAME = re.compile(r"\[\[([^\]]+)\]\]")
 
@@ -133,7 +133,7 @@ class ScriptedTransport:
         asked, name = max(
             (position, found[-1])
             for position, message in enumerate(messages)
-            if message["role"] == "user" and (found := _NAME.findall(str(message["content"])))
+            if message["role"] == "user" and (found := _named(message))
         )
         said: int = sum(message["role"] == "assistant" for message in messages[asked:]) - _is_repair(messages)
         script = self.script[name]
@@ -142,7 +142,12 @@ class ScriptedTransport:
 
 def _is_repair(messages: Sequence[Mapping[str, Any]]) -> bool:
     last = messages[-1]
-    return last["role"] == "user" and not (_NAME.search(str(last["content"])) or tells_only_results(last))
+    return last["role"] == "user" and not (_named(last) or tells_only_results(last))
+
+
+def _named(message: Mapping[str, Any]) -> list[str]:
+    """The scripts that a message asks for."""
+    return _NAME.findall(without_reminder(text_of(message["content"])))
 
 
 def _chunk(text: str) -> dict[str, Any]:
