@@ -143,7 +143,7 @@ def test_who_refuses_for_too_long_misses_what_waited_and_nothing_after_it():
     assert world.taken("window") == [4]
     assert world.taken("other") == [1, 2, 3, 4]
     assert [delivery.failed for delivery in [*missed, seen]] == [True, True, True, False]
-    assert world.fan_out.take_posted(frozenset()) == [seen]
+    assert world.fan_out.take_posted(at_end=True) == [seen]
 
 
 def test_a_time_out_is_not_repeated_to_a_client_that_would_show_it_twice():
@@ -219,7 +219,7 @@ def test_what_could_not_all_be_sent_is_not_told_as_posted():
         send_half()
     world.fan_out.drain()
     assert world.taken("window") == [1]
-    assert world.fan_out.take_posted(set()) == []
+    assert world.fan_out.take_posted(at_end=True) == []
 
 
 def test_a_pause_before_another_try_does_not_outlive_the_end():
@@ -239,9 +239,9 @@ def test_who_is_gone_is_posted_to_no_more_unless_it_may_be_coming():
     second = world.send(tracked=True)
     world.fan_out.drain()
     assert [world.taken(name) for name in world.register.connections] == [[], [], [3], [1, 2, 3]]
-    assert world.fan_out.gone == {"old", "greeted", "young"}
-    assert world.fan_out.take_posted() == [second], "whether the young one is there is not known yet"
-    assert world.fan_out.take_posted({"young"}) == []
+    assert (world.fan_out.gone, world.fan_out.joining) == ({"old", "greeted"}, {"young"})
+    assert world.fan_out.take_posted() == [second], "who is gone is not removed yet"
+    assert world.fan_out.take_posted(at_end=True) == [], "the young one has missed the first"
     assert not first.failed
 
 

@@ -216,6 +216,9 @@ def test_the_lease_is_short_and_the_deadline_of_the_process_is_noted(connected: 
     assert not {"lease_until", "alive_until"} & connected.item("REGISTER").keys()
 
 
+HELLO = json.dumps({"type": "hello"})
+
+
 def test_who_is_gone_slows_nobody_down_and_is_forgotten_after_ten_seconds(connected: System) -> None:
     connected.connect("gone")
     connected.function("llm_request").clock_ms = 11_000  # both joined so long ago
@@ -230,6 +233,25 @@ def test_who_joined_just_now_is_not_forgotten_for_an_early_410(connected: System
     connected.connect("c2")
     connected.aws.gone = {"c2"}  # as API Gateway answers until $connect has returned
     connected.ask("c1", "Hi")
+    assert connected.connections() == {"c1", "c2"}
+
+
+def test_who_has_spoken_since_an_early_410_is_not_forgotten(connected: System) -> None:
+    """A step lasts longer than `$connect`: whoever joined meanwhile would be told nothing until it speaks again."""
+
+    class Joining(set[str]):
+        def __contains__(self, connection_id: object) -> bool:
+            if connection_id not in list(self) or connected.aws.folder != "llm_request":
+                return False
+            self.clear()
+            connected.send_raw("c2", "control", HELLO)
+            return True
+
+    connected.connect("c2")
+    connected.send_raw("c1", "control", HELLO)  # the function is loaded
+    connected.aws.gone = Joining({"c2"})
+    connected.ask("c1", "Hi")
+    assert connected.aws.gone == set()
     assert connected.connections() == {"c1", "c2"}
 
 

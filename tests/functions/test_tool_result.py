@@ -132,3 +132,25 @@ def test_every_shape_of_an_error_is_one_to_the_model(
     (call_id,) = connected.ask("c1", "", READ_A)
     connected.send("c1", "tool_result", call_id=call_id, **fields)
     assert json.loads(connected.history()[-1][1]) == {"error": error}
+
+
+def test_behind_results_the_model_reads_once_more_what_the_user_said_in_this_turn(extended: System) -> None:
+    extended.model.says("Hi.")
+    extended.say("c1", "An earlier question")
+    extended.model.says("", READ_A)
+    [first] = extended.say("c1", "Read a.py" + "!" * 2_000)
+    extended.send("c1", "user_message", content="And b.py", when_busy="steer")
+    extended.model.says("", READ_B)
+    extended.send("c1", "tool_result", call_id=first, result={"content": "x = 1"})
+    extended.run_step()
+    [second] = extended.item("REGISTER")["calls"]
+    extended.model.says("Both are read.")
+    extended.send("c1", "tool_result", call_id=second, result={"content": "y = 2"})
+    extended.run_step()
+    prompts = [request["messages"][-1]["content"] for request in extended.model.requests]
+    assert ["The task was:" in prompt for prompt in prompts] == [False, False, False, True]
+    reminder = prompts[-1].partition("The task was:\n")[2]
+    assert reminder.startswith("Read a.py!!!")
+    assert "And b.py\n\nIf the task is done," in reminder
+    assert len(reminder) < 1_000
+    assert "An earlier question" not in reminder

@@ -9,7 +9,7 @@ time: a function must not end, and be frozen, with posts in flight.
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -71,7 +71,11 @@ class _Lane:
 
 
 class FanOut:
-    """Posts the frames of one writer. `gone` are all connections that answered 410. One thread at a time may `send`."""
+    """Posts the frames of one writer. One thread at a time may `send`.
+
+    `gone` are the connections that answered 410, except those that answered it while their `$connect` may still have
+    run: these are `joining`, whatever became of them since.
+    """
 
     def __init__(self, poster: Poster, clock: Callable[[], int], patience_s: float = PATIENCE_S) -> None:
         self._poster = poster
@@ -83,6 +87,7 @@ class FanOut:
         self._is_ending = False
         self._to_report: list[Delivery] = []
         self.gone: set[str] = set()
+        self.joining: set[str] = set()
 
     @contextmanager
     def tracked(self, first: int) -> Iterator[Delivery]:
@@ -147,20 +152,17 @@ class FanOut:
         with self._changed:
             return self._changed.wait_for(lambda: delivery.has_ended_once or delivery.is_done, timeout_s)
 
-    def take_posted(self, perhaps_there: Set[str] | None = None) -> list[Delivery]:
+    def take_posted(self, *, at_end: bool = False) -> list[Delivery]:
         """The deliveries that have reached every client, to be reported as posted; each is returned once.
 
-        `perhaps_there` are the connections in `gone` that may only be joining. While they are unknown (None), all
-        deliveries that a connection in `gone` did not take are kept. Failed deliveries are never returned: the sweep
-        posts them again.
+        Those that a connection did not take because it is gone are kept until `at_end`, when their writer also removes
+        the connection. Failed ones, and those that a joining connection missed, are never returned: the sweep posts
+        them again.
         """
         with self._changed:
-            done = [found for found in self._to_report if found.is_done]
-            if perhaps_there is None:
-                done = [found for found in done if not found.gone]
+            done = [found for found in self._to_report if found.is_done and (at_end or not found.gone)]
             self._to_report = [found for found in self._to_report if found not in done]
-        missed = perhaps_there or frozenset()
-        return [found for found in done if not found.failed and missed.isdisjoint(found.gone)]
+        return [found for found in done if not found.failed and self.joining.isdisjoint(found.gone)]
 
     def drain(self, timeout_s: float = DRAIN_S) -> None:
         """Wait at most `timeout_s` for all posts, then drop what still waits. No post is in flight afterwards."""
@@ -243,8 +245,8 @@ class FanOut:
             if not lane.waiting or lane.waiting[0] is not batch:
                 return  # the lane was dropped meanwhile
             if outcome is PostResult.GONE:
-                self.gone.add(lane.connection_id)
                 lane.is_gone = not lane.connection.may_be_joining(self._clock())
+                (self.gone if lane.is_gone else self.joining).add(lane.connection_id)
                 for missed in list(lane.waiting) if lane.is_gone else [batch]:
                     missed.delivery.gone.append(lane.connection_id)
                     self._end(lane)

@@ -295,18 +295,16 @@ class Engine:
                 self._send_live(fan_out, events, transition.after, delivery)
 
     def report(self, register: Register, fan_out: FanOut) -> None:
-        """Report what was posted, and remove the connections that answered 410. Call it when no post is in flight.
+        """Report what was posted, and remove the connections that are gone. Call it when no post is in flight.
 
-        A connection that may still be joining stays, and what it did not take is not reported: the sweep tries again.
+        One that was still joining when it answered 410 stays, though it may have spoken since; what it did not take is
+        not reported: the sweep tries again.
         """
-        now = self.clock()
-        known = {found: register.connections[found] for found in fan_out.gone if found in register.connections}
-        young = {found for found, connection in known.items() if connection.may_be_joining(now)}
-        posted = fan_out.take_posted(young)
+        posted = fan_out.take_posted(at_end=True)
         if posted:
             self.store.posted(register, [delivery.first for delivery in posted])
-        for connection_id in known.keys() - young:
-            self._forget(register, connection_id, known[connection_id].generation)
+        for connection_id in fan_out.gone & register.connections.keys():
+            self._forget(register, connection_id, register.connections[connection_id].generation)
 
     def _forget(self, register: Register, connection_id: str, generation: int) -> None:
         def remove(draft: Draft) -> Transition | None:

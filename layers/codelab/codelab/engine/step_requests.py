@@ -28,7 +28,7 @@ from codelab.turns.usage import breakdown, counted, estimated
 
 #: The most schemas of routers, and agents with the tools of executors, that a process keeps.
 _SCHEMAS, _AGENTS = 16, 64
-#: The most characters of what the user asked that a model is reminded of.
+#: The most characters of what the user said that a model is reminded of.
 _TASK_CHARS = 600
 
 
@@ -259,11 +259,11 @@ class StepRequests:
 
 
 def _task(read: Conversation) -> str:
-    """What the user asked, shortened, if the newest message is a result; else empty."""
+    """What the user has said in this turn, shortened, if the newest message is a result; else empty."""
     if not read.history or read.history[-1].role != "tool":
         return ""
-    asked = next((message.content for message in reversed(read.history) if message.n == read.turn_n), "")
-    return head_and_tail(asked, _TASK_CHARS)
+    said = [message.content for message in read.history if message.role == "user" and message.n >= read.turn_n]
+    return head_and_tail("\n\n".join(said), _TASK_CHARS)
 
 
 def _today(read: Conversation) -> str:
