@@ -9,6 +9,7 @@ from codelab.config import read_settings
 from codelab.engine.next_request import look
 from codelab.engine.step_requests import StepRequests
 from codelab.llm.client.unsupported_cache import UnsupportedFeatures
+from codelab.protocol.incoming import Environment
 from codelab.protocol.tools import CATALOGUE, ExecutorTools
 from codelab.sessions.items import CallRequest, MessageItem, dumps
 from codelab.sessions.register import Phase, Register
@@ -17,14 +18,13 @@ from codelab.turns.result_texts import text_of
 
 _URL = "http://127.0.0.1:8080/v1"
 _AT = 1_796_032_800_000  # 2026-11-30
-_ENVIRONMENT = """\
-os: Linux 6.1
-shell: sh
-project: shop
-sandbox: commands write only in the workspace, and cannot see the home folder, without network
-files, as calls name them:
-cart.py
-test_cart.py"""
+_ENVIRONMENT = Environment(
+    os="Linux 6.1",
+    shell="sh",
+    workspace="shop",
+    sandbox="commands write only in the workspace, and cannot see the home folder, without network",
+    tree="cart.py\ntest_cart.py",
+)
 _NOW = """\
 date: Monday, 2026-11-30 10:00 (UTC+0100)
 git: branch main; modified cart.py
@@ -53,7 +53,7 @@ def page() -> str:
     )
     register = Register("ann", "s1", _AT, "universal", title="The cart's total", phase=Phase.RUNNING, step=2)
     read = Conversation(
-        _history(), turn_n=1, environment=_ENVIRONMENT, instructions={"AGENTS.md": "Run `pytest` after a change."}
+        _history(), turn_n=1, environment=_ENVIRONMENT.text, instructions={"AGENTS.md": "Run `pytest` after a change."}
     )
     executor = ExecutorTools(supported=frozenset(tool.name for tool in CATALOGUE.values() if not tool.server_side))
     unsupported = UnsupportedFeatures()

@@ -134,9 +134,9 @@ class StepRequests:
         images = models.capabilities(role.config.model, self._settings).images
         schema = self._schema(role, executor, titled=register.title_is_draft)
         form = shown_form(role.config, schema, self._unsupported.of(self._base_url, role.config.model))
-        # What overflowed is counted without the form.
         behind_results = reminder(_task(read))
         fits = budget.fits - estimate_tokens(behind_results)
+        # What overflowed is counted without the form.
         if form is not None and overflowed is None:
             fits -= form.tokens
         described = described_tools.shown(role.agent.tools.values(), budget.tokens)
