@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from codelab_client.execution import ToolCall
 from codelab_client.sandbox import Unsandboxed, choose
-from codelab_client.tools import limits, processes, ripgrep, workspace
+from codelab_client.tools import executor, limits, processes, ripgrep, workspace
 from codelab_client.tools.executor import Executor
 from codelab_client.tools.tree import Tree
 from codelab_client.tools.workspace import DiskWorkspace
@@ -199,3 +199,16 @@ def test_too_much_output_is_said(by_ripgrep: Executor, monkeypatch: pytest.Monke
     found = result(by_ripgrep, "search_in_project", query="needle")
     assert found["truncated"] is True
     assert 0 < len(found["matches"]) < 62
+
+
+def test_a_folder_without_end_is_not_waited_for(
+    by_ripgrep: Executor, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def endless(*_: Any, **__: Any) -> None:
+        await asyncio.Event().wait()
+
+    (folder / "AGENTS.md").write_text("Be brief.")
+    monkeypatch.setattr(ripgrep.Ripgrep, "_run", endless)
+    monkeypatch.setattr(executor, "_WHOLE_S", 0.01)
+    assert asyncio.run(by_ripgrep.instructions()) == [{"path": "AGENTS.md", "content": "Be brief."}]
+    assert "tree" not in asyncio.run(by_ripgrep.environment())

@@ -109,7 +109,7 @@ class LocalExecutor:
     async def about(self) -> tuple[list[dict[str, str]], dict[str, str]]:
         """What the model is told of the folder: the project's instructions (AGENTS.md files), and where calls run."""
         executor, _ = await self._made()
-        return await executor.instructions(), await executor.environment()
+        return await asyncio.gather(executor.instructions(), executor.environment())
 
     async def situation(self) -> dict[str, str]:
         """How things stand there as a message is sent, for the model; nothing if calls cannot be executed."""

@@ -28,6 +28,7 @@ from codelab_client.tools.paths import components, joined
 from codelab_client.tools.processes import own_path, scrubbed
 from codelab_client.tools.ripgrep import Ripgrep
 from codelab_client.tools.search import Search
+from codelab_client.tools.tree import Names
 from codelab_client.tools.workspace import DiskWorkspace, Workspace
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ _MARGIN, _MOST_MARGIN = 0.1, 2.0
 _LEAST_PAUSE, _PAUSE = 0.2, 30.0
 #: A file that was not found is looked for elsewhere: so many places are told, after so many seconds at most.
 _PLACES, _LOOKING_S = 3, 2.0
+#: Seconds that a look through the whole workspace may take before the first message: a home directory has no end.
+_WHOLE_S = 3.0
 #: Characters that a glob does not take as themselves.
 _SPECIAL = frozenset("*?[]{}!\\")
 #: Tools whose method also takes the running call.
@@ -213,13 +216,21 @@ class Executor:
 
     async def instructions(self) -> list[dict[str, str]]:
         """The project's instructions for agents (see `project_instructions`)."""
-        return await project_instructions(self._workspace, self._ignored, self._search.paths_named)
+        return await project_instructions(self._workspace, self._ignored, self._named)
+
+    async def _named(self, name: str) -> Sequence[Names]:
+        """The files with a name, none if there is no end of looking for them."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_WHOLE_S):
+                return await self._search.paths_named(name)
+        return ()
 
     async def environment(self) -> dict[str, str]:
         """Where calls run, as far as it stays the same (see docs/frames.md, `hello`)."""
         told = surroundings.place(self._workspace.root, self._guarantees, network=self._settings.network)
-        with suppress(ToolFailure):
-            found = await self._search.find_files({"path": ".", "glob": "**", "max_results": limits.ENTRIES})
+        with suppress(ToolFailure, TimeoutError):
+            async with asyncio.timeout(_WHOLE_S):
+                found = await self._search.find_files({"path": ".", "glob": "**", "max_results": limits.ENTRIES})
             told |= {"tree": shown} if (shown := surroundings.tree(found["files"])) else {}
         return told
 
