@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from functools import cache
 
 # What is listed is executed or obeyed unasked: when a folder or file is opened or saved, a shell enters it, a commit, a
-# push or an agent begins. What only runs when somebody starts a build or a test, such as package.json, pyproject.toml
-# or a Makefile, is not: it is edited every day, and every command asks.
+# push or an agent begins. What only runs when somebody starts a build or a test, such as package.json, pyproject.toml,
+# a Makefile, or the configuration of a bundler, is not: it is edited every day, and every command asks.
 
 _AGENT = "its agent: instructions, commands, hooks or servers that it obeys or starts"
 _CI = "CI: commands that run with its secrets"
@@ -91,6 +91,9 @@ PROTECTED = {
     ".php-cs-fixer*": "PHP CS Fixer in editors: code that runs when a file is saved",
     "phpstan*.neon*": "PHPStan in editors: code that runs when a file is opened",
     ".luacheckrc": "Luacheck in editors: code that runs when a file is opened",
+    ".luarc.json*": "Lua's language server: plugins that run when a file is opened",
+    "svelte.config.*": "Svelte in editors: code that runs when a file is opened",
+    "build.rs": "rust-analyzer: code that runs when the folder is opened or a file is saved",
     ".bazelrc": "Bazel: programs that its options name",
     ".bazelversion": "Bazelisk: the program that it downloads and starts",
     "rust-toolchain*": "rustup, rust-analyzer: a folder whose programs replace the compiler",
@@ -206,6 +209,11 @@ PROTECTED = {
     ".mvn": "Maven: extensions that an IDE loads unasked",
     "conftest.py": "pytest in editors: code that runs when they look for tests",
     "pytest.ini": "pytest in editors: plugins that run when they look for tests",
+    "vitest.config.*": "Vitest in editors: code that runs when they look for tests",
+    "vitest.workspace.*": "Vitest in editors: code that runs when they look for tests",
+    "jest.config.*": "Jest in editors: code that runs when they look for tests",
+    "playwright.config.*": "Playwright in editors: code that runs when they look for tests",
+    ".mocharc*": "Mocha in editors: code that runs when they look for tests",
     "sitecustomize.py": "Python: code that runs when it starts here",
     "usercustomize.py": "Python: code that runs when it starts here",
     ".pdbrc*": "Python's debugger: commands that run when it starts here",
