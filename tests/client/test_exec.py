@@ -126,6 +126,8 @@ def test_the_last_conversation_goes_on(codelab: Codelab, model: ScriptedModel) -
         (("exec",), 2, "the following arguments are required: prompt"),
         (("exec", "hi", "--jsno"), 2, "unknown option --jsno: did you mean --json?"),
         (("exce", "hi"), 2, "did you mean exec?"),
+        (("exec", "fix", "the", "bug"), 2, "exec: error: unexpected 'the bug': put the whole message in quotes"),
+        (("doctor", "now"), 2, "doctor: error: unexpected 'now'"),
         (("exec", " "), 2, "The prompt is empty"),
         (("exec", "hi", "--session", "a b"), 2, "is not a session id"),
         (("exec", "hi", "--workspace", "missing"), 2, "is not a folder"),

@@ -67,7 +67,12 @@ class _Parser(argparse.ArgumentParser):
                 break
             if argument.startswith("--") and " " not in name and name not in known:
                 self.error(f"unknown option {name}{_meant(name, known) or ': --help lists the options'}")
-        return super().parse_known_args(args, namespace)
+        found, others = super().parse_known_args(args, namespace)
+        if others and not self.commands:  # the parser of all commands would show its own usage
+            is_text = not others[0].startswith("-") and {"prompt", "message"} & vars(found).keys()
+            quote = ": put the whole message in quotes" if is_text else ""
+            self.error(f"unexpected {' '.join(others)[:60]!r}{quote}")
+        return found, others
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices and self.commands:
