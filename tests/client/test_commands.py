@@ -173,6 +173,35 @@ def test_a_cancelled_command_may_clean_up_and_then_is_gone(
     assert (tmp_path / "cleaned").exists()
 
 
+def test_a_command_that_is_cancelled_as_it_starts_may_clean_up_too(
+    executor: Executor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "GRACE_SECONDS", 30.0)
+    create = asyncio.create_subprocess_exec
+
+    async def conversation() -> ToolOutcome:
+        known = asyncio.Event()
+
+        async def slow(*arguments: Any, **options: Any) -> Any:
+            process = await create(*arguments, **options)
+            await known.wait()
+            return process
+
+        monkeypatch.setattr(asyncio, "create_subprocess_exec", slow)
+        command = "trap 'touch cleaned; exit' TERM; touch ready; while :; do sleep 0.02; done"
+        running = asyncio.create_task(executor.execute(ToolCall("c", "run_command", {"command": command}), Output()))
+        await happens((tmp_path / "ready").exists)
+        cancelling = asyncio.create_task(executor.cancel("c"))
+        await asyncio.sleep(0.05)
+        known.set()
+        await cancelling
+        return await running
+
+    outcome = run(executor, conversation)
+    assert outcome.error.code == "CANCELLED"
+    assert (tmp_path / "cleaned").exists()
+
+
 def test_a_command_that_ignores_sigterm_is_killed(
     executor: Executor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

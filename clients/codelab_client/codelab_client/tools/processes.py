@@ -84,6 +84,19 @@ class Process:
         stdin: what it reads; None: nothing. most: the characters of its output that are kept, and one more; None: of
         its beginning and its end, as of a command's.
         """
+        starting = asyncio.ensure_future(cls._started(launch, environment, stdin, most))
+        try:
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            # It may run already. asyncio would kill it, and only itself: it may clean up, and its group ends with it.
+            with suppress(OSError):
+                await asyncio.shield((await starting).stop())
+            raise
+
+    @classmethod
+    async def _started(
+        cls, launch: Launch, environment: Mapping[str, str], stdin: bytes | None, most: int | None
+    ) -> Self:
         pipes = [await _Pipe.open(), await _Pipe.open()]
         try:
             process = await asyncio.create_subprocess_exec(
