@@ -85,7 +85,7 @@ install_real = $(UV) sync --quiet --frozen --inexact --group real --python $(PYT
 test-deep: $(VENV)/.synced  ## run the slow sweeps as well
 	@$(UV) sync --quiet --frozen --inexact --group browser --group deep --python $(PYTHON)
 	@$(install_real)
-	$(PYTHON) -m pytest -m "deep or not deep" -p infra.docs.outcomes
+	$(PYTHON) -m pytest -m "deep or not deep" --hypothesis-profile=many -p infra.docs.outcomes
 
 test-real: $(VENV)/.synced  ## run the tests with a real model (a download of 100 MB)
 	@$(install_real)

@@ -61,13 +61,19 @@ LONGEST = (
     "llm/test_codec_oracles.py",
 )
 
+#: Folders whose tests share a cloud of their own.
+OWN_CLOUD = ("gateway", "local")
+
 #: What tokens of `guarded_cloud` say, and what signs them and those of `limited_cloud`.
 CLAIMS = {"AUTH_MODE": "jwt", "JWT_ISSUER": "us", "JWT_AUDIENCE": "ide"}
 SECRET = "a secret that is long enough for the purpose"
 
-# The same examples in every run, however slow the machine is: no run fails by chance.
-settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("repeatable")
+# The same examples in every run, however slow the machine is: no run fails by chance. `make test-deep` asks for "many".
+settings.register_profile(
+    "few", max_examples=30, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("many", settings.get_profile("few"), max_examples=300)
+settings.load_profile("few")
 
 _sessions = (f"talk_{n}" for n in itertools.count(1))
 
@@ -89,9 +95,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: places.get(item.path, len(places)))
 
 
+def pytest_collection() -> None:
+    """All tests, and what they import, stay until the end: the garbage collector need not look at them."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
-    """All tests, and what they import, stay until the end: the garbage collector need not look at them again."""
     gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -104,7 +115,7 @@ class FilesOfACloudTogether(LoadFileScheduling):  # type: ignore[misc]
 
     def _split_scope(self, nodeid: str) -> str:
         file = TESTS.parent / nodeid.partition("::")[0]
-        return special_cloud(file) or str(file)
+        return special_cloud(file) or (file.parent.name if file.parent.name in OWN_CLOUD else str(file))
 
 
 @cache
@@ -183,7 +194,12 @@ def data() -> Path | None:
     return _data()
 
 
-@pytest.fixture(scope="session", params=["ours", "real"] if _data() else ["ours"])
+def _corpora() -> list[Any]:
+    whole = pytest.param("real", marks=pytest.mark.deep)
+    return ["ours", "some real", whole] if _data() else ["ours"]
+
+
+@pytest.fixture(scope="session", params=_corpora())
 def rows(request: pytest.FixtureRequest, data: Path | None) -> list[dict[str, Any]]:
     """Schemas with instances: {"id", "schema", "valid", "invalid"}. Ours use together what real ones do."""
     if request.param == "ours":
@@ -191,4 +207,4 @@ def rows(request: pytest.FixtureRequest, data: Path | None) -> list[dict[str, An
         return [json.loads(line) for line in ours.read_text(encoding="utf-8").splitlines()]
     assert data is not None
     with gzip.open(data / "jsb_tools_like.jsonl.gz", "rt", encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
+        return [json.loads(line) for line in itertools.islice(lines, 0, None, 5 if request.param == "some real" else 1)]

@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 from codelab.sessions.dynamodb.values import from_dynamodb, to_dynamodb
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 SCALARS = st.none() | st.booleans() | st.integers(-(10**38) + 1, 10**38 - 1) | st.text()
 VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20)
 
 
-@settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(st.text(), VALUES))
 def test_values_are_stored_as_by_the_sdk_and_come_back(values: dict[str, Any]) -> None:
     stored = to_dynamodb(values)

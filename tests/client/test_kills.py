@@ -34,7 +34,7 @@ class Load:
     servers: int
 
 
-FAST, DEEP = Load(turns=1, clients=4, sockets=6, servers=1), Load(turns=20, clients=90, sockets=100, servers=10)
+FAST, DEEP = Load(turns=1, clients=1, sockets=2, servers=1), Load(turns=20, clients=90, sockets=100, servers=10)
 
 
 class Rig:

@@ -10,7 +10,7 @@ from codelab.protocol.errors import ProtocolError
 from codelab_client.tools import patches
 from codelab_client.tools.failure import ToolFailure
 from codelab_client.tools.patches import Patched
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 LINES = st.lists(
@@ -47,7 +47,6 @@ def unified(old: list[str], new: list[str]) -> str:
 
 
 @given(LINES, LINES, st.booleans(), st.booleans())
-@settings(max_examples=80, deadline=None)
 def test_a_diff_of_two_texts_turns_one_into_the_other(old: list[str], new: list[str], cut: bool, cut_new: bool) -> None:
     if old and new and old != new:
         old = [*old[:-1], old[-1].rstrip("\n") or "z"] if cut else old
@@ -76,7 +75,6 @@ def verdict(diff: str) -> list[str] | str:
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
 def test_the_client_accepts_what_the_server_accepts(data: st.DataObject) -> None:
     lines = "".join(data.draw(st.lists(st.sampled_from(CORPUS), min_size=1, max_size=3))).split("\n")
     for _ in range(data.draw(st.integers(0, 3))):
@@ -99,7 +97,6 @@ def test_a_large_file_is_patched_in_reasonable_time(text: str) -> None:
 
 @pytest.mark.deep
 @given(LINES, LINES)
-@settings(max_examples=300, deadline=None)
 def test_git_applies_a_diff_in_the_same_way(
     tmp_path_factory: pytest.TempPathFactory, old: list[str], new: list[str]
 ) -> None:

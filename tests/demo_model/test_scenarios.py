@@ -12,6 +12,7 @@ from codelab_local.demo_model.player import chosen, scenarios
 
 from tests.demo_model.driver import Chat, closed, streamed, turn_schema
 from tests.processes import run
+from tests.sampling import sampled
 
 EXAMPLES = [(name, example) for name, one in scenarios().items() for example in one.data.get("examples", ())]
 RESULTS: dict[str, Any] = {
@@ -38,7 +39,7 @@ def test_every_scenario_has_examples() -> None:
 
 
 @pytest.mark.parametrize("end", ["completed", "edited", "rejected", "failed", "cut"])
-@pytest.mark.parametrize(("name", "example"), EXAMPLES)
+@pytest.mark.parametrize(("name", "example"), sampled(EXAMPLES))
 def test_an_example_is_played_to_its_end(chat: Chat, name: str, example: str, end: str) -> None:
     assert chosen(example)[0].name == name
     message, calls = chat.ask(example)

@@ -6,7 +6,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 from codelab_local.demo_model.instance import instance
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.demo_model.driver import closed, streamed
@@ -120,13 +120,11 @@ def _strict_schemas() -> st.SearchStrategy[dict[str, Any]]:
     return properties.map(lambda found: {**closed(found), "$defs": {"link": link}})
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(_strict_schemas())
 def test_every_strict_schema_is_answered_validly(schema: dict[str, Any]) -> None:
     jsonschema_rs.validator_for(schema).validate(instance(schema))
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.from_regex(r"\A(\^)?([a-z0-9]|\[a-z\]|\\d|\\w|\(ab\|c\)|\.){1,6}(\+|\*|\?|\{2,4\})?(\$)?\Z"))
 def test_patterns_are_matched(pattern: str) -> None:
     schema = {"type": "string", "pattern": pattern}

@@ -8,7 +8,7 @@ import pytest
 from codelab.protocol.errors import ProtocolError
 from codelab.protocol.incoming import SYNONYMS, parse_frame
 from codelab.protocol.tools import CATALOGUE
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.docs.examples import EXAMPLES
@@ -98,7 +98,6 @@ def client_frames(draw: st.DrawFn) -> dict[str, Any]:
     return frame
 
 
-@settings(max_examples=300)
 @given(client_frames())
 def test_the_schema_and_the_server_accept_the_same_frames(frame: dict[str, Any]) -> None:
     validator = validator_of("ClientFrame", frame["type"], closed=False)

@@ -33,9 +33,9 @@ ENDINGS = {
 
 
 def _some(points: list[Point], number: int) -> list[Point]:
-    """One of the points in every second conversation, each at another place. All of them are played undisturbed."""
+    """One of the points in every third conversation, each at another place. All of them are played undisturbed."""
     place = number * 7 % 10 / 10
-    return points[int(place * len(points)) :][: (number + 1) % 2]
+    return points[int(place * len(points)) :][: number % 3 == 0]
 
 
 def _sweep(

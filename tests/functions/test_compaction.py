@@ -73,6 +73,7 @@ def test_many_messages_stay_within_the_budget_and_what_was_said_first_is_known_a
     assert sum(late) <= 1.15 * sum(early), "a late turn costs no more than an early one"
 
 
+@pytest.mark.deep
 def test_a_late_turn_makes_the_calls_of_an_early_one(system: System, memory: Memory) -> None:
     """But for those turns after which a summary is made, and those calls come when the user has the answer."""
     costs = []

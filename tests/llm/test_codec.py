@@ -266,13 +266,15 @@ def test_schemas_at_the_limits_become_strict(name: str, open_objects: str) -> No
             assert same_but_for_nulls(codec.decode(encode(codec, instance)), instance)
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.deep) for seed in range(1, 4))])
-def test_hard_random_schemas_become_strict(seed: int) -> None:
+@pytest.mark.parametrize(
+    ("seed", "count"), [(0, 50), *(pytest.param(seed, 200, marks=pytest.mark.deep) for seed in range(1, 4))]
+)
+def test_hard_random_schemas_become_strict(seed: int, count: int) -> None:
     """All become strict, nearly all instances can be encoded, and all decode to something valid."""
     rng = random.Random(seed)
     schemas = Schemas(rng)
     valid = encoded = 0
-    for _ in range(120):
+    for _ in range(count):
         schema = schemas.document()
         close, keep = strict_codec(schema), strict_codec(schema, open_objects="keep")
         try:
@@ -361,5 +363,5 @@ def test_real_schemas_become_strict(rows: list[dict[str, Any]], data: Path | Non
             invalid_encoded += 1
         texts += codec.schema == as_one_text
     assert texts <= 1 + len(rows) // 100
-    assert valid_encoded >= 0.999 * valid
+    assert valid - valid_encoded <= 1 + valid // 1_000
     assert invalid - invalid_encoded >= 0.75 * invalid

@@ -42,9 +42,9 @@ def consumed(sampler: Sampler, codec: Codec, instances: list[Any]) -> list[bool]
 
 def test_real_schemas_compile_and_their_instances_are_consumed(rows: list[dict[str, Any]], sampler: Sampler) -> None:
     found: list[bool] = []
-    for row in rows[::3]:
+    for row in rows if len(rows) < 1_000 else rows[::3]:
         found += consumed(sampler, make_codec(row["schema"]), row["valid"])
-    assert sum(found) >= 0.999 * len(found)
+    assert len(found) - sum(found) <= 1 + len(found) // 1_000
 
 
 @pytest.mark.deep
@@ -63,10 +63,11 @@ def test_a_random_strict_model_mostly_needs_no_repair(rows: list[dict[str, Any]]
     assert valid >= 0.84 * total
 
 
-def test_hard_schemas_compile(sampler: Sampler) -> None:
+@pytest.mark.parametrize("count", [50, pytest.param(500, marks=pytest.mark.deep)])
+def test_hard_schemas_compile(sampler: Sampler, count: int) -> None:
     rng = random.Random(11)
     schemas = Schemas(rng)
-    cases = [schemas.document() for _ in range(150)]
+    cases = [schemas.document() for _ in range(count)]
     cases += [schema for name, schema in special().items() if "wide" not in name and "many" not in name]
     for schema in cases:
         codec = make_codec(schema)
@@ -77,11 +78,12 @@ def test_hard_schemas_compile(sampler: Sampler) -> None:
             codec.decode(json.loads(text))
 
 
-def test_hard_instances_are_consumed(sampler: Sampler) -> None:
+@pytest.mark.parametrize("count", [60, pytest.param(500, marks=pytest.mark.deep)])
+def test_hard_instances_are_consumed(sampler: Sampler, count: int) -> None:
     rng = random.Random(12)
     schemas = Schemas(rng)
     found: list[bool] = []
-    for _ in range(150):
+    for _ in range(count):
         schema = schemas.document()
         codec = make_codec(schema, open_objects="keep")
         try:
@@ -89,7 +91,7 @@ def test_hard_instances_are_consumed(sampler: Sampler) -> None:
         except Exception:
             continue
         found += consumed(sampler, codec, instances)
-    assert len(found) > 100
+    assert len(found) > 0.6 * count
     assert sum(found) >= 0.98 * len(found)
 
 

@@ -11,7 +11,7 @@ import jiter
 import pytest
 from codelab.llm.outcome import ItemDone, TextDelta
 from codelab.llm.scanner import Scanner
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.llm.instances import Maker
@@ -72,7 +72,6 @@ _json = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.text(), st.lists(_json, max_size=4), _json, st.booleans(), st.randoms(use_true_random=False))
 def test_fields_are_found_in_any_json(
     message: str, calls: list[Any], other: Any, escaped: bool, rng: random.Random

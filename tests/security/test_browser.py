@@ -229,6 +229,7 @@ def test_a_user_can_open_the_documentation(demo_cloud: LocalCloud, browser: Chro
     assert made in (200, 201)
 
 
+@pytest.mark.deep
 def test_the_documentation_renders_under_its_policy(demo_cloud: LocalCloud, browser: Chromium) -> None:
     page = browser.open(f"{demo_cloud.http}/docs")
     noted = "addEventListener('securitypolicyviolation', (event) => (window.violations ??= []).push(event.blockedURI))"

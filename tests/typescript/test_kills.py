@@ -41,6 +41,7 @@ class Rig(kills.Rig):
             self.client = subprocess.Popen([self._node, str(self._program), *arguments], stderr=errors)
 
 
+@pytest.mark.deep
 def test_no_call_is_executed_twice_and_no_result_is_lost(
     tmp_path: Path, model: ScriptedModel, cloud: LocalCloud
 ) -> None:

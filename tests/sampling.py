@@ -1,0 +1,16 @@
+"""Large families of cases: `make test` runs some members of each, `make test-deep` all."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+
+def sampled(cases: Sequence[Any], every: int = 3) -> list[Any]:
+    """For `parametrize`: each `every`-th case as it is, the others for `make test-deep` only."""
+    return [case if n % every == 0 else _deep(case) for n, case in enumerate(cases)]
+
+
+def _deep(case: Any) -> Any:
+    values = case if isinstance(case, tuple) else (case,)
+    return pytest.param(*values, marks=pytest.mark.deep)
