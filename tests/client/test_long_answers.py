@@ -66,6 +66,7 @@ def words(terminal: Terminal) -> list[str]:
     return re.findall(r"\bw\d+", terminal.all_lines())
 
 
+@pytest.mark.deep
 def test_everything_is_in_the_scrollback(environment: dict[str, str], folder: Path) -> None:
     with answering() as url, Terminal(CODELAB, {**environment, "CODELAB_URL": url}, folder, rows=20) as terminal:
         terminal.expect("/help lists the commands")

@@ -78,6 +78,7 @@ def test_a_connection_that_does_not_read_delays_no_other(cloud, ide, model):
     assert text_of(sleeper.frames) == text * 2
 
 
+@pytest.mark.deep
 def test_a_turn_continues_while_its_only_connection_does_not_read(cloud, model):
     sleeper = Sleeper(cloud, "asleep")
     text = "nobody listens " * 30

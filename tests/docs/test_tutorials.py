@@ -157,6 +157,7 @@ def test_the_client_has_fifty_lines_and_needs_one_package() -> None:
     assert not any(isinstance(node, ast.ImportFrom) for node in nodes)
 
 
+@pytest.mark.deep
 def test_the_pages_conversation_is_reproduced(demo_cloud: LocalCloud, start: Start, workspace: Path) -> None:
     typed = re.compile(r"^(> |approve\? \[y/N\] )(.+)\n", re.MULTILINE)
     client, expected = start(demo_cloud.url("tutorial")), ""

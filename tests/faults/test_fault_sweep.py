@@ -63,6 +63,7 @@ def test_some_faults_of_every_conversation_leave_no_trace(stage: Stage, capsys: 
     _sweep(stage, capsys, whole=False)
 
 
+@pytest.mark.deep
 def test_some_faults_with_quotas_leave_no_slot_taken(limited_stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
     few = [found for found in CONVERSATIONS if found.name in ENDINGS]
     assert len(few) == len(ENDINGS)

@@ -99,6 +99,7 @@ def test_who_reads_the_answer_does_not_wait_for_the_summary(system: System, memo
     assert system.item("REGISTER")["phase"] == "idle"
 
 
+@pytest.mark.deep
 def test_a_model_that_cannot_summarise_costs_no_turn_and_is_seldom_asked(
     system: System, memory: Memory, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -152,6 +152,7 @@ def test_a_summary_keeps_what_the_user_said_word_for_word(extended: System, prov
     assert "- Wish 2: never touch FACT-2." in opening
 
 
+@pytest.mark.deep
 def test_a_history_of_hundreds_of_messages_is_read_in_parallel_by_a_new_process(extended: System) -> None:
     for _ in range(70):
         extended.ask("c1", "ok")

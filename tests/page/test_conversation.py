@@ -39,6 +39,7 @@ def test_the_first_answer_is_markdown(tab: Tab, model: ScriptedModel) -> None:
     assert "run_command" not in str(asked)
 
 
+@pytest.mark.deep
 def test_an_approval_with_an_edit_is_executed_as_edited(tab: Tab, model: ScriptedModel) -> None:
     asked = Says("I create it.", calls=[call("write_file", path="notes/todo.txt", content="milk\n")])
     tab.say(model.script("edited", asked, Says("Done.")))
@@ -216,6 +217,7 @@ BEGUN_SAMPLE = """async () => {
 }"""
 
 
+@pytest.mark.deep
 def test_a_sample_project_that_was_begun_is_completed(tab: Tab) -> None:
     sample = until(lambda: tab.file("README.md"))
     tab.run(BEGUN_SAMPLE)
@@ -275,6 +277,7 @@ def test_a_turn_that_ends_while_the_page_loads_is_shown_whole(open_tab: OpenTab,
     assert tab.answers == ["First I read.", "And then I think."]
 
 
+@pytest.mark.deep
 def test_a_message_is_sent_as_soon_as_the_server_is_connected(open_tab: OpenTab, model: ScriptedModel) -> None:
     tab = open_tab()
     held: list[tuple[Any, list[Any]]] = []
@@ -302,6 +305,7 @@ def test_a_message_is_sent_as_soon_as_the_server_is_connected(open_tab: OpenTab,
     assert tab.page.get_by_role("textbox", name="Message").input_value() == ""
 
 
+@pytest.mark.deep
 def test_messages_wait_for_the_running_turn_and_can_be_withdrawn(tab: Tab, model: ScriptedModel) -> None:
     go = threading.Event()
     tab.say(model.script("busy", Says("First.", until=go)))
