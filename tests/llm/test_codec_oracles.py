@@ -72,6 +72,9 @@ def test_hard_schemas_compile(sampler: Sampler, count: int) -> None:
     for schema in cases:
         codec = make_codec(schema)
         matcher = sampler.compile(codec.schema)
+        if isinstance(matcher, str) and matcher.startswith("Unsatisfiable"):
+            assert Maker(schema, random.Random(13), extra_keys=0).valid(3, 12) == [], "nothing fits the original either"
+            continue
         assert not isinstance(matcher, str), (matcher, schema)
         text = sampler.write(matcher)
         if text is not None:
