@@ -13,7 +13,6 @@ from codelab.protocol.tools import CATALOGUE, KNOWN
 
 from tests.processes import run
 from tests.protocol.test_tools import with_path
-from tests.sampling import sampled
 from tests.security.test_denials import make
 from tests.turns.world import World, refusal
 
@@ -67,18 +66,18 @@ OPTIONS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("option", sampled([*OPTIONS.values()]), ids=OPTIONS)
 @pytest.mark.parametrize("tool", PATHS)
-def test_paths_that_look_like_options_are_refused(tool: str, option: str) -> None:
-    code, field = refused(tool, **with_path(tool, option))
-    assert code is ErrorCode.INVALID_PATH
-    assert field in KNOWN[tool].paths
+def test_paths_that_look_like_options_are_refused(tool: str) -> None:
+    for what, option in OPTIONS.items():
+        code, field = refused(tool, **with_path(tool, option))
+        assert code is ErrorCode.INVALID_PATH, what
+        assert field in KNOWN[tool].paths, what
 
 
-@pytest.mark.parametrize("magic", [":(exclude)a", ":!a", ":/", ":(attr:x)", ":"])
 @pytest.mark.parametrize("tool", PATHS)
-def test_pathspec_magic_is_refused(tool: str, magic: str) -> None:
-    assert refused(tool, **with_path(tool, magic))[0] is ErrorCode.INVALID_PATH
+def test_pathspec_magic_is_refused(tool: str) -> None:
+    for magic in (":(exclude)a", ":!a", ":/", ":(attr:x)", ":"):
+        assert refused(tool, **with_path(tool, magic))[0] is ErrorCode.INVALID_PATH, magic
 
 
 @pytest.mark.parametrize("tool", PATHS)
@@ -174,10 +173,10 @@ REMOTES = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", NO_BRANCHES)
 @pytest.mark.parametrize("action", ["create", "switch", "delete", "list"])
-def test_branches_that_are_options_or_ranges_are_refused(action: str, name: str) -> None:
-    assert refused("git.branch", action=action, name=name) == (ErrorCode.INVALID_ARGUMENTS, "name")
+def test_branches_that_are_options_or_ranges_are_refused(action: str) -> None:
+    for name in NO_BRANCHES:
+        assert refused("git.branch", action=action, name=name) == (ErrorCode.INVALID_ARGUMENTS, "name"), name
 
 
 @pytest.mark.parametrize("name", [*NO_BRANCHES, *REMOTES])

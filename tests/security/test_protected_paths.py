@@ -8,7 +8,6 @@ from codelab.protocol.errors import ErrorCode
 from codelab.protocol.protected import PROTECTED, PROTECTED_FILES
 from codelab.protocol.tools import CATALOGUE
 
-from tests.sampling import sampled
 from tests.security.test_denials import Call, make, remember, states
 from tests.turns.world import World, refusal
 
@@ -230,10 +229,10 @@ def is_protected(path: str) -> bool:
     return bool(CATALOGUE[tool].makes_tools_run_code(arguments))
 
 
-@pytest.mark.parametrize("path", sampled(FAMILIES))
-def test_every_variant_of_a_pattern_asks(path: str) -> None:
-    for spelling in (path, f"sub/{path}", path.upper(), path.replace("/", "\\"), path.replace("/", "/./")):
-        assert is_protected(spelling), spelling
+def test_every_variant_of_a_pattern_asks() -> None:
+    for path in FAMILIES:
+        for spelling in (path, f"sub/{path}", path.upper(), path.replace("/", "\\"), path.replace("/", "/./")):
+            assert is_protected(spelling), spelling
 
 
 NEIGHBOURS = (
@@ -254,6 +253,5 @@ NEIGHBOURS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("path", NEIGHBOURS)
-def test_names_that_only_look_alike_do_not_ask(path: str) -> None:
-    assert not is_protected(path)
+def test_names_that_only_look_alike_do_not_ask() -> None:
+    assert [path for path in NEIGHBOURS if is_protected(path)] == []
