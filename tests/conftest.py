@@ -34,6 +34,7 @@ LONGEST = (
     "local/test_lambda.py",
     "local/test_state_dir.py",
     "faults/test_fault_sweep.py",
+    "client/test_kills.py",
     "local/test_start_and_stop.py",
     "client/test_tokens.py",
     "page/test_looks.py",
@@ -205,5 +206,6 @@ def rows(request: pytest.FixtureRequest, data: Path | None) -> list[dict[str, An
         ours = TESTS / "llm" / "corpus" / "schemas.jsonl"
         return [json.loads(line) for line in ours.read_text(encoding="utf-8").splitlines()]
     assert data is not None
+    step = 5 if request.param == "some real" else 1
     with gzip.open(data / "jsb_tools_like.jsonl.gz", "rt", encoding="utf-8") as lines:
-        return [json.loads(line) for line in itertools.islice(lines, 0, None, 5 if request.param == "some real" else 1)]
+        return [json.loads(line) for line in itertools.islice(lines, 0, None, step)]

@@ -58,7 +58,7 @@ def test_control_characters_do_not_reach_the_terminal(codelab: Codelab, folder: 
     "locale",
     [
         {"PYTHONIOENCODING": "latin-1"},
-        pytest.param({"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}, marks=pytest.mark.deep),
+        {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"},
     ],
 )
 def test_an_answer_in_any_language_is_written_whatever_the_locale(

@@ -35,7 +35,7 @@ ENDINGS = {
 def _some(points: list[Point], number: int) -> list[Point]:
     """One of the points in every third conversation, each at another place. All of them are played undisturbed."""
     place = number * 7 % 10 / 10
-    return points[int(place * len(points)) :][: number % 3 == 0]
+    return points[int(place * len(points)) :][:1] if number % 3 == 0 else []
 
 
 def _sweep(
@@ -63,7 +63,6 @@ def test_some_faults_of_every_conversation_leave_no_trace(stage: Stage, capsys: 
     _sweep(stage, capsys, whole=False)
 
 
-@pytest.mark.deep
 def test_some_faults_with_quotas_leave_no_slot_taken(limited_stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
     few = [found for found in CONVERSATIONS if found.name in ENDINGS]
     assert len(few) == len(ENDINGS)

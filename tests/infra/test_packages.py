@@ -84,7 +84,6 @@ for module in pkgutil.walk_packages(codelab.__path__, "codelab.", onerror=lambda
 """
 
 
-@pytest.mark.deep
 def test_the_layer_reads_no_environment_while_it_is_imported() -> None:
     """Functions of a local cloud share its import, and each has an environment of its own."""
     imported = run(sys.executable, "-c", _IMPORT_ALL, env={**os.environ, "PYTHONPATH": str(_LAYER)})

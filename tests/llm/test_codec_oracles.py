@@ -42,9 +42,9 @@ def consumed(sampler: Sampler, codec: Codec, instances: list[Any]) -> list[bool]
 
 def test_real_schemas_compile_and_their_instances_are_consumed(rows: list[dict[str, Any]], sampler: Sampler) -> None:
     found: list[bool] = []
-    for row in rows if len(rows) < 1_000 else rows[::3]:
+    for row in rows if len(rows) < 1_000 else rows[::3]:  # a third of thousands
         found += consumed(sampler, make_codec(row["schema"]), row["valid"])
-    assert len(found) - sum(found) <= 1 + len(found) // 1_000
+    assert len(found) - sum(found) <= round(len(found) / 1_000)
 
 
 @pytest.mark.deep

@@ -106,7 +106,6 @@ def test_an_init_that_starts_a_thread_is_not_forked(cloud: LocalCloud) -> None:
     assert psutil.Process(cloud.workers("simple")[0]).ppid() != cloud.process.pid
 
 
-@pytest.mark.deep
 def test_a_function_may_describe_services_of_its_own_to_the_sdk(cloud: LocalCloud) -> None:
     assert cloud.invoke("described") == [True, True]
 

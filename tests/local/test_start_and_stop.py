@@ -154,7 +154,7 @@ def test_ctrl_c_during_the_imports_ends_without_a_traceback() -> None:
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("children", [3, pytest.param(1, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("children", [1, 3])
 def test_ctrl_c_during_the_start_stops_everything(children: int, tmp_path: Path) -> None:
     command, environment = [*COMMAND, "--template", str(SMALL)], {**os.environ, "PORT": "0", "TMPDIR": str(tmp_path)}
     process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
@@ -250,7 +250,7 @@ def test_a_missing_parameter_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("cold", ["0", pytest.param("1", marks=pytest.mark.deep)])
+@pytest.mark.parametrize("cold", ["0", "1"])
 def test_a_failing_init_is_reported_with_its_function(cold: str) -> None:
     line = refusal("--template", str(SMALL), STEPS="many", COLD=cold)
     assert line == "function command cannot start: STEPS must be an integer, not 'many'"

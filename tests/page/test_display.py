@@ -2,8 +2,6 @@
 
 import sys
 
-import pytest
-
 from tests.page.tab import Tab
 from tests.scripted_model import Says, ScriptedModel, call
 from tests.security.test_display import HOOK, batches, corpus
@@ -15,7 +13,6 @@ def ask(tab: Tab, model: ScriptedModel, name: str, path: str, content: str) -> N
     tab.page.locator(".call.asking .diff").wait_for()
 
 
-@pytest.mark.deep
 def test_a_path_is_neither_cut_nor_collapsed(tab: Tab, model: ScriptedModel) -> None:
     path = f"{'a/' * 50}x{' ' * 100}{HOOK}"
     tab.page.set_viewport_size({"width": 500, "height": 800})
@@ -51,7 +48,6 @@ def test_no_character_is_unseen_in_a_card_or_a_review(tab: Tab, model: ScriptedM
     assert "⟨U+0001⟩" in review
 
 
-@pytest.mark.deep
 def test_a_review_keeps_what_only_looks_like_a_line_end(tab: Tab, model: ScriptedModel) -> None:
     content = "a\rb\nc\u2028d\r\nlast\n"
     ask(tab, model, "separators", "main.py", content)

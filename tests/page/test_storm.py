@@ -4,8 +4,6 @@ import json
 import re
 from typing import Any
 
-import pytest
-
 from tests.page.conftest import OpenTab
 from tests.scripted_model import Says, ScriptedModel
 
@@ -14,7 +12,6 @@ MOST_FRAMES = 12
 REFUSAL = json.dumps({"message": "Too Many Requests", "connectionId": "c=", "requestId": "r="})
 
 
-@pytest.mark.deep
 def test_a_throttling_gateway_gets_a_dozen_frames_and_the_turn_ends_well(
     open_tab: OpenTab, model: ScriptedModel
 ) -> None:

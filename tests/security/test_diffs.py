@@ -114,7 +114,6 @@ def compared(folder: Path, seed: int, count: int) -> None:
     assert count / 10 < accepted < count * 9 / 10, "the sample tells nothing"
 
 
-@pytest.mark.deep
 def test_git_and_patch_change_the_checked_files(tmp_path: Path) -> None:
     compared(tmp_path / "workspace", seed=1, count=600)
 

@@ -20,7 +20,6 @@ from codelab_client.tools.workspace import DiskWorkspace
 from tests.client.calls import result
 from tests.client.conftest import run
 from tests.client.mcp_config import PYTHON, sandboxed, write_config, write_server
-from tests.sampling import sampled
 
 __all__ = ["sandboxed"]
 
@@ -101,22 +100,20 @@ def command(workspace: Path, sandbox: Sandbox, line: str) -> str:
 
 @pytest.mark.parametrize(
     "line",
-    sampled(
-        [
-            "cat evil > tools/server.py",
-            "cat evil >> tools/server.py",
-            "rm -f tools/server.py; cp evil tools/server.py",
-            "mv evil tools/server.py",
-            "mv tools/server.py old; cp evil tools/server.py",
-            "ln -sf ../evil tools/server.py",
-            "mv tools old; mkdir tools; cp evil tools/server.py; cp old/small.py old/helper.py tools",
-            "rm -rf tools; mkdir tools; cp evil tools/server.py",
-            "cp -a tools new; cp evil new/server.py; mv -T --exchange new tools",
-            "umount tools/server.py; cat evil > tools/server.py",
-            "ln tools/server.py hard; cat evil > hard",
-            "chmod +w tools/server.py; truncate -s 0 tools/server.py",
-        ]
-    ),
+    [
+        "cat evil > tools/server.py",
+        "cat evil >> tools/server.py",
+        "rm -f tools/server.py; cp evil tools/server.py",
+        "mv evil tools/server.py",
+        "mv tools/server.py old; cp evil tools/server.py",
+        "ln -sf ../evil tools/server.py",
+        "mv tools old; mkdir tools; cp evil tools/server.py; cp old/small.py old/helper.py tools",
+        "rm -rf tools; mkdir tools; cp evil tools/server.py",
+        "cp -a tools new; cp evil new/server.py; mv -T --exchange new tools",
+        "umount tools/server.py; cat evil > tools/server.py",
+        "ln tools/server.py hard; cat evil > hard",
+        "chmod +w tools/server.py; truncate -s 0 tools/server.py",
+    ],
 )
 def test_an_approved_command_rewrites_the_script_of_a_trusted_server(
     workspace: Path, sandboxed: None, bubblewrap: Sandbox, line: str
@@ -351,7 +348,6 @@ def test_a_program_named_in_a_variable_is_found_in_its_folder(workspace: Path) -
     assert named_by(server, workspace).listed() == ["other/only.py"]
 
 
-@pytest.mark.deep
 def test_more_folders_than_anybody_looks_into_are_never_trusted(workspace: Path) -> None:
     for number in range(60):
         (workspace / f"d{number}").mkdir()
@@ -375,7 +371,6 @@ def test_a_link_leads_elsewhere(workspace: Path) -> None:
     assert named_by(ServerConfig("x", str(outside.with_name("in.py"))), workspace).listed() == ["a.py"]
 
 
-@pytest.mark.deep
 def test_more_words_than_anybody_looks_at_are_never_trusted(workspace: Path) -> None:
     (workspace / "a.py").write_text("")
     server = ServerConfig("x", "python", (*(f"w{number}" for number in range(2_000)), "a.py"))

@@ -235,7 +235,6 @@ asyncio.run(main(Path(sys.argv[2])))
 """
 
 
-@pytest.mark.deep
 def test_a_result_of_sixty_megabytes_is_not_read_into_memory(tmp_path: Path) -> None:
     async def measure() -> dict[str, Any]:
         process = await asyncio.create_subprocess_exec(

@@ -65,7 +65,6 @@ def lines(count: int, seed: int) -> str:
     return "".join(f"{chr(0x100 + chosen.randrange(150))}\n" for _ in range(count))
 
 
-@pytest.mark.deep
 def test_two_texts_of_few_different_lines_are_compared() -> None:
     before, after = lines(40_000, 1), f"{lines(40_000, 2)}evil\n"
     shown: list[Difference] = []

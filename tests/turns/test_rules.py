@@ -205,7 +205,6 @@ def test_a_pattern_must_cover_the_call_it_comes_with_and_stay_inside(pattern: st
     assert world.call_item(call_id)["state"] == "awaiting_approval"
 
 
-@pytest.mark.deep
 def test_there_is_a_bound_and_nothing_is_decided_beyond_it() -> None:
     world = World(max_steps=100)
     for n in range(50):

@@ -69,8 +69,7 @@ def test_the_package_passes_its_own_tests(cloud: LocalCloud, model: ScriptedMode
         environment = {"CODELAB_URL": cloud.http, "CODELAB_PROXY": f"http://127.0.0.1:{proxy.port}"}
         environment["PROTECTED_PATHS"] = str(tmp_path / "protected.json")
         (tmp_path / "protected.json").write_text(json.dumps(protected_paths()))
-        vitest = ("node_modules/vitest/vitest.mjs", "run", "--no-isolate")
-        done = run(node, *vitest, cwd=PACKAGE, env={**ENVIRONMENT, **environment})
+        done = run(node, "node_modules/vitest/vitest.mjs", "run", cwd=PACKAGE, env={**ENVIRONMENT, **environment})
     print(done.stdout)  # noqa: T201 - with the sizes
     assert done.returncode == 0, done.stdout + done.stderr
 
