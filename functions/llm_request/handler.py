@@ -80,14 +80,15 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any] | None:
     "errorMessage"} instead of an error: a user's Request without an answer must not ring as a crash of the function.
 
     {"kind": "health"} returns {"available"}: whether the model's endpoint accepts the key.
-    {"kind": "look", "user", "session_id", "message"} sends nothing, and returns what `StepRunner.next_request` does.
+    {"kind": "look", "user", "session_id", "message", "environment"} sends nothing, and returns what
+    `StepRunner.next_request` does.
     """
     begin(request_id=context.aws_request_id)
     if event.get("kind") == "health":
         return {"available": transport.is_available(_HEALTH_S)}
     if event.get("kind") == "look":
         try:
-            return runner.next_request(event["user"], event["session_id"], event["message"])
+            return runner.next_request(event["user"], event["session_id"], event["message"], event["environment"])
         except ProtocolError as error:
             return {"error": error.code, "errorMessage": error.message}
     if event.get("kind") == "request":

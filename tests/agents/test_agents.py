@@ -42,6 +42,20 @@ def test_who_only_reads_has_no_tool_that_does_more():
     assert {tool.risk for tool in agents()["ask"].tools.values()} == {"read"}
 
 
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "Never invent what is in a file, nor the path",
+        "While work remains, an answer has the next calls",
+        "Go on until the task is done",
+        "Create no file and make no commit that the user did not ask for",
+    ],
+)
+def test_every_prompt_has_the_rules_against_what_models_were_seen_to_do(rule):
+    answering = [agent for agent in agents().values() if not agent.routes]
+    assert all(rule in " ".join(agent.prompt.split()) for agent in answering)
+
+
 def test_every_agents_settings_are_settings_of_a_request():
     for agent in agents().values():
         RequestConfig(model="any").changed(**agent.model).check()

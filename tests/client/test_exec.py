@@ -107,7 +107,9 @@ def test_what_the_model_would_read_next_is_printed(codelab: Codelab, model: Scri
     assert '"response_format"' in done.stdout
     request = json.loads(codelab("prompt", "And then?", "--json").stdout)
     assert [message["role"] for message in request["messages"]][-3:] == ["user", "assistant", "user"]
-    assert request["messages"][-1]["content"] == "And then?"
+    content = request["messages"][-1]["content"]
+    assert content.startswith("And then?\n")
+    assert "date: " in content, "as `exec` tells it with the message"
     other = codelab("prompt", "--session", "nobodys")
     assert (other.returncode, "no such session" in other.stderr) == (1, True)
     nowhere = codelab("prompt", "--session", "x", "--url", "http://127.0.0.1:9")

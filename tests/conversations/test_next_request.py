@@ -15,9 +15,10 @@ def test_it_is_exactly_what_is_sent_then(cloud: LocalCloud, ide, model: Scripted
     read = call("read_file", path="a.py")
     for number in range(2):  # the first message begins a session without a title
         script = model.script(f"looked-{number}", Says("", [read]), Says("Read"))
-        told = looked_at(cloud, "looked-at", message=script).json()
+        told = looked_at(cloud, "looked-at", message=script, environment='{"git": "branch looked"}').json()
         assert model.requests[f"looked-{number}"] == [], "nothing was sent"
-        asked = session.call_for(script)
+        assert "branch looked" in str(told["request"])
+        asked = session.call_for(script, environment={"git": "branch looked"})
         session.result(asked, {"content": "x"})
         session.idle()
         assert told["request"] == model.requests[f"looked-{number}"][0]
@@ -33,6 +34,12 @@ def test_of_a_running_turn_it_is_the_next_step(cloud: LocalCloud, ide, model: Sc
     text = str(told["request"]["messages"])
     assert "a.py" in text
     assert "not this" not in text
+
+
+def test_an_environment_that_is_none_is_refused(cloud: LocalCloud, ide) -> None:
+    ide("looked-wrong", extensions=True)
+    answer = looked_at(cloud, "looked-wrong", environment="[]")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (422, "INVALID_ARGUMENTS")
 
 
 def test_there_is_none_of_a_session_that_does_not_exist(cloud: LocalCloud) -> None:

@@ -213,7 +213,10 @@ def test_a_model_that_breaks_off_behind_the_choice_is_asked_as_the_chosen_agent(
 def test_a_message_that_leaves_no_room_for_all_prompts_goes_to_the_one_that_does_everything(system: System) -> None:
     system.environment = {"DEFAULT_AGENT": "orchestrator", "MAX_CONTEXT_TOKENS": "3300"}
     system.connect("c1")
+    look = {"kind": "look", "user": "ann", "session_id": "s1", "message": "hello", "environment": ""}
+    told = system.function("llm_request")(look)
     system.ask("c1", "Hello")
+    assert (told["agent"], told["request"]) == ("universal", system.model.requests[0])
     assert [frame["to_agent"] for frame in frames(system, "agent_switched")] == ["universal"]
     assert len(system.model.requests) == 1
 

@@ -262,6 +262,7 @@ async def _doctor(options: argparse.Namespace) -> int:
 
 
 async def _prompt(options: argparse.Namespace) -> int:
+    from codelab_client.local_executor import LocalExecutor
     from codelab_client.next_request import show
 
     workspace = workspace_of(options)
@@ -269,9 +270,13 @@ async def _prompt(options: argparse.Namespace) -> int:
     options.again = not getattr(options, "session", None)
     session_id = session_of(options, address, workspace)
     assert session_id is not None
-    return await show(
-        address, partial(newest_token, address), session_id, _typed(options.message), as_json=options.json
-    )
+    local = LocalExecutor(workspace)
+    try:
+        situation = await local.situation()
+    finally:
+        await local.aclose()
+    token, message = partial(newest_token, address), _typed(options.message)
+    return await show(address, token, session_id, message, situation, as_json=options.json)
 
 
 async def _acp(options: argparse.Namespace) -> int:

@@ -12,11 +12,23 @@ from codelab_client.session.address import Address
 from codelab_client.session.rest import Rest, RestError, of_session
 
 
-async def show(address: Address, token: tokens.Token, session_id: str, message: str, *, as_json: bool) -> int:
-    """Print the request that the session's next step would send, or only its JSON. Returns the exit code."""
-    query = f"?{urlencode({'message': message})}" if message else ""
+async def show(
+    address: Address,
+    token: tokens.Token,
+    session_id: str,
+    message: str,
+    situation: Mapping[str, str],
+    *,
+    as_json: bool,
+) -> int:
+    """Print the request that the session's next step would send, or only its JSON. Returns the exit code.
+
+    situation: what the message would tell of the workspace, see `LocalExecutor.situation`.
+    """
+    query = {"message": message} if message else {}
+    query |= {"environment": json.dumps(situation)} if situation else {}
     try:
-        found = await Rest(address, token).get(f"/sessions/{of_session(session_id)}/prompt{query}")
+        found = await Rest(address, token).get(f"/sessions/{of_session(session_id)}/prompt?{urlencode(query)}")
     except RestError as error:
         sys.stderr.write(f"codelab: {safe(str(error))}\n")
         return {0: 3, 401: 4}.get(error.status, 1)

@@ -11,6 +11,7 @@ from codelab.llm.client.unsupported_cache import UnsupportedFeatures
 from codelab.sessions.items import MessageItem
 from codelab.sessions.register import Phase
 from codelab.sessions.store import Conversation
+from codelab.turns.turn import environment_told
 
 
 class _Sent(Exception):
@@ -31,15 +32,20 @@ class _Recorder:
         raise _Sent(body)
 
 
-def with_message(read: Conversation, content: str, now: int) -> Conversation:
-    """The conversation with this message of the user behind it, if no turn runs; otherwise unchanged."""
+def with_message(read: Conversation, content: str, environment: str, now: int) -> Conversation:
+    """The conversation with this message of the user behind it, if no turn runs; otherwise unchanged.
+
+    environment: what the message's client tells of it, as text.
+    """
     register = read.register
     assert register is not None
     if register.phase is not Phase.IDLE:
         return read
     n = register.history_n + 1
     register.title_is_draft = register.title_is_draft or not register.title
-    return replace(read, history=[*read.history, MessageItem(n, "user", content, now, "")], turn_n=n)
+    told = environment_told(environment, register)
+    message = MessageItem(n, "user", content, now, "", environment=told)
+    return replace(read, history=[*read.history, message], turn_n=n)
 
 
 def look(asked: Asked, unsupported: UnsupportedFeatures, base_url: str) -> dict[str, Any]:

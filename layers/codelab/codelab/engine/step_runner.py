@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from codelab.agents import FALLBACK
 from codelab.delivery.fan_out import DRAIN_S, FanOut
 from codelab.delivery.stream import StreamSender
 from codelab.engine.attachments import Attachments
@@ -184,10 +185,11 @@ class StepRunner:
         finally:
             meter.flush()
 
-    def next_request(self, user: str, session_id: str, message: str) -> dict[str, Any]:
+    def next_request(self, user: str, session_id: str, message: str, environment: str) -> dict[str, Any]:
         """What the session's next step would send, see `look`. If no turn runs, it answers `message`.
 
-        Raises ProtocolError SESSION_NOT_FOUND or CONTEXT_TOO_LARGE.
+        environment: what the message tells of its client's environment, as text. Raises ProtocolError
+        SESSION_NOT_FOUND or CONTEXT_TOO_LARGE.
         """
         pk, now = keys.partition(user, session_id), self._engine.clock()
         found = self._engine.store.read(pk)
@@ -196,7 +198,14 @@ class StepRunner:
             raise ProtocolError(ErrorCode.SESSION_NOT_FOUND, "There is no such session")
         register, read = read.register, self._attachments.added_to(read, read.register)
         executor = executed_by(ToolsItem.of(read.items[keys.TOOLS]), executor_for_http(register, now))
-        asked = self._requests.make(register, with_message(read, message, now), executor, _CALLS)
+        read = with_message(read, message, environment, now)
+        try:
+            asked = self._requests.make(register, read, executor, _CALLS)
+        except ProtocolError:  # as in `_asked`
+            if not self._requests.agent_of(register).routes:
+                raise
+            register.agent = FALLBACK
+            asked = self._requests.make(register, read, executor, _CALLS)
         return look(asked, self._unsupported, self._transport.base_url)
 
     def _run_one(self, user: str, session_id: str, step: Step, invoked: _Invocation) -> Transition | None:

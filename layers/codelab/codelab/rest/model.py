@@ -52,9 +52,9 @@ def ask(request: dict[str, Any], timeout_s: float) -> dict[str, Any]:
     raise _no_answer(known.code, told[1], **({"status": int(named[1])} if named else {}), request_id=told[2])
 
 
-def next_request(user: str, session_id: str, message: str) -> dict[str, Any]:
+def next_request(user: str, session_id: str, message: str, environment: str) -> dict[str, Any]:
     """What `llm_request` would send at the session's next step. Raises ProtocolError as it does."""
-    event = {"kind": "look", "user": user, "session_id": session_id, "message": message}
+    event = {"kind": "look", "user": user, "session_id": session_id, "message": message, "environment": environment}
     payload, failed = aws.waiting_lambda_client().ask(settings().llm_function, event)
     if failed:
         raise ProtocolError(ErrorCode.AGENT_ERROR, "The request could not be made")

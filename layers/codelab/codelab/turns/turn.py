@@ -37,10 +37,7 @@ def begin(draft: Draft, message: InputItem) -> None:
 
 def give(draft: Draft, message: InputItem) -> None:
     """Add the message to the history, and show it to everybody as a part of the running turn."""
-    environment = message.environment
-    if environment:
-        level = draft.register.settings.get("autonomy", "balanced")
-        environment += f"\napprovals: {policy.TOLD.get(level, level)}"
+    environment = environment_told(message.environment, draft.register)
     draft.append_message(
         "user", quoted(message), message_id=message.input_id, attached=message.attached, environment=environment
     )
@@ -53,6 +50,14 @@ def give(draft: Draft, message: InputItem) -> None:
             attachments=attachments.infos(message.attached),
         )
     )
+
+
+def environment_told(environment: str, register: Register) -> str:
+    """What the model reads behind a message whose client tells of its `environment`; empty if it tells nothing."""
+    if not environment:
+        return ""
+    level = register.settings.get("autonomy", "balanced")
+    return f"{environment}\napprovals: {policy.TOLD.get(level, level)}"
 
 
 def quoted(message: InputItem) -> str:
