@@ -52,7 +52,7 @@ $(VENV)/.synced: pyproject.toml uv.lock clients/codelab_client/pyproject.toml | 
 
 setup: $(VENV)/.synced  ## set up .uv and .venv (every other target does it by itself)
 
-.PHONY: help setup run page screenshots codelab test test-deep test-real conformance bench bench-peers clean
+.PHONY: help setup run page screenshots codelab test test-deep test-real conformance bench bench-peers eval clean
 
 PYTHON := $(VENV)/bin/python
 
@@ -90,6 +90,10 @@ test-deep: $(VENV)/.synced  ## run the slow sweeps as well
 test-real: $(VENV)/.synced  ## run the tests with a real model (a download of 100 MB)
 	@$(install_real)
 	$(PYTHON) -m pytest -m real -s tests/real
+
+eval: $(VENV)/.synced  ## measure the agent: BASE_URL=… MODEL=… or GGUF=file, [OUT=folder] [ARGS="--only smoke"]
+	@if [ -n "$${GGUF:-}" ]; then $(UV) sync --quiet --frozen --inexact --group real --python $(PYTHON); fi
+	@$(WITH_ARGS) $(PYTHON) -m evals run --out "$${OUT:-results}" $${BASE_URL:+--base-url "$$BASE_URL"} $${MODEL:+--model "$$MODEL"} $${GGUF:+--gguf "$$GGUF"}
 
 conformance: $(VENV)/.synced  ## run the tests that docs/conformance.md names
 	@$(PYTHON) -m infra.docs.conformance --run

@@ -1,7 +1,7 @@
 """The held-out tasks: nobody who works on the product reads them, and every run of them is logged."""
 
-from benchmarks.real_tasks.task import Task, named_first, replaced
-from benchmarks.real_tasks.workspaces import CART, CONFIG, GEOMETRY, MAIN, NOTES, PRIMES, README, SERVER, STATS
+from evals.suite.task import Task, named_first, replaced
+from evals.suite.workspaces import CART, CONFIG, GEOMETRY, MAIN, NOTES, PRIMES, README, SERVER, STATS
 
 _PRIMES_2 = replaced(PRIMES, ("1000, 1100", "2000, 2200"))
 

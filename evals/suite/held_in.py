@@ -1,7 +1,7 @@
 """The tasks that anyone may look at while working on the product."""
 
-from benchmarks.real_tasks.task import Task, named_first, replaced
-from benchmarks.real_tasks.workspaces import CART, CONFIG, GEOMETRY, MAIN, NOTES, PRIMES, README, SERVER, STATS
+from evals.suite.task import Task, named_first, replaced
+from evals.suite.workspaces import CART, CONFIG, GEOMETRY, MAIN, NOTES, PRIMES, README, SERVER, STATS
 
 
 def _edit(name: str, path: str, text: str, message: str, *pairs: tuple[str, str], kind: str = "edit a line") -> Task:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.real_tasks.statistics import paired_difference, wilson
+from evals.statistics import paired_difference, wilson
 
 
 def test_wilson_is_the_textbook_interval() -> None:

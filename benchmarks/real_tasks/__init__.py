@@ -1,1 +1,0 @@
-"""Small tasks with which the project measures itself against a real model."""

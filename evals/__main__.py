@@ -1,0 +1,177 @@
+"""`python -m evals`: run agents on tasks, report, or write our own tasks out in Harbor's format.
+
+    python -m evals run --base-url http://127.0.0.1:8080/v1 --model qwen --out results
+        [--gguf FILE] [--tasks FOLDER] [--only NAME[,NAME…] | --only smoke] [--agents codelab,native-loop,text-loop]
+        [--code CHECKOUT] [--label LABEL] [--set MAX_REPEATS=0] [--provider llama.cpp] [--tries 1] [--seed 0]
+        [--sampling temperature=0.7] [--parallel 1] [--max-tokens N] [--max-minutes N]
+        [--max-dollars N --prices 2,0.5,8]
+    python -m evals report results
+    python -m evals export FOLDER
+
+The key of the model's server is read from the variable LLM_API_KEY. What the folder has already is not run again, so a
+run can be ended and started again with the same words.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from evals import agents, harbor, proxy, report, runner, sandbox, suite
+from evals.llama import Llama
+
+_WINDOW, _THREADS = 16_384, 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Returns the exit code: 2 for wrong usage or a task that cannot be used, 1 if the harness failed in an attempt."""
+    options = _parser().parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was started ends on the way
+    try:
+        return int(options.do(options))
+    except (harbor.TaskError, sandbox.SandboxError, _UsageError) as error:
+        sys.stderr.write(f"evals: {error}\n")
+        return 2
+
+
+class _UsageError(Exception):
+    """The options are wrong. The message says which."""
+
+
+def _run(options: argparse.Namespace) -> int:
+    with contextlib.ExitStack() as stack:
+        tasks = _chosen(stack.enter_context(_tasks(options.tasks)), options.only)
+        if options.gguf:
+            name = options.model or options.gguf.stem
+            base_url = stack.enter_context(Llama(options.gguf, name, _WINDOW, _THREADS)).base_url
+            provider = options.provider or "llama.cpp"
+        else:
+            name, base_url, provider = options.model, options.base_url, options.provider or "openai"
+        if not (name and base_url):
+            raise _UsageError("--base-url and --model are needed, or --gguf")
+        key = os.environ.get("LLM_API_KEY", "")
+        endpoint = proxy.Endpoint(base_url, name, key, dict(map(_sampling, options.sampling)))
+        known = _agents(options, provider)
+        jobs = [
+            runner.Job(label, agent, task, attempt)
+            for attempt in range(options.tries)
+            for task in tasks
+            for label, agent in known.items()
+        ]
+        budget = runner.Budget(options.max_tokens, options.max_minutes, options.max_dollars, options.prices)
+        over = runner.run(jobs, endpoint, options.out, seed=options.seed, parallel=options.parallel, budget=budget)
+    sys.stdout.write(report.write(options.out) + "\n")
+    if over:
+        sys.stdout.write(f"Ended by its budget: {over}. The same words go on where it was.\n")
+    return int(any(run["error"] for run in runner.read(options.out)))
+
+
+def _report(options: argparse.Namespace) -> int:
+    if not runner.read(options.out):
+        raise _UsageError(f"{options.out} has no runs")
+    sys.stdout.write(report.write(options.out) + "\n")
+    return 0
+
+
+def _export(options: argparse.Namespace) -> int:
+    sys.stdout.write(f"{len(suite.export_all(options.folder))} tasks in {options.folder}\n")
+    return 0
+
+
+@contextlib.contextmanager
+def _tasks(folder: Path | None) -> Iterator[list[harbor.Task]]:
+    """The tasks in a folder; without one, our own."""
+    if folder is not None:
+        yield list(harbor.tasks_in(folder))
+        return
+    with tempfile.TemporaryDirectory(prefix="eval-tasks-") as own:
+        suite.export_all(Path(own))
+        yield list(harbor.tasks_in(Path(own)))
+
+
+def _chosen(tasks: list[harbor.Task], only: str) -> list[harbor.Task]:
+    if not only:
+        return tasks
+    if only in ("held-in", "held-out"):
+        return [task for task in tasks if bool(task.metadata.get("held_out")) == (only == "held-out")]
+    names = suite.SMOKE if only == "smoke" else tuple(only.split(","))
+    unknown = set(names) - {task.name for task in tasks}
+    if unknown:
+        raise _UsageError(f"there is no task {', '.join(sorted(unknown))}")
+    return [task for task in tasks if task.name in names]
+
+
+def _agents(options: argparse.Namespace, provider: str) -> dict[str, agents.Agent]:
+    """The agents by label."""
+    settings = dict(setting.split("=", 1) for setting in options.set)
+    code = options.code.resolve()
+    made: dict[str, agents.Agent] = {
+        "codelab": agents.Codelab(checkout=code, provider=provider, max_steps=options.max_steps, settings=settings),
+        "native-loop": agents.Loop("native", options.max_steps),
+        "text-loop": agents.Loop("text", options.max_steps),
+        "oracle": agents.Oracle(),
+        "idle": agents.Idle(),
+    }
+    wanted = options.agents.split(",")
+    unknown = set(wanted) - made.keys()
+    if unknown:
+        raise _UsageError(f"there is no agent {', '.join(sorted(unknown))}; there are {', '.join(made)}")
+    own = " ".join([options.label or "codelab", *sorted(options.set)])
+    return {own if name == "codelab" else name: made[name] for name in wanted}
+
+
+def _sampling(text: str) -> tuple[str, Any]:
+    name, _, value = text.partition("=")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        raise _UsageError(f"--sampling {text}: a name, = and a number") from None
+
+
+def _prices(text: str) -> tuple[float, float, float]:
+    prompt, cached, answer = map(float, text.split(","))
+    return prompt, cached, answer
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m evals", description="Measure the agent.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    run = commands.add_parser("run", help="run agents on tasks")
+    run.set_defaults(do=_run)
+    run.add_argument("--out", type=Path, required=True, help="the results folder")
+    run.add_argument("--base-url", help="an OpenAI-compatible server, with /v1")
+    run.add_argument("--model")
+    run.add_argument("--gguf", type=Path, help="serve this file by llama.cpp")
+    run.add_argument("--tasks", type=Path, help="a folder of tasks in Harbor's format; without it, our own")
+    run.add_argument("--only", default="", help="names with commas between, or smoke, held-in or held-out")
+    run.add_argument("--agents", default="codelab", help="codelab, native-loop, text-loop, oracle, idle")
+    run.add_argument("--code", type=Path, default=Path.cwd(), help="the checkout that is measured; it needs its .venv")
+    run.add_argument("--label", help="of codelab's runs")
+    run.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the local cloud")
+    run.add_argument("--provider", help="LLM_PROVIDER; openai, or llama.cpp with --gguf")
+    run.add_argument("--max-steps", type=int, default=50)
+    run.add_argument("--tries", type=int, default=1, help="attempts at each task")
+    run.add_argument("--seed", type=int, default=0, help="of the first attempts")
+    run.add_argument("--sampling", action="append", default=[], metavar="NAME=VALUE", help="such as temperature=0.7")
+    run.add_argument("--parallel", type=int, default=1)
+    run.add_argument("--max-tokens", type=int, help="of all attempts")
+    run.add_argument("--max-minutes", type=float)
+    run.add_argument("--max-dollars", type=float, help="with --prices")
+    run.add_argument("--prices", type=_prices, metavar="PROMPT,CACHED,ANSWER", help="US$ of a million tokens of each")
+    told = commands.add_parser("report", help="make results.json, results.md and index.html of a results folder")
+    told.set_defaults(do=_report)
+    told.add_argument("out", type=Path)
+    export = commands.add_parser("export", help="write our own tasks in Harbor's format")
+    export.set_defaults(do=_export)
+    export.add_argument("folder", type=Path)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

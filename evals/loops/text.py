@@ -1,0 +1,42 @@
+"""A plain loop of text: one shell command an answer, in a block, until an answer has none."""
+
+import re
+import sys
+
+from common import ENDED, MAX_STEPS, Options, run
+
+_SYSTEM = """You solve a task in the current folder by shell commands. Say in a sentence what you will do next, then
+give exactly one command in a block:
+
+```bash
+the command
+```
+
+You are told what it printed, and go on. Each command runs in a shell of its own, in the same folder. When the task is
+done, or is only a question that you can answer, give your final answer to the user without a block."""
+_BLOCK = re.compile(r"```(?:bash|sh|shell)\s*\n(.*?)```", re.DOTALL)
+
+
+def main() -> int:
+    """Returns the exit code."""
+    options, task = Options(sys.argv[1:]), sys.stdin.read()
+    messages = [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": task}]
+    options.note("user", text=task)
+    for step in range(options.max_steps):
+        text = str(options.ask(messages).get("content") or "")
+        options.note("assistant", text=text)
+        blocks = _BLOCK.findall(text)
+        if not blocks:
+            options.note("end", reason="completed")
+            sys.stdout.write(text)
+            return ENDED
+        options.note("call", id=str(step), tool="run_command", arguments={"command": blocks[0]})
+        succeeded, output = run(blocks[0])
+        options.note("result", id=str(step), ok=succeeded, text=output)
+        messages += [{"role": "assistant", "content": text}, {"role": "user", "content": output}]
+    options.note("end", reason="max_steps")
+    return MAX_STEPS
+
+
+if __name__ == "__main__":
+    sys.exit(main())

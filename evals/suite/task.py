@@ -1,0 +1,133 @@
+"""Our tasks in a short form, and how one is written out as a folder in Harbor's format."""
+
+import json
+import re
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+Files = dict[str, str]
+
+_GRADER = Path(__file__).with_name("grade.py")
+_TOML = """schema_version = "1.1"
+
+[task]
+name = "codelab/{name}"
+description = {description}
+
+[metadata]
+kind = {kind}
+language = "{language}"
+held_out = {held_out}
+restored = {restored}
+
+[verifier]
+timeout_sec = 60.0
+
+[agent]
+timeout_sec = {limit:.1f}
+"""
+#: The files stand for themselves: what is graded are they, not the programs around them.
+_DOCKERFILE = "FROM python:3.13-slim\nWORKDIR /app\nCOPY files/ /app/\n"
+_TEST = "#!/bin/bash\npython3 -I /tests/grade.py\n"
+_SOLVE = """#!/bin/bash
+set -e
+cd /app
+while read -r path; do rm -f "$path"; done < /solution/deleted
+cp -rT /solution/files .
+"""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One message to the agent, judged by the workspace's bytes and the final answer, never by the way.
+
+    `files` is the workspace before. `expected` has the files that must differ afterwards, each as the texts that are
+    right (line ends at the end of the file do not count); every other file must be as it was, and no new one may be
+    there. `free` are files that may have any text, of which `values` must hold: expressions over the workspace's Python
+    modules, and their values as JSON. `solution` is one right text of each file in `free`. `facts` are regular
+    expressions that the final answer must have, `wrong` one that it must not have. `answer` is a right answer.
+    """
+
+    name: str
+    kind: str
+    message: str
+    files: Files
+    expected: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    facts: tuple[str, ...] = ()
+    answer: str = "Done."
+    free: tuple[str, ...] = ()
+    values: dict[str, Any] = field(default_factory=dict)
+    solution: Files = field(default_factory=dict)
+    wrong: str = ""
+    deleted: tuple[str, ...] = ()
+    limit_s: float = 600
+
+    @property
+    def language(self) -> str:
+        """`ru` or `en`, that of the message."""
+        return "ru" if re.search(r"[а-яё]", self.message, re.IGNORECASE) else "en"
+
+    @property
+    def solved_files(self) -> Files:
+        """The workspace after a right solution."""
+        kept = {name: text for name, text in self.files.items() if name not in self.deleted}
+        return kept | {name: texts[0] for name, texts in self.expected.items()} | self.solution
+
+
+def export(tasks: Iterable[Task], folder: Path, *, held_out: bool = False) -> list[Path]:
+    """Write each task as a folder in Harbor's format below `folder`."""
+    return [_export(task, folder / task.name, held_out) for task in tasks]
+
+
+def _export(task: Task, folder: Path, held_out: bool) -> Path:
+    changed = {name: text for name, text in task.solved_files.items() if task.files.get(name) != text}
+    about = _TOML.format(
+        name=task.name,
+        description=json.dumps(task.kind),
+        kind=json.dumps(task.kind),
+        language=task.language,
+        held_out=json.dumps(held_out),
+        restored="[]",
+        limit=task.limit_s,
+    )
+    expected = {
+        "before": {name: text for name, text in task.files.items() if name not in task.deleted},
+        "expected": task.expected,
+        "free": task.free,
+        "values": task.values,
+        "facts": task.facts,
+        "wrong": task.wrong,
+    }
+    _write(folder, {"task.toml": about, "instruction.md": task.message + "\n", "environment/Dockerfile": _DOCKERFILE})
+    (folder / "environment" / "files").mkdir(parents=True, exist_ok=True)
+    (folder / "solution" / "files").mkdir(parents=True, exist_ok=True)
+    _write(folder / "environment" / "files", task.files)
+    _write(folder / "tests", {"test.sh": _TEST, "expected.json": json.dumps(expected, ensure_ascii=False, indent=1)})
+    shutil.copyfile(_GRADER, folder / "tests" / "grade.py")
+    listed = "".join(f"{name}\n" for name in task.deleted)
+    _write(folder / "solution", {"solve.sh": _SOLVE, "deleted": listed, "answer.txt": task.answer + "\n"})
+    _write(folder / "solution" / "files", changed)
+    return folder
+
+
+def _write(folder: Path, files: Files) -> None:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, "utf-8")
+
+
+def replaced(text: str, *pairs: tuple[str, str]) -> str:
+    """`text` with each old text of `pairs`, which it must have, replaced everywhere."""
+    for old, new in pairs:
+        if old not in text:
+            raise ValueError(f"{old!r} is not in the text")
+        text = text.replace(old, new)
+    return text
+
+
+def named_first(right: str, wrong: str) -> str:
+    """A fact: the answer names `right`, and nothing of `wrong` before it. It may tell afterwards what it is not."""
+    return rf"\A(?:(?!{wrong})[\s\S])*{right}"

@@ -1,0 +1,129 @@
+"""The plain loops, with a scripted server: what they do with calls, mistakes and errors."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evals import agents
+from tests.serving import Quiet, serving
+
+LOOPS = Path(agents.__file__).parent / "loops"
+Answers = list[dict[str, Any] | int]
+#: Runs a loop with these answers of the model: its exit code, its output, the trace, and what was sent.
+Run = Callable[..., tuple[int, str, list[dict[str, Any]], list[dict[str, Any]]]]
+
+
+def calls(*made: tuple[str, Any]) -> dict[str, Any]:
+    listed = [
+        {"id": f"c{n}", "type": "function", "function": {"name": name, "arguments": text}}
+        for n, (name, given) in enumerate(made)
+        for text in [given if isinstance(given, str) else json.dumps(given)]
+    ]
+    return {"content": None, "tool_calls": listed}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Run]:
+    answers: Answers = []
+    sent: list[dict[str, Any]] = []
+
+    class Handler(Quiet, BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            sent.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            answer = answers[min(len(sent), len(answers)) - 1]
+            status = answer if isinstance(answer, int) else 200
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(json.dumps({"choices": [{"message": answer}]}).encode())
+
+    work = tmp_path / "work"
+    work.mkdir()
+    with serving(Handler) as port:
+
+        def run_one(program: str, scripted: Sequence[dict[str, Any] | int], max_steps: int = 5) -> Any:
+            answers[:] = scripted
+            line = [sys.executable, str(LOOPS / f"{program}.py"), "--base-url", f"http://127.0.0.1:{port}/v1"]
+            line += ["--model", "m", "--max-steps", str(max_steps), "--trace", str(tmp_path / "trace.jsonl")]
+            environment = {**os.environ, "WAIT_S": "0", "OPENAI_API_KEY": "x", "PYTHONDONTWRITEBYTECODE": "1"}
+            done = subprocess.run(
+                line, cwd=work, env=environment, input="Do it.", capture_output=True, text=True, check=False
+            )
+            trace = [json.loads(row) for row in (tmp_path / "trace.jsonl").read_text().splitlines()]
+            return done.returncode, done.stdout, trace, sent
+
+        yield run_one
+
+
+def test_calls_are_done_until_an_answer_has_none(run: Run, tmp_path: Path) -> None:
+    code, output, trace, sent = run(
+        "native",
+        [
+            calls(("write_file", {"path": "a/x.txt", "content": "one\ntwo\n"}), ("list_files", {"path": "."})),
+            calls(("edit_file", {"path": "a/x.txt", "old": "two", "new": "three"}), ("search", {"pattern": "^t"})),
+            calls(("run_command", {"command": "cat a/x.txt"})),
+            {"content": "Done."},
+        ],
+    )
+    assert (code, output) == (0, "Done.")
+    assert (tmp_path / "work/a/x.txt").read_text() == "one\nthree\n"
+    told = [event["text"] for event in trace if event["kind"] == "result"]
+    assert told == ["written", "a/x.txt", "edited", "a/x.txt:2: three", "exit code 0\none\nthree\n"]
+    assert [message["role"] for message in sent[-1]["messages"]][:5] == ["system", "user", "assistant", "tool", "tool"]
+    assert trace[-1] == {"kind": "end", "reason": "completed"}
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "why"),
+    [
+        ("open_file", {"path": "x"}, "there is no tool open_file"),
+        ("read_file", "{", "no JSON"),
+        ("read_file", {}, "path"),
+        ("read_file", {"path": "../trace.jsonl"}, "not in the workspace"),
+        ("read_file", {"path": "missing"}, "No such file"),
+        ("edit_file", {"path": "missing", "old": "a", "new": "b"}, "No such file"),
+        ("search", {"pattern": "("}, "unterminated"),
+        ("run_command", {"command": "exit 3"}, "exit code 3"),
+    ],
+)
+def test_a_mistake_is_told_to_the_model(run: Run, name: str, arguments: Any, why: str) -> None:
+    code, _, trace, sent = run("native", [calls((name, arguments)), {"content": "I see."}])
+    [result] = [event for event in trace if event["kind"] == "result"]
+    assert (code, result["ok"]) == (0, False)
+    assert why in result["text"]
+    assert sent[-1]["messages"][-1]["content"] == result["text"]
+
+
+def test_the_text_loop_runs_one_command_an_answer(run: Run, tmp_path: Path) -> None:
+    first = "I write it.\n```bash\necho hi > x.txt; cat x.txt\n```\nThen\n```bash\nrm x.txt\n```\n"
+    code, output, trace, sent = run("text", [{"content": first}, {"content": "x.txt says hi."}])
+    assert (code, output, (tmp_path / "work/x.txt").read_text()) == (0, "x.txt says hi.", "hi\n")
+    assert sent[-1]["messages"][-1] == {"role": "user", "content": "exit code 0\nhi\n"}
+    assert [event["kind"] for event in trace] == ["user", "assistant", "call", "result", "assistant", "end"]
+
+
+@pytest.mark.parametrize("program", ["native", "text"])
+def test_a_server_that_fails_is_asked_again(run: Run, program: str) -> None:
+    code, output, _, sent = run(program, [500, 429, {"content": "There."}])
+    assert (code, output, len(sent)) == (0, "There.", 3)
+
+
+def test_a_server_that_refuses_ends_it(run: Run) -> None:
+    code, _, trace, sent = run("text", [401])
+    assert (code, len(sent), trace[-1]["reason"]) == (4, 1, "error")
+
+
+def test_the_step_limit_ends_it(run: Run) -> None:
+    code, output, trace, _ = run("native", [calls(("list_files", {"path": "."}))], 3)
+    assert (code, output, trace[-1]["reason"]) == (3, "", "max_steps")
+    assert sum(event["kind"] == "call" for event in trace) == 3
+
+
+def test_they_are_plain() -> None:
+    assert all(len((LOOPS / name).read_text().splitlines()) <= 150 for name in ("native.py", "text.py"))
