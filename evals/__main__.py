@@ -23,10 +23,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from evals import agents, harbor, proxy, report, runner, sandbox, suite
+from evals import agents, harbor, proxy, report, runner, sandbox, suite, tools
 from evals.llama import Llama
 
 _WINDOW, _THREADS = 16_384, 2
+#: Where what graders of others need is kept.
+_TOOLS = Path(__file__).resolve().parent.parent / ".evals" / "tools"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -65,7 +67,16 @@ def _run(options: argparse.Namespace) -> int:
             for label, agent in known.items()
         ]
         budget = runner.Budget(options.max_tokens, options.max_minutes, options.max_dollars, options.prices)
-        over = runner.run(jobs, endpoint, options.out, seed=options.seed, parallel=options.parallel, budget=budget)
+        installed = None if options.tasks is None else tools.made(_TOOLS)
+        over = runner.run(
+            jobs,
+            endpoint,
+            options.out,
+            seed=options.seed,
+            parallel=options.parallel,
+            budget=budget,
+            installed=installed,
+        )
     sys.stdout.write(report.write(options.out) + "\n")
     if over:
         sys.stdout.write(f"Ended by its budget: {over}. The same words go on where it was.\n")

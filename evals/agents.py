@@ -149,6 +149,8 @@ class Oracle:
     def run(self, task: Task, image: Image, base_url: str, model: str, folder: Path) -> Attempt:
         """See Agent."""
         del base_url, model, folder
+        if not (task.solution / "solve.sh").is_file():
+            raise HarnessError("the task has no solution/solve.sh")
         mounts = image.mounts
         mounts.readable["/solution"] = task.solution
         line = ["/bin/bash", "/solution/solve.sh"]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 
-from evals import sandbox
+from evals import sandbox, tools
 from evals.harbor import Task
 from evals.image import Image
 
@@ -60,10 +60,11 @@ def changes(before: Path, after: Path) -> list[Change]:
     ]
 
 
-def grade(task: Task, original: Image, after: Path, answer: str, folder: Path) -> Grade:
+def grade(task: Task, original: Image, after: Path, answer: str, folder: Path, installed: Path | None = None) -> Grade:
     """Run the task's tests on `original` with the changes that `after` has.
 
     answer: the agent's final text, for `/logs/agent/answer.txt`. folder: an empty one, for the fresh copy and the logs.
+    installed: the folder of `tools`, for graders that need pytest.
     """
     fresh = original.copy(folder / "root")
     restored = []
@@ -81,6 +82,8 @@ def grade(task: Task, original: Image, after: Path, answer: str, folder: Path) -
     mounts.writable["/logs/verifier"] = logs / "verifier"
     mounts.readable |= {"/logs/agent": logs / "agent", "/tests": task.tests}
     environment = {**fresh.environment, "PYTHONDONTWRITEBYTECODE": "1", **task.verifier_env}
+    if installed is not None:
+        tools.add(installed, mounts, environment)
     # Run by name, not as a program: a file from a registry or an archive may have lost its mode.
     done = sandbox.run(["/bin/bash", "/tests/test.sh"], mounts, fresh.workdir, environment, task.verifier_timeout_s)
     return Grade(reward_in(logs / "verifier"), done.output, tuple(restored))

@@ -88,6 +88,7 @@ def run(
     seed: int | None = 0,
     parallel: int = 1,
     budget: Budget | None = None,
+    installed: Path | None = None,
     say: Callable[[str], None] = print,
 ) -> str:
     """Make the attempts that `folder` does not have. Returns which limit of the budget ended it; empty if none did.
@@ -107,7 +108,9 @@ def run(
             over = over or limits.spent_by(runs, time.monotonic() - began)
         if over:
             return
-        line = attempt(job, endpoint, folder, seed=None if seed is None else seed + job.attempt, budget=limits)
+        line = attempt(
+            job, endpoint, folder, seed=None if seed is None else seed + job.attempt, budget=limits, installed=installed
+        )
         with lock:
             runs.append(line)
             with (folder / "runs.jsonl").open("a", encoding="utf-8") as file:
@@ -125,7 +128,9 @@ def run(
     return over
 
 
-def attempt(job: Job, endpoint: proxy.Endpoint, folder: Path, *, seed: int | None, budget: Budget) -> dict[str, Any]:
+def attempt(
+    job: Job, endpoint: proxy.Endpoint, folder: Path, *, seed: int | None, budget: Budget, installed: Path | None = None
+) -> dict[str, Any]:
     """Make one attempt in fresh folders: its line for `runs.jsonl`. Its trace is written before."""
     task = job.task
     sampled = {**endpoint.sampling, **({} if seed is None else {"seed": seed})}
@@ -152,7 +157,7 @@ def attempt(job: Job, endpoint: proxy.Endpoint, folder: Path, *, seed: int | Non
         with proxy.serving(replace(endpoint, sampling=sampled), spent, budget.tokens) as url:
             made = job.agent.run(task, work, url, endpoint.model, _made(temporary / "agent"))
         diff = grading.diff_text(grading.changes(original.root, work.root))
-        grade = grading.grade(task, original, work.root, made.answer, _made(temporary / "grading"))
+        grade = grading.grade(task, original, work.root, made.answer, _made(temporary / "grading"), installed)
         if grade.reward is None:
             error = f"the task's grader gave no reward: {grade.output[-300:]}"
     except (TaskError, sandbox.SandboxError, agents.HarnessError) as failed:
