@@ -63,6 +63,11 @@ def shows_schema(profile: Profile, config: RequestConfig, mode: Mode) -> bool:
     )
 
 
+def reads_calls(profile: Profile, config: RequestConfig) -> bool:
+    """Whether the model reads native calls of a conversation, whichever way it is asked."""
+    return profile.reads_calls is not None and re.search(profile.reads_calls, config.model, re.IGNORECASE) is not None
+
+
 def modes(
     profile: Profile, config: RequestConfig, *, streaming: bool, strict: bool, unsupported: Collection[str] = ()
 ) -> Iterator[Mode]:

@@ -54,6 +54,9 @@ class Profile:
     unsupported_keywords: frozenset[str] = frozenset()
     # Where the model does not see the schema.
     hidden: tuple[SchemaHidden, ...] = ()
+    # A pattern for the names of models whose template writes native calls of a conversation as the model was trained on
+    # them, also in a request without `tools`. All others are told calls in the form of the answer, see `history`.
+    reads_calls: str | None = None
     # Whether `tool_choice` names the function. If not, it is "required": the same, because there is only one function.
     forces_by_name: bool = True
     # A pattern for the names of models that think by default.
@@ -171,7 +174,7 @@ PROFILES: dict[str, Profile] = {
             },
             thinking_levels=_SWITCH,
         ),
-        Profile("llama.cpp", unsupported=_NO_STRICT, hidden=_GRAMMAR, forces_by_name=False),
+        Profile("llama.cpp", unsupported=_NO_STRICT, hidden=_GRAMMAR, reads_calls="qwen", forces_by_name=False),
         Profile("generic", hidden=_GRAMMAR),
     )
 }

@@ -28,7 +28,7 @@ from codelab.llm.errors import (
 from codelab.llm.finish import finish_error, outweighs_answer
 from codelab.llm.form import Form
 from codelab.llm.history import has_calls, in_answers_form
-from codelab.llm.modes import Mode, modes, shows_schema
+from codelab.llm.modes import Mode, modes, reads_calls, shows_schema
 from codelab.llm.outcome import Done, Event, ItemDone, Result, TextDelta, ThinkingDelta, Usage
 from codelab.llm.overflow import context_overflow
 from codelab.llm.parsing import NoJson, parse
@@ -77,7 +77,8 @@ class Request:
     ) -> None:
         config.check()
         self.config, self.schema, self.messages = prepare(config, schema, context, registry)
-        if has_calls(self.schema) and self.config.stream_fields:
+        native = reads_calls(PROFILES[config.provider], config)
+        if has_calls(self.schema) and self.config.stream_fields and not native:
             self.messages = in_answers_form(self.messages, self.config.stream_fields[-1], behind_results)
         if admit is not None:
             admit(self.config, self.schema, self.messages)
