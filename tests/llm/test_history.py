@@ -97,6 +97,24 @@ def test_messages_of_a_request_without_tools_in_its_answer_stay_as_their_caller_
     assert Request(RequestConfig("m"), obj(summary=STRING), context).messages == context
 
 
+@pytest.mark.parametrize(
+    ("provider", "model", "is_native"),
+    [
+        ("llama.cpp", "Qwen2.5-Coder-1.5B-Instruct", True),
+        ("llama.cpp", "qwen3:8b", True),
+        ("llama.cpp", "SmolLM2-135M-Instruct", False),  # its template leaves calls out
+        ("ollama", "qwen3:8b", False),
+        ("openai", "qwen3", False),
+    ],
+)
+def test_a_model_whose_template_knows_calls_reads_them_as_it_was_trained_on_them(
+    provider: str, model: str, is_native: bool
+) -> None:
+    context = [USER, called(("c1", "read_file", {})), result("c1", "r")]
+    request = Request(RequestConfig(model, provider=provider, stream_fields=("message",)), SCHEMA, context)
+    assert (request.messages == context) == is_native
+
+
 # The contract: what the documentation of each provider demands of a history.
 
 SCHEMA: Any = closed(obj(message=STRING, calls=array({"anyOf": []})))
