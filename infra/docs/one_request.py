@@ -49,7 +49,7 @@ About {total:,} tokens: {parts}.
 def page() -> str:
     """The page."""
     settings = read_settings(
-        {"LLM_MODEL": "qwen2.5-coder", "LLM_PROVIDER": "llama.cpp", "LLM_BASE_URL": _URL, "DEFAULT_AGENT": "universal"}
+        {"LLM_MODEL": "llama-3.2", "LLM_PROVIDER": "llama.cpp", "LLM_BASE_URL": _URL, "DEFAULT_AGENT": "universal"}
     )
     register = Register("ann", "s1", _AT, "universal", title="The cart's total", phase=Phase.RUNNING, step=2)
     read = Conversation(
