@@ -91,7 +91,7 @@ test-real: $(VENV)/.synced  ## run the tests with a real model (a download of 10
 	@$(install_real)
 	$(PYTHON) -m pytest -m real -s tests/real
 
-eval: $(VENV)/.synced  ## measure the agent: BASE_URL=… MODEL=… or GGUF=file, [OUT=folder] [ARGS="--only smoke"]
+eval: $(VENV)/.synced  ## measure the agent: BASE_URL=… MODEL=…, or GGUF=file [ARGS=…]
 	@if [ -n "$${GGUF:-}" ]; then $(UV) sync --quiet --frozen --inexact --group real --python $(PYTHON); fi
 	@$(WITH_ARGS) $(PYTHON) -m evals run --out "$${OUT:-results}" $${BASE_URL:+--base-url "$$BASE_URL"} $${MODEL:+--model "$$MODEL"} $${GGUF:+--gguf "$$GGUF"}
 
