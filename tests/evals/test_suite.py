@@ -42,8 +42,9 @@ def test_a_solution_is_solved_and_nothing_done_is_not(tmp_path: Path) -> None:
 
 def test_there_are_five_kinds_in_two_languages_and_a_third_is_held_out() -> None:
     assert len({task.name for task in ALL}) == len(ALL) >= 60
+    assert 3 * len(suite.HELD_OUT) >= len(ALL)
     assert {task.kind for task in ALL} >= {"debug", "long", "behaviour", "edit two files", "find a definition"}
-    assert sum(task.language == "ru" for task in ALL) >= 7
+    assert sum(task.language == "ru" for task in ALL) >= 12
 
 
 def test_the_held_out_tasks_are_those_of_the_committed_hashes() -> None:
