@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from common import ENDED, MAX_STEPS, Options, cut, run
+from common import ENDED, MAX_STEPS, Options, cut, run, say
 
 _SYSTEM = """You are a coding agent in the user's workspace, the current folder. Use the tools to look at files, change
 them and run commands. Read a file before you change it. Go on until the task is done, then answer without calls. Paths
@@ -36,41 +36,39 @@ _TOOLS = [
 ]
 
 
-class _Refused(Exception):
-    """A call cannot be done. The message is for the model."""
-
-
 def _inside(path: str) -> Path:
+    """The place of a file. Raises ValueError, as all tools do; its message is for the model."""
     found = Path(path).resolve()
     if not found.is_relative_to(Path.cwd().resolve()):
-        raise _Refused(f"{path} is not in the workspace")
+        raise ValueError(f"{path} is not in the workspace")
     return found
 
 
 def _files(path: str) -> list[Path]:
-    return sorted(each for each in _inside(path).rglob("*") if each.is_file() and ".git" not in each.parts)
+    found = (each for each in _inside(path).rglob("*") if each.is_file() and ".git" not in each.parts)
+    return sorted(each for each in found if each.resolve().is_relative_to(Path.cwd().resolve()))
 
 
 def _read_file(path: str) -> str:
-    return cut(_inside(path).read_text("utf-8"))
+    return cut(_inside(path).read_bytes().decode())
 
 
 def _write_file(path: str, content: str) -> str:
     _inside(path).parent.mkdir(parents=True, exist_ok=True)
-    _inside(path).write_text(content, "utf-8")
+    _inside(path).write_bytes(content.encode())
     return "written"
 
 
 def _edit_file(path: str, old: str, new: str) -> str:
-    text = _inside(path).read_text("utf-8")
+    text = _inside(path).read_bytes().decode()
     if text.count(old) != 1:
-        raise _Refused(f"the old text stands {text.count(old)} times in {path}, not once")
-    _inside(path).write_text(text.replace(old, new), "utf-8")
+        raise ValueError(f"the old text stands {text.count(old)} times in {path}, not once")
+    _inside(path).write_bytes(text.replace(old, new).encode())
     return "edited"
 
 
 def _list_files(path: str) -> str:
-    return cut("\n".join(str(each.relative_to(Path.cwd())) for each in _files(path)))
+    return cut("\n".join(str(each.relative_to(Path.cwd())) for each in _files(path)) or "no files")
 
 
 def _search(pattern: str) -> str:
@@ -85,7 +83,7 @@ def _search(pattern: str) -> str:
 def _run_command(command: str) -> str:
     succeeded, output = run(command)
     if not succeeded:
-        raise _Refused(output)
+        raise ValueError(output)
     return output
 
 
@@ -99,18 +97,23 @@ _DO: dict[str, Callable[..., str]] = {
 }
 
 
-def _done(name: str, text: str) -> tuple[bool, str, Any]:
-    """Whether a call succeeded, what the model reads of it, and its arguments."""
+def _arguments(given: Any) -> tuple[Any, str]:
+    """The arguments of a call, and why they are none. Some servers give no text, but the object."""
     try:
-        arguments = json.loads(text or "{}")
-    except ValueError as error:
-        return False, f"the arguments are no JSON: {error}", text
+        value = json.loads(given or "{}") if isinstance(given, str | None) else given
+    except (ValueError, RecursionError) as error:
+        return {"text": given}, f"the arguments are no JSON: {error}"
+    return (value, "") if isinstance(value, dict) else ({"value": value}, "the arguments are no object")
+
+
+def _done(name: str, arguments: dict[str, Any]) -> tuple[bool, str]:
+    """Whether a call succeeded, and what the model reads of it."""
+    if name not in _DO:
+        return False, f"there is no tool {name}; there are {', '.join(_DO)}"
     try:
-        return True, _DO[name](**arguments), arguments
-    except KeyError:
-        return False, f"there is no tool {name}; there are {', '.join(_DO)}", arguments
-    except (_Refused, OSError, TypeError, ValueError, re.error) as error:
-        return False, str(error), arguments
+        return True, _DO[name](**arguments)
+    except (OSError, TypeError, AttributeError, ValueError, RuntimeError, re.error) as error:
+        return False, str(error)
 
 
 def main() -> int:
@@ -118,21 +121,26 @@ def main() -> int:
     options, task = Options(sys.argv[1:]), sys.stdin.read()
     messages: list[dict[str, Any]] = [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": task}]
     options.note("user", text=task)
-    for _ in range(options.max_steps):
+    for step in range(options.max_steps):
         answer = options.ask(messages, tools=_TOOLS)
         text, calls = str(answer.get("content") or ""), answer.get("tool_calls") or []
         options.note("assistant", text=text)
         if not calls:
             options.note("end", reason="completed")
-            sys.stdout.write(text)
+            say(text)
             return ENDED
         messages.append({"role": "assistant", "content": text, "tool_calls": calls})
-        for call in calls:
-            name = str(call["function"]["name"])
-            succeeded, told, arguments = _done(name, call["function"].get("arguments") or "")
-            options.note("call", id=call["id"], tool=name, arguments=arguments)
-            options.note("result", id=call["id"], ok=succeeded, text=told)
-            messages.append({"role": "tool", "tool_call_id": call["id"], "content": told})
+        for number, call in enumerate(calls):
+            key = call["id"] = str(call.get("id") or f"{step}-{number}")
+            function = call["function"] = call.get("function") or {"name": ""}
+            name, given = str(function.get("name")), function.get("arguments")
+            arguments, problem = _arguments(given)
+            if problem or not given:  # llama.cpp refuses all further requests if it is told of a call without JSON
+                function["arguments"] = "{}"
+            options.note("call", id=key, tool=name, arguments=arguments)
+            succeeded, told = (False, problem) if problem else _done(name, arguments)
+            options.note("result", id=key, ok=succeeded, text=told)
+            messages.append({"role": "tool", "tool_call_id": key, "content": told})
     options.note("end", reason="max_steps")
     return MAX_STEPS
 

@@ -3,7 +3,7 @@
 import re
 import sys
 
-from common import ENDED, MAX_STEPS, Options, run
+from common import ENDED, MAX_STEPS, Options, run, say
 
 _SYSTEM = """You solve a task in the current folder by shell commands. Say in a sentence what you will do next, then
 give exactly one command in a block:
@@ -14,7 +14,8 @@ the command
 
 You are told what it printed, and go on. Each command runs in a shell of its own, in the same folder. When the task is
 done, or is only a question that you can answer, give your final answer to the user without a block."""
-_BLOCK = re.compile(r"```(?:bash|sh|shell)\s*\n(.*?)```", re.DOTALL)
+_BEGIN = re.compile(r"```(?:bash|sh|shell)\s*\n")
+_BLOCK = re.compile(_BEGIN.pattern + r"(.*?)^[ \t]*```[ \t]*$", re.DOTALL | re.MULTILINE)
 
 
 def main() -> int:
@@ -25,13 +26,14 @@ def main() -> int:
     for step in range(options.max_steps):
         text = str(options.ask(messages).get("content") or "")
         options.note("assistant", text=text)
-        blocks = _BLOCK.findall(text)
-        if not blocks:
+        begin, block = _BEGIN.search(text), _BLOCK.search(text)
+        if begin is None:
             options.note("end", reason="completed")
-            sys.stdout.write(text)
+            say(text)
             return ENDED
-        options.note("call", id=str(step), tool="run_command", arguments={"command": blocks[0]})
-        succeeded, output = run(blocks[0])
+        command = block[1] if block else text[begin.end() :]
+        options.note("call", id=str(step), tool="run_command", arguments={"command": command})
+        succeeded, output = run(command) if block else (False, "Not run: end the block by a line of only ```.")
         options.note("result", id=str(step), ok=succeeded, text=output)
         messages += [{"role": "assistant", "content": text}, {"role": "user", "content": output}]
     options.note("end", reason="max_steps")
