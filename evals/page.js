@@ -35,8 +35,11 @@ function part(title, text, kind = '') {
 }
 
 function difference(text) {
-  const lines = text.split('\n').map((line) => {
-    const kind = /^(\+\+\+|---|@@)/.test(line) ? 'place' : line[0] === '+' ? 'added' : line[0] === '-' ? 'removed' : '';
+  const all = text.replace(/\n$/, '').split('\n');
+  // A removed line that begins with -- looks like the name of a file, which only stands before +++.
+  const named = (n) => all[n]?.startsWith('--- ') && all[n + 1]?.startsWith('+++ ');
+  const lines = all.map((line, n) => {
+    const kind = named(n) || named(n - 1) || line.startsWith('@@') ? 'place' : line[0] === '+' ? 'added' : line[0] === '-' ? 'removed' : '';
     return make('span', { class: kind }, line + '\n');
   });
   const found = part('difference', '');
@@ -47,15 +50,19 @@ function difference(text) {
 function shown(event) {
   switch (event.kind) {
     case 'call':
-      return part(`call of ${event.tool}${event.risk ? ` · ${event.risk}` : ''}`, JSON.stringify(event.arguments, null, 2), 'call');
+      return part(['call of ' + event.tool, event.risk, event.decision].filter(Boolean).join(' · '), JSON.stringify(event.arguments, null, 2), 'call');
     case 'result':
       return part(event.ok ? 'result' : 'error', String(event.text), event.ok ? '' : 'wrong');
     case 'end':
-      return part('the turn ended', String(event.reason));
+      return part('the turn ended', [event.reason, event.message].filter(Boolean).join('\n'));
     default:
       return part(String(event.kind), String(event.text));
   }
 }
+
+const textOf = (event) => event.text ?? event.message ?? `${event.tool} ${JSON.stringify(event.arguments, null, 2)}`;
+const textsOf = (run) =>
+  [run.label, run.task, run.end, run.error, run.answer, run.diff, run.grader, ...run.events.map(textOf)].join('\n');
 
 function read(run) {
   const about = `${wordOf(run)} · ended: ${run.end} · ${run.seconds} s · ${run.requests} requests · ${run.prompt_tokens} + ${run.completion_tokens} tokens`;
@@ -64,6 +71,7 @@ function read(run) {
     make('p', { class: wordOf(run) }, about),
     ...(run.error ? [part('error of the harness', run.error, 'wrong')] : []),
     ...run.events.map(shown),
+    ...(run.answer && !run.events.some((event) => event.text === run.answer) ? [part('the answer', run.answer)] : []),
     ...(run.diff ? [difference(run.diff)] : [make('p', { class: 'quiet' }, 'It changed no file.')]),
     ...(run.restored.length ? [part('not taken over by the grader', run.restored.join('\n'))] : []),
     part('the grader', run.grader || '(nothing)'),
@@ -72,6 +80,7 @@ function read(run) {
 }
 
 let chosen = [];
+let current;
 
 function choose() {
   const wanted = Object.fromEntries(new FormData(filters));
@@ -81,12 +90,12 @@ function choose() {
       (!wanted.label || run.label === wanted.label) &&
       (!wanted.kind || run.kind === wanted.kind) &&
       (!wanted.word || wordOf(run) === wanted.word) &&
-      (!text || JSON.stringify([run.task, run.answer, run.diff, run.events]).toLowerCase().includes(text)),
+      (!text || textsOf(run).toLowerCase().includes(text)),
   );
   count.textContent = `${chosen.length} of ${runs.length} attempts`;
   list.replaceChildren(
     ...chosen.map((run) =>
-      make('li', {}, make('a', { href: '#' + idOf(run) }, make('span', { class: `word ${wordOf(run)}` }, wordOf(run)), `${run.task} · ${run.label}`)),
+      make('li', {}, make('a', { href: '#' + idOf(run) }, make('span', { class: `word ${wordOf(run)}` }, wordOf(run)), `${run.task} · ${run.label} · ${run.attempt + 1}`)),
     ),
   );
   follow();
@@ -94,7 +103,8 @@ function choose() {
 
 function follow() {
   const wanted = location.hash.slice(1);
-  const run = runs.find((each) => idOf(each) === wanted) ?? chosen[0];
+  const run = chosen.find((each) => idOf(each) === wanted) ?? chosen[0];
+  current = run;
   for (const link of list.querySelectorAll('a')) {
     const is = run !== undefined && link.getAttribute('href') === '#' + idOf(run);
     if (is) link.setAttribute('aria-current', 'true');
@@ -106,8 +116,7 @@ function follow() {
 }
 
 function step(by) {
-  const at = chosen.findIndex((run) => '#' + idOf(run) === location.hash);
-  const next = chosen[Math.min(chosen.length - 1, Math.max(0, at + by))];
+  const next = chosen[Math.min(chosen.length - 1, Math.max(0, chosen.indexOf(current) + by))];
   if (next) location.hash = idOf(next);
 }
 
@@ -117,13 +126,21 @@ addEventListener('keydown', (event) => {
   if (event.key === 'j') step(1);
   if (event.key === 'k') step(-1);
 });
+// Elsewhere the arrows scroll.
+list.addEventListener('keydown', (event) => {
+  const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  if (!by || event.ctrlKey || event.metaKey || event.altKey) return;
+  event.preventDefault();
+  step(by);
+  list.children[Math.max(0, chosen.findIndex((run) => '#' + idOf(run) === location.hash))].firstChild.focus();
+});
 filters.addEventListener('input', choose);
 filters.addEventListener('submit', (event) => event.preventDefault());
 const [first, ...more] = told.split('\n\n');
 const table = (text) => make('pre', { tabindex: '0' }, text);
 const rest = make('details', {}, make('summary', {}, 'by kind, calls and comparisons'), table(more.join('\n\n')));
 document.body.prepend(
-  make('header', {}, make('h1', {}, 'Evaluation'), table(first), rest, make('p', { class: 'quiet' }, 'j and k go from attempt to attempt.')),
+  make('header', {}, make('h1', {}, 'Evaluation'), table(first), rest, make('p', { class: 'quiet' }, 'j and k go from attempt to attempt, and so do the arrows in the list.')),
   make('main', {}, make('nav', {}, filters, count, list), reading),
 );
 choose();

@@ -21,8 +21,9 @@ Run = Mapping[str, Any]
 
 _MOST_CHARS = 20_000
 _SECRETS = re.compile(
-    r"(?<![A-Za-z0-9])(?:sk-[A-Za-z0-9_-]{8,}|gh[pousr]_[A-Za-z0-9]{16,}|xox[abp]-[A-Za-z0-9-]{10,}|AIza[A-Za-z0-9_-]{20,}"
-    r"|(?:AKIA|ASIA)[A-Z0-9]{12,})|(?<=Bearer )[A-Za-z0-9._~+/=-]{8,}"
+    r"(?<![A-Za-z0-9])(?:sk-[A-Za-z0-9_-]{8,}|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,}"
+    r"|xox[abp]-[A-Za-z0-9-]{10,}|AIza[A-Za-z0-9_-]{20,}|(?:AKIA|ASIA)[A-Z0-9]{12,})"
+    r"|(?<=[Bb]earer )[A-Za-z0-9._~+/=-]{8,}"
 )
 
 
@@ -35,8 +36,8 @@ def write(folder: Path) -> str:
     """Write the three files. Returns the Markdown."""
     runs = read(folder)
     found = summary(runs)
-    told = markdown(found)
-    (folder / "results.json").write_text(masked(json.dumps(found, ensure_ascii=False, indent=2)) + "\n", "utf-8")
+    told = masked(markdown(found))
+    (folder / "results.json").write_text(json.dumps(_safe(found), ensure_ascii=False, indent=2) + "\n", "utf-8")
     (folder / "results.md").write_text(told, "utf-8")
     (folder / "index.html").write_text(page(folder, runs, told), "utf-8")
     return told
@@ -113,7 +114,7 @@ def _label(runs: Sequence[Run]) -> dict[str, Any]:
 
 def markdown(found: Mapping[str, Any]) -> str:
     """The tables, for a terminal and for a page of documents."""
-    head = ("", "solved", "95 %", "steps", "prompt tokens", "cached", "answer tokens", "median s", "$ / solved")
+    head = ("", "solved", "95 %", "steps", "tokens in", "cached", "out", "median s", "$/solved")
     rows: list[Sequence[str]] = [
         (
             *(label, f"{it['solved']}/{it['runs']}", f"{it['low']:.0%} to {it['high']:.0%}", f"{it['steps']:g}"),
@@ -140,9 +141,8 @@ def markdown(found: Mapping[str, Any]) -> str:
         "harness_errors",
     )
     rows = [(name.replace("_", " "), *(_shown(it[name]) for it in found["labels"].values())) for name in names]
-    rows.append(
-        ("ends", *(", ".join(f"{n} {end}" for end, n in it["ends"].items()) for it in found["labels"].values()))
-    )
+    ends = sorted({end for it in found["labels"].values() for end in it["ends"]})
+    rows += [(f"ended: {end}", *(str(it["ends"].get(end, 0)) for it in found["labels"].values())) for end in ends]
     told.append(_table(("", *found["labels"]), rows))
     for pair in found["pairs"]:
         told.append(
@@ -168,9 +168,9 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def page(folder: Path, runs: Sequence[Run], told: str) -> str:
     """One file in which each attempt can be read. Nothing in it is loaded from elsewhere."""
-    shown = [{**_cut(run), "events": _cut(_events(folder / str(run["trace"])))} for run in runs]
+    shown = [{**_safe(run), "events": _safe(_events(folder / str(run["trace"])))} for run in runs]
     # Inside a script, only `<` could end it.
-    data = masked(json.dumps({"runs": shown, "told": told}, ensure_ascii=False)).replace("<", "\\u003c")
+    data = json.dumps({"runs": shown, "told": told}, ensure_ascii=False).replace("<", "\\u003c")
     source = files("evals")
     style, script = (source.joinpath(name).read_text("utf-8") for name in ("page.css", "page.js"))
     policy = (
@@ -192,14 +192,19 @@ def _hash(text: str) -> str:
 def _events(path: Path) -> list[Any]:
     if not path.is_file():
         return []
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.endswith("}")]
+    # Not splitlines(): what a model said may have a U+2028, which JSON does not escape. A line that was cut is none.
+    return [json.loads(line) for line in path.read_text("utf-8", errors="replace").split("\n")[:-1] if line]
 
 
-def _cut(value: Any) -> Any:
-    """The same with every long text cut, which is said in it."""
+def _safe(value: Any) -> Any:
+    """The same with keys masked, then with every long text cut, which is said in it.
+
+    Before it is JSON: there a line's first key follows the n of an escaped line break, as if it went on a word.
+    """
     if isinstance(value, str):
+        value = masked(value)
         left = len(value) - _MOST_CHARS
         return value if left <= 0 else f"{value[:_MOST_CHARS]}\n… {left:,} characters more are in the results folder"
     if isinstance(value, Mapping):
-        return {name: _cut(each) for name, each in value.items()}
-    return [_cut(each) for each in value] if isinstance(value, list) else value
+        return {masked(name): _safe(each) for name, each in value.items()}
+    return [_safe(each) for each in value] if isinstance(value, list) else value

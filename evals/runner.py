@@ -75,7 +75,7 @@ class Job:
 def read(folder: Path) -> list[dict[str, Any]]:
     """The attempts that a results folder has, of each the last line. A line that was cut is none."""
     path = folder / "runs.jsonl"
-    lines = path.read_text("utf-8").split("\n")[:-1] if path.exists() else []
+    lines = path.read_text("utf-8", errors="replace").split("\n")[:-1] if path.exists() else []
     runs = [json.loads(line) for line in lines if line.endswith("}")]
     return list({_key(run): run for run in runs}.values())
 

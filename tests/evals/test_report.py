@@ -10,7 +10,10 @@ from evals import report
 from tests.security.chromium import find
 
 HOSTILE = "</script><script>document.title = 'taken'</script><img src=x onerror=\"document.title = 'taken'\">"
-KEYS = ("sk-proj-abcdefghijkl0123", "AKIAABCDEFGHIJKL", "ghp_abcdefghijklmnopqrst", "Bearer abcdefgh12345678")
+KEYS = (
+    *("sk-proj-abcdefghijkl0123", "AKIAABCDEFGHIJKL", "ghp_abcdefghijklmnopqrst", "github_pat_11ABCDEFG0abcdefghij"),
+    *("Bearer abcdefgh12345678", "bearer abcdefgh12345678"),
+)
 
 
 def line(label: str, task: str, solved: bool, **more: Any) -> dict[str, Any]:
@@ -86,7 +89,16 @@ def test_the_tables(tmp_path: Path) -> None:
     told = report.write(results(tmp_path / "out", runs_of_two()))
     assert "| new | 20/23  |" in told
     assert "old → new: +78% (" in told
-    assert max(map(len, told.splitlines())) <= 110
+    assert max(map(len, told.splitlines())) <= 100
+
+
+def test_the_tables_of_three_agents_that_end_in_many_ways_fit_a_terminal() -> None:
+    ends = ("completed", "error", "max_steps", "repetition", "time limit")
+    labels = ("codelab", "native-loop", "text-loop")
+    runs = [line(label, end, True, end=end, prompt_tokens=123_456) for label in labels for end in ends]
+    told = report.markdown(report.summary(runs))
+    assert max(map(len, told.splitlines())) <= 100
+    assert "| ended: time limit    | 1 " in told
 
 
 def test_attempts_at_one_task_count_as_one_pair(tmp_path: Path) -> None:
@@ -100,12 +112,15 @@ def test_a_folder_without_a_solved_run_has_its_report_too(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_a_key_is_in_nothing_that_is_written(key: str, tmp_path: Path) -> None:
-    folder = results(
-        tmp_path / "out", [line("one", "t", True, answer=f"It is {key}.")], [{"kind": "note", "text": key}]
-    )
-    report.write(folder)
-    secret = key.removeprefix("Bearer ")
+@pytest.mark.parametrize("before", ["It is ", "It is\n", "key:\t", "é="], ids=["space", "line", "tab", "letter"])
+def test_a_key_is_in_nothing_that_is_written(key: str, before: str, tmp_path: Path) -> None:
+    text = f"{before}{key}."
+    run = line(f"one KEY={key}", "t", True, answer=text, grader=text, end=text)
+    call = {"kind": "call", "id": "1", "tool": "run", "arguments": {"command": text, key: 1}}
+    folder = results(tmp_path / "out", [run], [{"kind": "note", "text": text}, call])
+    told = report.write(folder)
+    secret = key.split(" ")[-1]
+    assert secret not in told
     assert [
         name for name in ("results.json", "results.md", "index.html") if secret in (folder / name).read_text()
     ] == []
@@ -117,6 +132,36 @@ def test_a_long_text_is_cut_and_says_so(tmp_path: Path) -> None:
     page = (folder / "index.html").read_text("utf-8")
     assert "30,000 characters more are in the results folder" in page
     assert len(page) < 40_000
+
+
+def test_a_key_at_the_cut_is_masked_whole(tmp_path: Path) -> None:
+    folder = results(tmp_path / "out", [line("one", "t", True, diff=" " * 19_985 + KEYS[0])])
+    report.write(folder)
+    assert KEYS[0][:12] not in (folder / "index.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\x85"])
+def test_a_trace_may_have_any_line_separator(separator: str, tmp_path: Path) -> None:
+    folder = results(tmp_path / "out", [line("one", "t", True)])
+    event = {"kind": "assistant", "text": f"one{separator}two"}
+    (folder / "traces/one/t-0.jsonl").write_text(json.dumps(event, ensure_ascii=False) + "\n", "utf-8")
+    report.write(folder)
+    assert f"one{separator}two" in (folder / "index.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize("cut", [b'{"kind": "call", "arguments": {"a": 1}', '{"text": "я'.encode()[:-1], b""])
+def test_a_cut_line_of_a_trace_is_none(cut: bytes, tmp_path: Path) -> None:
+    folder = results(tmp_path / "out", [line("one", "t", True)])
+    (folder / "traces/one/t-0.jsonl").write_bytes(b'{"kind": "note", "text": "whole"}\n' + cut)
+    report.write(folder)
+    assert "whole" in (folder / "index.html").read_text("utf-8")
+
+
+def test_a_run_cut_within_a_character_is_none(tmp_path: Path) -> None:
+    folder = results(tmp_path / "out", [line("one", "t", True)])
+    with (folder / "runs.jsonl").open("ab") as file:
+        file.write("я".encode()[:1])
+    assert "| one | 1/1 " in report.write(folder)
 
 
 def test_what_a_model_said_cannot_end_the_data(tmp_path: Path) -> None:
@@ -148,12 +193,19 @@ def test_the_page_in_a_browser(tmp_path: Path) -> None:
         assert page.locator("li").count() == 2
         assert HOSTILE in page.locator("article").inner_text()
         assert page.evaluate("document.documentElement.scrollWidth") <= 400
+        assert page.locator(".added").inner_text().startswith("+</script>")
         page.keyboard.press("j")
-        page.keyboard.press("j")
-        page.wait_for_function("location.hash === '#two/t2/0'")
-        assert page.locator("h2").inner_text() == "t2, two, attempt 1"
+        page.get_by_role("heading", name="t2, two, attempt 1").wait_for()
+        assert page.evaluate("location.hash") == "#two/t2/0"
+        assert page.locator(".added").inner_text() == "+new\n"
+        page.locator("[aria-current]").focus()
+        page.keyboard.press("ArrowUp")
+        page.get_by_role("heading", name="t1, one, attempt 1").wait_for()
+        page.keyboard.press("ArrowDown")
+        page.get_by_role("heading", name="t2, two, attempt 1").wait_for()
         page.get_by_label("all results").select_option("solved")
         assert page.locator("[role=status]").inner_text() == "1 of 2 attempts"
+        assert page.locator("h2").inner_text() == "t1, one, attempt 1"
         page.get_by_label("search").fill("nothing has this")
         assert page.locator("[role=status]").inner_text() == "0 of 2 attempts"
         assert (page.title(), page.locator("img").count(), problems) == ("Evaluation", 0, [])
