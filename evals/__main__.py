@@ -50,13 +50,15 @@ def _run(options: argparse.Namespace) -> int:
     with contextlib.ExitStack() as stack:
         tasks = _chosen(stack.enter_context(_tasks(options.tasks)), options.only)
         if options.gguf:
+            if not options.gguf.is_file():
+                raise _UsageError(f"{options.gguf} is no file")
             name = options.model or options.gguf.stem
             base_url = stack.enter_context(Llama(options.gguf, name, _WINDOW, _THREADS)).base_url
             provider = options.provider or "llama.cpp"
         else:
             name, base_url, provider = options.model, options.base_url, options.provider or "openai"
         if not (name and base_url):
-            raise _UsageError("--base-url and --model are needed, or --gguf")
+            raise _UsageError("which model? --base-url and --model (make eval: BASE_URL=… MODEL=…), or --gguf (GGUF=…)")
         key = os.environ.get("LLM_API_KEY", "")
         endpoint = proxy.Endpoint(base_url, name, key, dict(map(_sampling, options.sampling)))
         known = _agents(options, provider)
@@ -120,6 +122,9 @@ def _chosen(tasks: list[harbor.Task], only: str) -> list[harbor.Task]:
 
 def _agents(options: argparse.Namespace, provider: str) -> dict[str, agents.Agent]:
     """The agents by label."""
+    for setting in options.set:
+        if "=" not in setting:
+            raise _UsageError(f"--set {setting}: a name, = and a value")
     settings = dict(setting.split("=", 1) for setting in options.set)
     code = options.code.resolve()
     made: dict[str, agents.Agent] = {

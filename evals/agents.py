@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from evals import sandbox
+from evals import rows, sandbox
 from evals.harbor import Task
 from evals.image import Image
 
@@ -94,7 +94,10 @@ class Codelab:
         with cloud as url:
             program = str(self.checkout / ".venv/bin/codelab")
             line = [program, "exec", "--url", url, "--workspace", image.workdir, "--json", "--policy", str(policy)]
-            environment = os.environ | {"XDG_STATE_HOME": str(folder / "state"), "HOME": str(_made(folder / "home"))}
+            environment = _without_key() | {
+                "XDG_STATE_HOME": str(folder / "state"),
+                "HOME": str(_made(folder / "home")),
+            }
             code, output, problems = _ended(
                 [*_in_place(image), *line, "-"], task.instruction, environment, task.agent_timeout_s
             )
@@ -135,7 +138,7 @@ class Loop:
         if code not in (0, 3, None):
             raise HarnessError(f"the loop ended with {code}: {problems[-500:]}")
         trace = folder / "trace" / "events.jsonl"
-        events = [json.loads(row) for row in trace.read_text("utf-8").splitlines()] if trace.exists() else []
+        events = rows.read(trace)
         end = {0: "completed", 3: "max_steps", None: "time limit"}[code]
         return Attempt(output.strip(), end, events, steps=sum(event["kind"] == "assistant" for event in events))
 
@@ -225,7 +228,7 @@ def _local_cloud(checkout: Path, settings: Mapping[str, str], folder: Path) -> I
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     line = [str(checkout / ".venv/bin/python"), "-m", "codelab_local", "--template", "template.yaml"]
-    environment = os.environ | dict(settings) | {"HOST": "127.0.0.1", "PORT": str(port)}
+    environment = _without_key() | dict(settings) | {"HOST": "127.0.0.1", "PORT": str(port)}
     with (folder / "cloud.log").open("wb") as log:
         process = subprocess.Popen(line, cwd=checkout, env=environment, stdout=log, stderr=subprocess.STDOUT)
     try:
@@ -283,6 +286,11 @@ def _ended(
             process.kill()
             raise
     return code, output.decode("utf-8", "replace"), problems.decode("utf-8", "replace")
+
+
+def _without_key() -> dict[str, str]:
+    """This process's environment without the key of the model's server, which only the proxy has."""
+    return {name: value for name, value in os.environ.items() if name != "LLM_API_KEY"}
 
 
 def _made(folder: Path) -> Path:

@@ -29,7 +29,7 @@ TESTS = (
     *("test_*.py", "*_test.py", "*.test.js", "*.test.ts", "*.test.mjs", "*.spec.js", "*.spec.ts", "*_test.go"),
     *("tests", "test", "__tests__"),
 )
-_LEAST_BYTES = 5_000_000
+_MOST_BYTES = 5_000_000
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def grade(task: Task, original: Image, after: Path, answer: str, folder: Path, i
     logs = folder / "logs"
     (logs / "agent").mkdir(parents=True)
     (logs / "verifier").mkdir()
-    (logs / "agent" / "answer.txt").write_text(answer, "utf-8")
+    (logs / "agent" / "answer.txt").write_text(answer, "utf-8", errors="replace")
     mounts = fresh.mounts
     mounts.writable["/logs/verifier"] = logs / "verifier"
     mounts.readable |= {"/logs/agent": logs / "agent", "/tests": task.tests}
@@ -176,8 +176,10 @@ def _text(path: Path | None) -> str | None:
         return ""
     if path.is_symlink():
         return f"-> {path.readlink()}"
+    if not path.is_file():  # a pipe would be waited for
+        return None
     try:
-        data = path.read_bytes() if path.stat().st_size < _LEAST_BYTES else b"\0"
+        data = path.read_bytes() if path.stat().st_size < _MOST_BYTES else b"\0"
         return None if b"\0" in data else data.decode("utf-8")
     except (OSError, UnicodeDecodeError):
         return None

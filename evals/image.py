@@ -1,7 +1,7 @@
 """Makes a task's files from its Dockerfile, without Docker: what COPY, WORKDIR, ENV and RUN leave.
 
-The base image is not there: the machine's own programs are used. Steps that install packages are left out and said, so
-a task whose tests need such a package ends in an error of the harness, not in a lost run.
+The base image is not there: the machine's own programs are used. Steps that install packages are left out and said in
+the notes: whether a task can do without them, its own solution shows.
 """
 
 import fnmatch

@@ -14,6 +14,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 _TIMEOUT_S = 900
+_MOST_PROBLEM = 300
+#: What a server says whatever it was asked: the key, the model's name, or the quota is at fault, not the request.
+_NO_ANSWER = (401, 403, 404, 429)
 _FORWARDED = ("content-type", "retry-after")
 
 
@@ -29,10 +32,13 @@ class Endpoint:
 
 @dataclass
 class Spent:
-    """What an attempt has cost so far."""
+    """What an attempt has cost so far. answered: requests that succeeded. problem: why the server answered
+    another one not at all; a request that it refused is the agent's.
+    """
 
     requests: int = 0
-    failed: int = 0
+    answered: int = 0
+    problem: str = ""
     prompt_tokens: int = 0
     cached_tokens: int = 0
     completion_tokens: int = 0
@@ -84,7 +90,7 @@ def serving(endpoint: Endpoint, spent: Spent, most_tokens: int | None = None) ->
                 self._relay(connection.getresponse(), counted=body is not None)
             except (OSError, http.client.HTTPException) as error:
                 with spent.lock:
-                    spent.failed += 1
+                    spent.problem = repr(error)
                 self._answer(502, json.dumps({"error": {"message": f"the model's server: {error!r}"}}).encode())
             finally:
                 connection.close()
@@ -107,7 +113,12 @@ def serving(endpoint: Endpoint, spent: Spent, most_tokens: int | None = None) ->
             if counted:
                 with spent.lock:
                     spent.requests += 1
-                    spent.failed += response.status >= 400
+                    if response.status < 400:
+                        spent.answered += 1
+                    elif response.status in _NO_ANSWER or response.status >= 500:
+                        spent.problem = (
+                            f"{response.status} {b''.join(lines)[:_MOST_PROBLEM].decode('utf-8', 'replace')}"
+                        )
                 for usage in _usages(lines):
                     spent.add(usage)
 

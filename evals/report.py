@@ -14,6 +14,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from evals import rows
 from evals.runner import read
 from evals.statistics import paired_difference, wilson
 
@@ -115,7 +116,7 @@ def _label(runs: Sequence[Run]) -> dict[str, Any]:
 def markdown(found: Mapping[str, Any]) -> str:
     """The tables, for a terminal and for a page of documents."""
     head = ("", "solved", "95 %", "steps", "tokens in", "cached", "out", "median s", "$/solved")
-    rows: list[Sequence[str]] = [
+    lines: list[Sequence[str]] = [
         (
             *(label, f"{it['solved']}/{it['runs']}", f"{it['low']:.0%} to {it['high']:.0%}", f"{it['steps']:g}"),
             *(f"{it['prompt_tokens']:,}", f"{it['cached_share']:.0%}", f"{it['completion_tokens']:,}"),
@@ -123,15 +124,15 @@ def markdown(found: Mapping[str, Any]) -> str:
         )
         for label, it in found["labels"].items()
     ]
-    told = [_table(head, rows)]
+    told = [_table(head, lines)]
     kinds = sorted({kind for it in found["labels"].values() for kind in it["kinds"]})
     split = [("kinds", kind) for kind in kinds] + [("languages", name) for name in ("en", "ru")]
     split += [("held_out", name) for name in ("held in", "held out")]
-    rows = [
+    lines = [
         (name, *("/".join(map(str, it[part].get(name, ("–",)))) for it in found["labels"].values()))
         for part, name in split
     ]
-    told.append(_table(("solved", *found["labels"]), [row for row in rows if set(row[1:]) != {"–"}]))
+    told.append(_table(("solved", *found["labels"]), [row for row in lines if set(row[1:]) != {"–"}]))
     names = (
         "questions_per_solved",
         "repairs",
@@ -140,10 +141,10 @@ def markdown(found: Mapping[str, Any]) -> str:
         "repeated_most",
         "harness_errors",
     )
-    rows = [(name.replace("_", " "), *(_shown(it[name]) for it in found["labels"].values())) for name in names]
+    lines = [(name.replace("_", " "), *(_shown(it[name]) for it in found["labels"].values())) for name in names]
     ends = sorted({end for it in found["labels"].values() for end in it["ends"]})
-    rows += [(f"ended: {end}", *(str(it["ends"].get(end, 0)) for it in found["labels"].values())) for end in ends]
-    told.append(_table(("", *found["labels"]), rows))
+    lines += [(f"ended: {end}", *(str(it["ends"].get(end, 0)) for it in found["labels"].values())) for end in ends]
+    told.append(_table(("", *found["labels"]), lines))
     for pair in found["pairs"]:
         told.append(
             f"{pair['from']} → {pair['to']}: {pair['mean']:+.0%} ({pair['low']:+.0%} to {pair['high']:+.0%}), "
@@ -168,7 +169,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def page(folder: Path, runs: Sequence[Run], told: str) -> str:
     """One file in which each attempt can be read. Nothing in it is loaded from elsewhere."""
-    shown = [{**_safe(run), "events": _safe(_events(folder / str(run["trace"])))} for run in runs]
+    shown = [{**_safe(run), "events": _safe(rows.read(folder / str(run["trace"])))} for run in runs]
     # Inside a script, only `<` could end it.
     data = json.dumps({"runs": shown, "told": told}, ensure_ascii=False).replace("<", "\\u003c")
     source = files("evals")
@@ -187,13 +188,6 @@ def page(folder: Path, runs: Sequence[Run], told: str) -> str:
 
 def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-
-
-def _events(path: Path) -> list[Any]:
-    if not path.is_file():
-        return []
-    # Not splitlines(): what a model said may have a U+2028, which JSON does not escape. A line that was cut is none.
-    return [json.loads(line) for line in path.read_text("utf-8", errors="replace").split("\n")[:-1] if line]
 
 
 def _safe(value: Any) -> Any:

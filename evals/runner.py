@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from evals import agents, grading, image, proxy, sandbox
+from evals import agents, grading, image, proxy, rows, sandbox
 from evals.harbor import Task, TaskError
 
 _MOST_DIFF = 100_000
@@ -74,10 +74,7 @@ class Job:
 
 def read(folder: Path) -> list[dict[str, Any]]:
     """The attempts that a results folder has, of each the last line. A line that was cut is none."""
-    path = folder / "runs.jsonl"
-    lines = path.read_text("utf-8", errors="replace").split("\n")[:-1] if path.exists() else []
-    runs = [json.loads(line) for line in lines if line.endswith("}")]
-    return list({_key(run): run for run in runs}.values())
+    return list({_key(run): run for run in rows.read(folder / "runs.jsonl")}.values())
 
 
 def run(
@@ -113,8 +110,8 @@ def run(
         )
         with lock:
             runs.append(line)
-            with (folder / "runs.jsonl").open("a", encoding="utf-8") as file:
-                file.write(json.dumps(line, ensure_ascii=False) + "\n")
+            with (folder / "runs.jsonl").open("ab") as file:
+                file.write(rows.text([line]))
             say(f"{job.label} {job.task.name} {job.attempt}: {_word(line)} ({line['seconds']:.0f} s)")
 
     with ThreadPoolExecutor(parallel) as pool:
@@ -156,6 +153,8 @@ def attempt(
         work = original.copy(temporary / "work")
         with proxy.serving(replace(endpoint, sampling=sampled), spent, budget.tokens) as url:
             made = job.agent.run(task, work, url, endpoint.model, _made(temporary / "agent"))
+        if spent.problem and not spent.answered:
+            raise agents.HarnessError(f"the model's server gave no answer: {spent.problem}")
         diff = grading.diff_text(grading.changes(original.root, work.root))
         grade = grading.grade(task, original, work.root, made.answer, _made(temporary / "grading"), installed)
         if grade.reward is None:
@@ -166,8 +165,7 @@ def attempt(
         shutil.rmtree(temporary, ignore_errors=True)
     trace = f"traces/{job.label}/{task.name}-{job.attempt}.jsonl"
     _made((folder / trace).parent)
-    rows = "".join(json.dumps(event, ensure_ascii=False) + "\n" for event in made.events)
-    (folder / trace).write_text(rows, "utf-8", errors="replace")
+    (folder / trace).write_bytes(rows.text(made.events))
     counted = {
         name: getattr(spent, name) for name in ("requests", "prompt_tokens", "cached_tokens", "completion_tokens")
     }

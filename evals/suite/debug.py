@@ -114,10 +114,8 @@ def between(start, end):
 '''
 
 
-def _debug(
-    name: str, message: str, files: Files, path: str, fixed: str, values: dict[str, Any], wrong: str = ""
-) -> Task:
-    return Task(name, "debug", message, files, free=(path,), solution={path: fixed}, values=values, wrong=wrong)
+def _debug(name: str, message: str, files: Files, path: str, fixed: str, values: dict[str, Any]) -> Task:
+    return Task(name, "debug", message, files, free=(path,), solution={path: fixed}, values=values)
 
 
 TASKS = (

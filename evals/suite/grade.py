@@ -45,8 +45,6 @@ def problems(workspace: Path, expected: dict[str, Any], answer: str) -> list[str
         if found[name].rstrip() not in {text.rstrip() for text in wanted[name]}:
             told.append(f"{name} is not as it must be:\n{found[name]}")
     told += [f"the answer lacks {fact}" for fact in expected["facts"] if not re.search(fact, answer, re.IGNORECASE)]
-    if expected["wrong"] and re.search(expected["wrong"], answer, re.IGNORECASE):
-        told.append(f"the answer has {expected['wrong']}")
     return told + _wrong_values(workspace, expected["values"])
 
 
@@ -97,7 +95,7 @@ def main() -> None:
     expected = json.loads(Path(__file__).with_name("expected.json").read_text("utf-8"))
     workspace = Path.cwd()
     answers = [Path("/logs/agent/answer.txt"), workspace / "answer.txt"]
-    answer = next((path.read_text("utf-8") for path in answers if path.is_file()), "")
+    answer = next((path.read_text("utf-8", errors="replace") for path in answers if path.is_file()), "")
     told = problems(workspace, expected, answer)
     sys.stdout.write("\n".join(told) + "\n" if told else "solved\n")
     Path("/logs/verifier/reward.txt").write_text("0\n" if told else "1\n", "utf-8")

@@ -21,7 +21,6 @@ description = {description}
 kind = {kind}
 language = "{language}"
 held_out = {held_out}
-restored = {restored}
 
 [verifier]
 timeout_sec = 60.0
@@ -35,7 +34,6 @@ _TEST = "#!/bin/bash\npython3 -I /tests/grade.py\n"
 _SOLVE = """#!/bin/bash
 set -e
 cd /app
-while read -r path; do rm -f "$path"; done < /solution/deleted
 cp -rT /solution/files .
 """
 
@@ -48,7 +46,7 @@ class Task:
     right (line ends at the end of the file do not count); every other file must be as it was, and no new one may be
     there. `free` are files that may have any text, of which `values` must hold: expressions over the workspace's Python
     modules, and their values as JSON. `solution` is one right text of each file in `free`. `facts` are regular
-    expressions that the final answer must have, `wrong` one that it must not have. `answer` is a right answer.
+    expressions that the final answer must have. `answer` is a right answer.
     """
 
     name: str
@@ -61,8 +59,6 @@ class Task:
     free: tuple[str, ...] = ()
     values: dict[str, Any] = field(default_factory=dict)
     solution: Files = field(default_factory=dict)
-    wrong: str = ""
-    deleted: tuple[str, ...] = ()
     limit_s: float = 600
 
     @property
@@ -73,8 +69,7 @@ class Task:
     @property
     def solved_files(self) -> Files:
         """The workspace after a right solution."""
-        kept = {name: text for name, text in self.files.items() if name not in self.deleted}
-        return kept | {name: texts[0] for name, texts in self.expected.items()} | self.solution
+        return self.files | {name: texts[0] for name, texts in self.expected.items()} | self.solution
 
 
 def export(tasks: Iterable[Task], folder: Path, *, held_out: bool = False) -> list[Path]:
@@ -90,16 +85,14 @@ def _export(task: Task, folder: Path, held_out: bool) -> Path:
         kind=json.dumps(task.kind),
         language=task.language,
         held_out=json.dumps(held_out),
-        restored="[]",
         limit=task.limit_s,
     )
     expected = {
-        "before": {name: text for name, text in task.files.items() if name not in task.deleted},
+        "before": task.files,
         "expected": task.expected,
         "free": task.free,
         "values": task.values,
         "facts": task.facts,
-        "wrong": task.wrong,
     }
     _write(folder, {"task.toml": about, "instruction.md": task.message + "\n", "environment/Dockerfile": _DOCKERFILE})
     (folder / "environment" / "files").mkdir(parents=True, exist_ok=True)
@@ -107,8 +100,7 @@ def _export(task: Task, folder: Path, held_out: bool) -> Path:
     _write(folder / "environment" / "files", task.files)
     _write(folder / "tests", {"test.sh": _TEST, "expected.json": json.dumps(expected, ensure_ascii=False, indent=1)})
     shutil.copyfile(_GRADER, folder / "tests" / "grade.py")
-    listed = "".join(f"{name}\n" for name in task.deleted)
-    _write(folder / "solution", {"solve.sh": _SOLVE, "deleted": listed, "answer.txt": task.answer + "\n"})
+    _write(folder / "solution", {"solve.sh": _SOLVE, "answer.txt": task.answer + "\n"})
     _write(folder / "solution" / "files", changed)
     return folder
 

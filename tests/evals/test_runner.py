@@ -1,6 +1,7 @@
 """The runner: what is kept of an attempt, what is run again, and where a budget ends it; the proxy that counts."""
 
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
@@ -183,6 +184,39 @@ def test_one_attempt_cannot_spend_more_than_all_may(provider: Provider, tmp_path
     run([job(tmp_path, Asks(9))], tmp_path / "out", provider.base_url, budget=runner.Budget(tokens=360))
     [kept] = runner.read(tmp_path / "out")
     assert (kept["requests"], kept["end"], kept["solved"]) == (3, "error", False)
+
+
+def test_a_server_that_answers_no_request_says_nothing_about_the_agent(tmp_path: Path) -> None:
+    run([job(tmp_path, Asks())], tmp_path / "out")
+    [kept] = runner.read(tmp_path / "out")
+    assert kept["error"].startswith("the model's server gave no answer: ConnectionRefusedError")
+
+
+def test_what_is_no_unicode_ends_no_run(tmp_path: Path) -> None:
+    run([job(tmp_path, Does(lambda _: None, answer="half a character: \ud83d"))], tmp_path / "out")
+    [kept] = runner.read(tmp_path / "out")
+    assert (kept["answer"], kept["error"]) == ("half a character: ?", None)
+
+
+def test_a_pipe_in_the_workspace_is_not_waited_for(tmp_path: Path) -> None:
+    run([job(tmp_path, Does(lambda app: os.mkfifo(app / "pipe")))], tmp_path / "out")
+    [kept] = runner.read(tmp_path / "out")
+    assert (kept["diff"], kept["restored"]) == ("app/pipe: changed, and no text\n", ["/app/pipe"])
+
+
+def test_the_key_is_nowhere_but_in_the_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an agent is started with: its cloud is this test, which ends it at once."""
+    monkeypatch.setenv("LLM_API_KEY", "the-key")
+    seen: list[Any] = []
+
+    def end(line: Any, given: Any, environment: Any, limit_s: Any) -> Any:
+        seen.append(environment)
+        return 3, "", "ended"
+
+    monkeypatch.setattr(agents, "_ended", end)
+    run([job(tmp_path, agents.Codelab(url="ws://127.0.0.1:9"))], tmp_path / "out")
+    assert runner.read(tmp_path / "out")[0]["error"] == "codelab exec ended with 3: ended"
+    assert "the-key" not in str(seen)
 
 
 def test_the_agent_is_told_when_the_models_server_is_gone(tmp_path: Path) -> None:

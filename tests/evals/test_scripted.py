@@ -26,10 +26,7 @@ Script = Callable[[Task], list[Says]]
 def solving(task: Task) -> list[dict[str, Any]]:
     """The calls of a right solution."""
     after = task.solved_files
-    written = [
-        call("write_file", path=name, content=text) for name, text in after.items() if task.files.get(name) != text
-    ]
-    return written + [call("delete_file", path=name) for name in task.deleted]
+    return [call("write_file", path=name, content=text) for name, text in after.items() if task.files.get(name) != text]
 
 
 def oracle(task: Task) -> list[Says]:
