@@ -1,7 +1,7 @@
 """A model with scripted answers: an OpenAI-compatible server in the test's process.
 
 A script is named in the user's message as `[[name]]`; its n-th answer is given after n answers to that message, so
-that a repeated request (a second attempt, a repair) gets the same one.
+that a repeated request (a second attempt) gets the same one. So does a repair, if the answer has no `repaired` one.
 """
 
 import json
@@ -19,6 +19,8 @@ _NAME = re.compile(r"\[\[([^\]]+)\]\]")
 
 #: How long to wait for `until`, in seconds.
 _PATIENCE_S = 60.0
+#: How the message to a model about an answer that is not valid begins.
+_REPAIR = "That answer is not valid:"
 #: The answer to a request for a summary.
 _SUMMARY = json.dumps({"summary": "A talk.", "decisions": [], "open_tasks": [], "files": [], "facts": []})
 
@@ -30,7 +32,8 @@ class Says:
 
     `status` other than 200 refuses the request; `cut` ends the connection after so many pieces, without a finish.
     `agent` answers if the model is to choose; `refuses_to_choose` is the status of a request to choose. `thought` is
-    streamed before the text, as DeepSeek does it.
+    streamed before the text, as DeepSeek does it. `repaired` is what the model says when it is told that the answer is
+    not valid; without it, the same again.
     """
 
     text: str = ""
@@ -46,6 +49,7 @@ class Says:
     agent: str = "universal"
     refuses_to_choose: int = 200
     thought: str = ""
+    repaired: Self | None = None
 
     def wait(self) -> None:
         """Wait as long as the model is silent."""
@@ -106,7 +110,9 @@ class ScriptedModel:
         return f"[[{name}]]"
 
     def answer(self, http: BaseHTTPRequestHandler, body: dict[str, Any]) -> None:
-        messages = body["messages"]
+        messages, repairs = body["messages"], 0
+        while len(messages) > 1 and _text(messages[-1]["content"]).startswith(_REPAIR):
+            messages, repairs = messages[:-2], repairs + 1
         last_user = max(n for n, it in enumerate(messages) if it["role"] == "user" and not tells_only_results(it))
         found = _NAME.findall(_text(messages[last_user]["content"]))
         name = found[-1] if found else ""
@@ -117,6 +123,8 @@ class ScriptedModel:
             script = self._scripts.get(name, [Says("unscripted")])
             self.requests.setdefault(name, []).append(body)
             says = script[min(said, len(script) - 1)]
+            for _ in range(repairs):
+                says = says.repaired or says
         chooses = "agent" in _properties(body)
         if chooses and says.refuses_to_choose != 200:
             says = Says(status=says.refuses_to_choose)

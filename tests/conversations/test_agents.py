@@ -67,11 +67,12 @@ def test_the_usual_agent_answers_if_the_model_cannot_choose(routed, model: Scrip
 def test_a_tool_outside_an_agents_set_cannot_be_called(ide: Open, model: ScriptedModel, agent: str) -> None:
     """An answer with such a call is invalid: it goes back to the model, and the client never sees it."""
     session = ide(extensions=True)
-    marker = model.script(f"outside {agent}", Says("", [call("git.commit", message="x")]))
+    commits = Says("", [call("git.commit", message="x")], repaired=Says("I cannot commit."))
+    marker = model.script(f"outside {agent}", commits)
     session.send("switch_agent", agent_type=agent, content=marker)
     session.idle()
     assert session.of_type("tool_call") == []
-    assert session.text() == "unscripted", "the model's answer to the error"
+    assert session.text() == "I cannot commit.", "the model's answer to the error"
     assert "git.commit" not in schema_of(model.requests[f"outside {agent}"][0])
 
 

@@ -6,6 +6,7 @@ fails where it should. A clumsy one makes a mistake first, and what the loop tel
 
 import sys
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,25 +53,52 @@ def _first_path(task: Task) -> str:
     return next(iter(task.files))
 
 
+def invalid(first: Callable[[Task], Says]) -> Script:
+    """One whose first answer the Request refuses, and who gives a right one when it is told why."""
+
+    def script(task: Task) -> list[Says]:
+        begin, *rest = oracle(task)
+        return [replace(first(task), repaired=begin), *rest]
+
+    return script
+
+
+def indented_otherwise(task: Task, path: str) -> dict[str, Any]:
+    """The change of one file as an edit whose lines all have two spaces too many; a new file is written."""
+    before, after = task.files.get(path, "").splitlines(), task.solved_files[path].splitlines()
+    if path not in task.files:
+        return call("write_file", path=path, content=task.solved_files[path])
+    same = [one == other for one, other in zip(before, after, strict=False)] + [False]
+    first = same.index(False)
+    after_last = 0
+    while before[-1 - after_last] == after[-1 - after_last] and after_last < min(len(before), len(after)) - first - 1:
+        after_last += 1
+
+    def block(lines: list[str]) -> str:
+        return "\n".join(f"  {line}" if line else line for line in lines[first : len(lines) - after_last])
+
+    return call("edit_file", path=path, edits=[{"old": block(before), "new": block(after)}])
+
+
 #: What models were seen to do first.
 CLUMSY: dict[str, Script] = {
-    "a tool that does not exist": clumsy(lambda task: [Says("", [call("open_file", path=_first_path(task))])]),
-    "an argument that is missing": clumsy(lambda task: [Says("", [call("read_file")])]),
+    "a tool that does not exist": invalid(lambda task: Says("", [call("open_file", path=_first_path(task))])),
+    "an argument that is missing": invalid(lambda task: Says("", [call("read_file")])),
+    "no JSON": invalid(lambda task: Says(raw="I will look at the files first.")),
     "a path that does not exist": clumsy(lambda task: [Says("", [call("read_file", path=f"src/{_first_path(task)}")])]),
     "a path outside": clumsy(lambda task: [Says("", [call("read_file", path="/etc/passwd")])]),
-    "no JSON": clumsy(lambda task: [Says(raw="I will look at the files first.")]),
     "an edit of text that is not there": clumsy(
         lambda task: [
             Says("", [call("edit_file", path=_first_path(task), edits=[{"old": "no such text", "new": "x"}])])
         ]
     ),
+    "an edit that is indented otherwise": lambda task: [
+        *([Says("", [indented_otherwise(task, made["path"]) for made in solving(task)])] if solving(task) else []),
+        Says(task.answer),
+    ],
     "the same call three times": clumsy(lambda task: [Says("", [call("read_file", path=_first_path(task))])] * 3),
     "announces only": clumsy(lambda task: [Says("First I will look at the files.")]),
 }
-
-
-#: Answers that the Request refuses and asks to repair. This model repairs none: it gives the same answer again.
-INVALID = {"a tool that does not exist", "an argument that is missing", "no JSON"}
 
 
 def solved(
@@ -125,4 +153,4 @@ def test_how_much_clumsiness_is_turned_around(cloud: LocalCloud, model: Scripted
         "\n" + "\n".join(f"clumsy, {mistake}: {count} of {len(TEN)} solved" for mistake, count in told.items())
     )
     lost = {mistake for mistake, count in told.items() if count < len(TEN)}
-    assert lost == {"announces only", *INVALID}, told
+    assert lost == {"announces only"}, told
