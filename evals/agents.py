@@ -30,6 +30,8 @@ POLICY = "".join(
 _NO_RUN = (2, 3, 4)
 _ROOT = Path(__file__).resolve().parent.parent
 _LOOPS = Path(__file__).parent / "loops"
+#: How a loop ended, by its exit code. A server that refuses, as when the window is full, ends ours with an error too.
+_LOOP_ENDS = {0: "completed", 3: "max_steps", 4: "error", None: "time limit"}
 #: What `os.listdir("/")` has that a namespace makes by itself.
 _OWN = frozenset({"proc", "dev"})
 
@@ -135,12 +137,13 @@ class Loop:
         environment = {**image.environment, "OPENAI_API_KEY": "eval"}
         inside = sandbox.command(line, mounts, image.workdir, environment, network=True)
         code, output, problems = _ended(inside, task.instruction, None, task.agent_timeout_s)
-        if code not in (0, 3, None):
+        if code not in _LOOP_ENDS:
             raise HarnessError(f"the loop ended with {code}: {problems[-500:]}")
         trace = folder / "trace" / "events.jsonl"
         events = rows.read(trace)
-        end = {0: "completed", 3: "max_steps", None: "time limit"}[code]
-        return Attempt(output.strip(), end, events, steps=sum(event["kind"] == "assistant" for event in events))
+        return Attempt(
+            output.strip(), _LOOP_ENDS[code], events, steps=sum(event["kind"] == "assistant" for event in events)
+        )
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ class Endpoint:
 @dataclass
 class Spent:
     """What an attempt has cost so far. answered: requests that succeeded. problem: why the server answered
-    another one not at all; a request that it refused is the agent's.
+    those since the last of them not at all; a request that it refused is the agent's.
     """
 
     requests: int = 0
@@ -115,6 +115,7 @@ def serving(endpoint: Endpoint, spent: Spent, most_tokens: int | None = None) ->
                     spent.requests += 1
                     if response.status < 400:
                         spent.answered += 1
+                        spent.problem = ""
                     elif response.status in _NO_ANSWER or response.status >= 500:
                         spent.problem = (
                             f"{response.status} {b''.join(lines)[:_MOST_PROBLEM].decode('utf-8', 'replace')}"

@@ -153,7 +153,7 @@ def attempt(
         work = original.copy(temporary / "work")
         with proxy.serving(replace(endpoint, sampling=sampled), spent, budget.tokens) as url:
             made = job.agent.run(task, work, url, endpoint.model, _made(temporary / "agent"))
-        if spent.problem and not spent.answered:
+        if spent.problem and (made.end == "error" or not spent.answered):
             raise agents.HarnessError(f"the model's server gave no answer: {spent.problem}")
         diff = grading.diff_text(grading.changes(original.root, work.root))
         grade = grading.grade(task, original, work.root, made.answer, _made(temporary / "grading"), installed)

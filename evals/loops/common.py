@@ -74,7 +74,10 @@ def say(text: str) -> None:
 
 
 def run(command: str) -> tuple[bool, str]:
-    """Whether a shell command succeeded, and what the model reads of it. All it started ends at its time limit."""
+    """Whether a shell command ran to its end, with whatever exit code, and what the model reads of it.
+
+    All it started ends at its time limit.
+    """
     limit = float(os.environ.get("COMMAND_S", _COMMAND_S))
     try:
         process = subprocess.Popen(
@@ -94,4 +97,4 @@ def run(command: str) -> tuple[bool, str]:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             output, how = late.output or b"", f"The command was ended after {limit:g} s. Until then:"
-    return process.returncode == 0 and how.startswith("exit"), f"{how}\n{cut(output.decode('utf-8', 'replace'))}"
+    return how.startswith("exit"), f"{how}\n{cut(output.decode('utf-8', 'replace'))}"

@@ -97,7 +97,6 @@ def test_calls_are_done_until_an_answer_has_none(run: Run, tmp_path: Path) -> No
         ("read_file", {"path": "missing"}, "No such file"),
         ("edit_file", {"path": "missing", "old": "a", "new": "b"}, "No such file"),
         ("search", {"pattern": "("}, "unterminated"),
-        ("run_command", {"command": "exit 3"}, "exit code 3"),
         ("run_command", {"command": "\0"}, "cannot be run"),
         ("read_file", "[]", "no object"),
         ("read_file", "[" * 100_000, "no JSON"),
@@ -113,6 +112,13 @@ def test_a_mistake_is_told_to_the_model(run: Run, name: str, arguments: Any, why
     assert sent[-1]["messages"][-1]["content"] == result["text"]
     [told] = sent[-1]["messages"][-2]["tool_calls"]
     assert isinstance(json.loads(told["function"]["arguments"]), dict)  # or llama.cpp refuses all that follows
+
+
+def test_a_command_that_fails_is_told_and_is_no_failed_call(run: Run) -> None:
+    _, _, trace, sent = run("native", [calls(("run_command", {"command": "exit 3"})), {"content": "I see."}])
+    [result] = [event for event in trace if event["kind"] == "result"]
+    assert (result["ok"], result["text"].split("\n")[0]) == (True, "exit code 3")
+    assert sent[-1]["messages"][-1]["content"] == result["text"]
 
 
 def test_calls_without_an_id_a_function_or_text_are_answered(run: Run, tmp_path: Path) -> None:

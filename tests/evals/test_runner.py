@@ -25,8 +25,11 @@ USAGE = {"prompt_tokens": 100, "completion_tokens": 20, "prompt_tokens_details":
 
 @dataclass
 class Provider:
-    """A model's server that answers "Hi". What it was sent is in `bodies` and `keys`."""
+    """A model's server that answers "Hi", with the status 200 or the next of `statuses`. What it was sent is in
+    `bodies` and `keys`.
+    """
 
+    statuses: list[int] = field(default_factory=list)
     bodies: list[dict[str, Any]] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
     base_url: str = ""
@@ -46,7 +49,7 @@ def provider() -> Iterator[Provider]:
                 text = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
             else:
                 text = json.dumps({"choices": [{"message": {"content": "Hi"}}], "usage": USAGE})
-            self.send_response(200)
+            self.send_response(made_provider.statuses.pop(0) if made_provider.statuses else 200)
             self.end_headers()
             self.wfile.write(text.encode())
 
@@ -75,6 +78,20 @@ class Asks:
             events.append({"kind": "result", "id": str(n // 2), "ok": n > 0, "text": "x"})
         image.place("/app/calc.py").write_text("def add(a, b):\n    return a + b\n")
         return Attempt("Corrected.", "completed", events, steps=self.times)
+
+
+@dataclass(frozen=True)
+class Insists:
+    """An agent that asks so often, whatever it is told, and then gives up."""
+
+    times: int
+    name: str = "insists"
+
+    def run(self, task: Task, image: Image, base_url: str, model: str, folder: Path) -> Attempt:
+        """See Agent."""
+        for _ in range(self.times):
+            httpx.post(f"{base_url}/chat/completions", json={"messages": []})
+        return Attempt("", "error", [])
 
 
 def job(folder: Path, agent: agents.Agent, attempt: int = 0, label: str = "") -> runner.Job:
@@ -190,6 +207,19 @@ def test_a_server_that_answers_no_request_says_nothing_about_the_agent(tmp_path:
     run([job(tmp_path, Asks())], tmp_path / "out")
     [kept] = runner.read(tmp_path / "out")
     assert kept["error"].startswith("the model's server gave no answer: ConnectionRefusedError")
+
+
+@pytest.mark.parametrize(
+    ("statuses", "end", "is_harness_error"),
+    [([200, 503, 503], "error", True), ([503, 200], "error", False), ([200, 400], "error", False)],
+)
+def test_a_server_that_goes_away_says_nothing_about_the_agent_and_one_that_refuses_does(
+    provider: Provider, statuses: list[int], end: str, is_harness_error: bool, tmp_path: Path
+) -> None:
+    provider.statuses = statuses
+    run([job(tmp_path, Insists(len(statuses)))], tmp_path / "out", provider.base_url)
+    [kept] = runner.read(tmp_path / "out")
+    assert (kept["end"], bool(kept["error"])) == (end, is_harness_error)
 
 
 def test_what_is_no_unicode_ends_no_run(tmp_path: Path) -> None:
