@@ -7,6 +7,9 @@
         [--max-dollars N --prices 2,0.5,8]
     python -m evals report results
     python -m evals export FOLDER
+    python -m evals load polyglot CHECKOUT FOLDER
+    python -m evals load edits FILE.jsonl FOLDER [--lazy]
+    python -m evals load swe-bench FILE.jsonl FOLDER --repositories CLONES
 
 The key of the model's server is read from the variable LLM_API_KEY. What the folder has already is not run again, so a
 run can be ended and started again with the same words.
@@ -23,7 +26,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from evals import agents, harbor, proxy, report, runner, sandbox, suite, tools
+from evals import agents, harbor, loaders, proxy, report, runner, sandbox, suite, tools
 from evals.llama import Llama
 
 _WINDOW, _THREADS = 16_384, 2
@@ -95,6 +98,28 @@ def _report(options: argparse.Namespace) -> int:
 def _export(options: argparse.Namespace) -> int:
     sys.stdout.write(f"{len(suite.export_all(options.folder))} tasks in {options.folder}\n")
     return 0
+
+
+def _load(options: argparse.Namespace) -> int:
+    if options.form == "polyglot":
+        found = loaders.polyglot(options.source, options.folder)
+    elif options.form == "edits":
+        found = loaders.single_edits(options.source, options.folder, lazy=options.lazy)
+    elif options.repositories is None:
+        raise _UsageError("swe-bench needs --repositories, a folder with the clones")
+    else:
+        found = loaders.swe_bench(options.source, options.repositories, options.folder)
+    made = 0
+    try:
+        for each in found:
+            if isinstance(each, loaders.LeftOut):
+                sys.stdout.write(f"left out: {each.name}: {each.why}\n")
+            else:
+                made += 1
+    except (OSError, ValueError) as error:
+        raise _UsageError(str(error)) from None
+    sys.stdout.write(f"{made} tasks in {options.folder}: --tasks {options.folder}\n")
+    return int(not made)
 
 
 @contextlib.contextmanager
@@ -186,6 +211,15 @@ def _parser() -> argparse.ArgumentParser:
     export = commands.add_parser("export", help="write our own tasks in Harbor's format")
     export.set_defaults(do=_export)
     export.add_argument("folder", type=Path)
+    load = commands.add_parser("load", help="write tasks of others in Harbor's format")
+    load.set_defaults(do=_load)
+    load.add_argument("form", choices=("polyglot", "edits", "swe-bench"))
+    load.add_argument(
+        "source", type=Path, help="a checkout of Aider's exercises, or a file with an object in each line"
+    )
+    load.add_argument("folder", type=Path, help="where the tasks are written")
+    load.add_argument("--lazy", action="store_true", help="edits: in the few words of a hurried user")
+    load.add_argument("--repositories", type=Path, help="swe-bench: the folder with a clone of each, as owner__name")
     return parser
 
 

@@ -4,6 +4,7 @@ The format is that of https://www.harborframework.com/docs/tasks. What needs Doc
 containers, an image without a Dockerfile, tasks of several steps, Windows.
 """
 
+import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -13,6 +14,29 @@ from typing import Any
 
 #: Lines at the beginning of an instruction that mark it as a benchmark's. Agents must not see them.
 _CANARY = re.compile(r"(?i)^(<!--.*canary.*-->|#.*canary.*)$")
+
+_TOML = """schema_version = "1.1"
+
+[task]
+name = {name}
+description = {description}
+
+[metadata]
+{metadata}
+
+[verifier]
+timeout_sec = {verifier_s:.1f}
+
+[agent]
+timeout_sec = {agent_s:.1f}
+"""
+#: The files stand for themselves: what is graded are they, not the programs around them.
+_DOCKERFILE = "FROM python:3.13-slim\nWORKDIR /app\nCOPY files/ /app/\n"
+_SOLVE = """#!/bin/bash
+set -e
+cd /app
+cp -rT /solution/files .
+"""
 
 
 class TaskError(ValueError):
@@ -92,6 +116,53 @@ def load(folder: Path) -> Task:
         environment_env=_strings(environment.get("env")),
         metadata=_table(name, config, "metadata"),
     )
+
+
+def folder_name(wanted: str, number: int) -> str:
+    """A folder's name for a task that calls itself `wanted`, the `number`-th of its set."""
+    return re.sub(r"[^a-z0-9._-]+", "-", wanted.lower()).strip("-.")[:60] or f"task-{number}"
+
+
+def write(
+    folder: Path,
+    name: str,
+    instruction: str,
+    *,
+    metadata: Mapping[str, str | bool],
+    files: Mapping[str, str],
+    tests: Mapping[str, str],
+    solution: Mapping[str, str],
+    environment: Mapping[str, str] | None = None,
+    agent_timeout_s: float = 600,
+    verifier_timeout_s: float = 60,
+) -> Path:
+    """Write a task whose workspace is `/app`. Returns `folder`.
+
+    name: `set/task`. metadata: `kind` and others, see Task. files: the workspace before, texts by path. solution: those
+    that are others afterwards. tests: what is in `/tests`, with `test.sh`. environment: variables that hold there.
+    """
+    about = _TOML.format(
+        name=json.dumps(name),
+        description=json.dumps(metadata["kind"]),
+        metadata="\n".join(f"{key} = {json.dumps(value)}" for key, value in metadata.items()),
+        verifier_s=verifier_timeout_s,
+        agent_s=agent_timeout_s,
+    )
+    variables = "".join(f"ENV {key}={json.dumps(value)}\n" for key, value in (environment or {}).items())
+    _write(folder, {"task.toml": about, "instruction.md": instruction.strip() + "\n"})
+    _write(folder / "environment", {"Dockerfile": _DOCKERFILE + variables})
+    _write(folder / "environment" / "files", files)
+    _write(folder / "tests", tests)
+    _write(folder / "solution", {"solve.sh": _SOLVE})
+    _write(folder / "solution" / "files", solution)
+    return folder
+
+
+def _write(folder: Path, files: Mapping[str, str]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(text.encode())
 
 
 def _table(name: str, config: Mapping[str, Any], key: str) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Files with an object of JSON in each line, to which a process that may die adds lines."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,20 @@ def read(path: Path) -> list[dict[str, Any]]:
     # Not splitlines(): what a model said may have a U+2028, which JSON does not escape.
     lines = path.read_text("utf-8", errors="replace").split("\n")[:-1]
     return [json.loads(line) for line in lines if line]
+
+
+def given(path: Path) -> Iterator[dict[str, Any]]:
+    """The objects of a file that somebody else wrote. Raises ValueError with the line that is none."""
+    for number, line in enumerate(path.read_text("utf-8").split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            found = json.loads(line)
+        except ValueError as error:
+            raise ValueError(f"{path}, line {number}: {error}") from None
+        if not isinstance(found, dict):
+            raise ValueError(f"{path}, line {number} is no object")
+        yield found
 
 
 def text(objects: Iterable[Mapping[str, Any]]) -> bytes:

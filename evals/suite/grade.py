@@ -66,7 +66,7 @@ def _wrong_values(workspace: Path, values: dict[str, Any]) -> list[str]:
     modules = sorted({name for text in values for name in re.findall(r"\b([A-Za-z_]\w*)\.", text)})
     names = [name for name in modules if (workspace / f"{name}.py").is_file() or (workspace / name).is_dir()]
     line = [sys.executable, "-I", "-c", _VALUES, str(workspace), *names]
-    ctypes.CDLL(None).prctl(_SUBREAPER, 1)
+    reap_orphans()
     try:
         done = subprocess.run(
             line, input=json.dumps(list(values)), capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
@@ -76,12 +76,17 @@ def _wrong_values(workspace: Path, values: dict[str, Any]) -> list[str]:
     except (subprocess.TimeoutExpired, ValueError, AssertionError):
         return ["the workspace's code gives no values"]
     finally:
-        _end_what_it_started()
+        end_what_it_started()
     return [f"{text} is {told.get(text)}" for text, value in values.items() if told.get(text) != [value]]
 
 
-def _end_what_it_started() -> None:
-    """What the workspace's code has started must not outlive it and write the reward. Orphans come to this process."""
+def reap_orphans() -> None:
+    """From now on, what a child of this process leaves behind comes to this process."""
+    ctypes.CDLL(None).prctl(_SUBREAPER, 1)
+
+
+def end_what_it_started() -> None:
+    """What the workspace's code has started must not outlive it and write the reward."""
     while children := Path(f"/proc/self/task/{os.getpid()}/children").read_text().split():
         for child in map(int, children):
             try:
@@ -91,6 +96,10 @@ def _end_what_it_started() -> None:
                 pass
 
 
+def write_reward(*, solved: bool) -> None:
+    Path("/logs/verifier/reward.txt").write_text("1\n" if solved else "0\n", "utf-8")
+
+
 def main() -> None:
     expected = json.loads(Path(__file__).with_name("expected.json").read_text("utf-8"))
     workspace = Path.cwd()
@@ -98,7 +107,7 @@ def main() -> None:
     answer = next((path.read_text("utf-8", errors="replace") for path in answers if path.is_file()), "")
     told = problems(workspace, expected, answer)
     sys.stdout.write("\n".join(told) + "\n" if told else "solved\n")
-    Path("/logs/verifier/reward.txt").write_text("0\n" if told else "1\n", "utf-8")
+    write_reward(solved=not told)
 
 
 if __name__ == "__main__":

@@ -2,40 +2,18 @@
 
 import json
 import re
-import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from evals import harbor
+
 Files = dict[str, str]
 
-_GRADER = Path(__file__).with_name("grade.py")
-_TOML = """schema_version = "1.1"
-
-[task]
-name = "codelab/{name}"
-description = {description}
-
-[metadata]
-kind = {kind}
-language = "{language}"
-held_out = {held_out}
-
-[verifier]
-timeout_sec = 60.0
-
-[agent]
-timeout_sec = {limit:.1f}
-"""
-#: The files stand for themselves: what is graded are they, not the programs around them.
-_DOCKERFILE = "FROM python:3.13-slim\nWORKDIR /app\nCOPY files/ /app/\n"
+#: The grader of our own tasks.
+GRADER = Path(__file__).with_name("grade.py")
 _TEST = "#!/bin/bash\npython3 -I /tests/grade.py\n"
-_SOLVE = """#!/bin/bash
-set -e
-cd /app
-cp -rT /solution/files .
-"""
 
 
 @dataclass(frozen=True)
@@ -78,15 +56,6 @@ def export(tasks: Iterable[Task], folder: Path, *, held_out: bool = False) -> li
 
 
 def _export(task: Task, folder: Path, held_out: bool) -> Path:
-    changed = {name: text for name, text in task.solved_files.items() if task.files.get(name) != text}
-    about = _TOML.format(
-        name=task.name,
-        description=json.dumps(task.kind),
-        kind=json.dumps(task.kind),
-        language=task.language,
-        held_out=json.dumps(held_out),
-        limit=task.limit_s,
-    )
     expected = {
         "before": task.files,
         "expected": task.expected,
@@ -94,21 +63,19 @@ def _export(task: Task, folder: Path, held_out: bool) -> Path:
         "values": task.values,
         "facts": task.facts,
     }
-    _write(folder, {"task.toml": about, "instruction.md": task.message + "\n", "environment/Dockerfile": _DOCKERFILE})
-    (folder / "environment" / "files").mkdir(parents=True, exist_ok=True)
-    (folder / "solution" / "files").mkdir(parents=True, exist_ok=True)
-    _write(folder / "environment" / "files", task.files)
-    _write(folder / "tests", {"test.sh": _TEST, "expected.json": json.dumps(expected, ensure_ascii=False, indent=1)})
-    shutil.copyfile(_GRADER, folder / "tests" / "grade.py")
-    _write(folder / "solution", {"solve.sh": _SOLVE, "answer.txt": task.answer + "\n"})
-    _write(folder / "solution" / "files", changed)
+    tests = {"test.sh": _TEST, "expected.json": json.dumps(expected, ensure_ascii=False, indent=1)}
+    harbor.write(
+        folder,
+        f"codelab/{task.name}",
+        task.message,
+        metadata={"kind": task.kind, "language": task.language, "held_out": held_out},
+        files=task.files,
+        tests={**tests, "grade.py": GRADER.read_text("utf-8")},
+        solution={name: text for name, text in task.solved_files.items() if task.files.get(name) != text},
+        agent_timeout_s=task.limit_s,
+    )
+    (folder / "solution" / "answer.txt").write_text(task.answer + "\n", "utf-8")
     return folder
-
-
-def _write(folder: Path, files: Files) -> None:
-    for name, text in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text, "utf-8")
 
 
 def replaced(text: str, *pairs: tuple[str, str]) -> str:
