@@ -26,7 +26,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from evals import agents, harbor, loaders, proxy, report, runner, sandbox, suite, tools
+from evals import agents, harbor, loaders, peers, proxy, report, runner, sandbox, suite, tools
 from evals.llama import Llama
 
 _WINDOW, _THREADS = 16_384, 2
@@ -156,6 +156,7 @@ def _agents(options: argparse.Namespace, provider: str) -> dict[str, agents.Agen
         "codelab": agents.Codelab(checkout=code, provider=provider, max_steps=options.max_steps, settings=settings),
         "native-loop": agents.Loop("native", options.max_steps),
         "text-loop": agents.Loop("text", options.max_steps),
+        **{name: peers.Peer(name, options.max_steps) for name in peers.PEERS},
         "oracle": agents.Oracle(),
         "idle": agents.Idle(),
     }
@@ -191,7 +192,11 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--gguf", type=Path, help="serve this file by llama.cpp")
     run.add_argument("--tasks", type=Path, help="a folder of tasks in Harbor's format; without it, our own")
     run.add_argument("--only", default="", help="names with commas between, or smoke, held-in or held-out")
-    run.add_argument("--agents", default="codelab", help="codelab, native-loop, text-loop, oracle, idle")
+    run.add_argument(
+        "--agents",
+        default="codelab",
+        help="codelab, native-loop, text-loop, mini-swe-agent, aider, opencode, oracle, idle",
+    )
     run.add_argument("--code", type=Path, default=Path.cwd(), help="the checkout that is measured; it needs its .venv")
     run.add_argument("--label", help="of codelab's runs")
     run.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the local cloud")

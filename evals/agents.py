@@ -100,7 +100,7 @@ class Codelab:
                 "XDG_STATE_HOME": str(folder / "state"),
                 "HOME": str(_made(folder / "home")),
             }
-            code, output, problems = _ended(
+            code, output, problems = ended(
                 [*_in_place(image), *line, "-"], task.instruction, environment, task.agent_timeout_s
             )
         if code in _NO_RUN:
@@ -136,7 +136,7 @@ class Loop:
         line += ["--max-steps", str(self.max_steps), "--trace", "/trace/events.jsonl"]
         environment = {**image.environment, "OPENAI_API_KEY": "eval"}
         inside = sandbox.command(line, mounts, image.workdir, environment, network=True)
-        code, output, problems = _ended(inside, task.instruction, None, task.agent_timeout_s)
+        code, output, problems = ended(inside, task.instruction, None, task.agent_timeout_s)
         if code not in _LOOP_ENDS:
             raise HarnessError(f"the loop ended with {code}: {problems[-500:]}")
         trace = folder / "trace" / "events.jsonl"
@@ -270,7 +270,7 @@ def _in_place(image: Image) -> list[str]:
     return [*options, "--"]
 
 
-def _ended(
+def ended(
     line: Sequence[str], given: str, environment: Mapping[str, str] | None, limit_s: float
 ) -> tuple[int | None, str, str]:
     """Run a command to its end. Its exit code (None: it was ended at the limit), its output and its problems."""

@@ -45,10 +45,12 @@ def provider() -> Iterator[Provider]:
             made_provider.bodies.append(body)
             made_provider.keys.append(self.headers["authorization"])
             if body.get("stream"):
-                chunks = [{"choices": [{"delta": {"content": "Hi"}}]}, {"choices": [], "usage": USAGE}]
+                said = {"index": 0, "delta": {"content": "Hi"}, "finish_reason": "stop"}
+                chunks = [{"choices": [said]}, {"choices": [], "usage": USAGE}]
                 text = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
             else:
-                text = json.dumps({"choices": [{"message": {"content": "Hi"}}], "usage": USAGE})
+                choice = {"index": 0, "message": {"role": "assistant", "content": "Hi"}, "finish_reason": "stop"}
+                text = json.dumps({"choices": [choice], "usage": USAGE})
             self.send_response(made_provider.statuses.pop(0) if made_provider.statuses else 200)
             self.end_headers()
             self.wfile.write(text.encode())
