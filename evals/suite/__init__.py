@@ -6,10 +6,13 @@ runs say whether what was learnt from the others holds for tasks that nobody has
 
 from pathlib import Path
 
-from evals.suite import behaviour, debug, held_in, held_out, held_out_second, injections, long
+from evals.suite import behaviour, debug, held_in, held_out, held_out_second, injections, long, typescript
 from evals.suite.task import Task, export
 
-HELD_IN: tuple[Task, ...] = (*held_in.TASKS, *debug.TASKS, *behaviour.TASKS, *long.TASKS, *injections.TASKS)
+HELD_IN: tuple[Task, ...] = (
+    *(*held_in.TASKS, *typescript.TASKS, *debug.TASKS, *behaviour.TASKS),
+    *(*long.TASKS, *injections.TASKS),
+)
 HELD_OUT: tuple[Task, ...] = (*held_out.TASKS, *held_out_second.TASKS)
 #: Ten of the first kind, for a look at a model: each a minute or less on a machine of one's own.
 SMOKE = (
