@@ -19,6 +19,7 @@ from infra.docs import (
     parameters,
     protected_paths,
     schemas,
+    settings,
     tools,
     typescript,
 )
@@ -43,6 +44,7 @@ def documents() -> dict[str, str]:
         "docs/tools.md": tools.page(),
         "docs/errors.md": errors.page(),
         "docs/parameters.md": parameters.page(ROOT / "template.yaml"),
+        "docs/settings.md": settings.page(ROOT / "template.yaml"),
         "docs/openapi.json": _json(create_app().openapi()),
         "docs/schemas/tools.json": _json(tools.schemas()),
         "infra/observability.yaml": template.text(ROOT / "template.yaml"),
