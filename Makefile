@@ -107,6 +107,6 @@ bench-peers: $(VENV)/.synced  ## compare with other servers: [ARGS="--all --plot
 	@$(WITH_ARGS) $(PYTHON) -m benchmarks.peers
 
 clean:  ## remove everything that the targets made
-	rm -rf clients/web/dist* clients/web/node_modules .venv-node .venv .venv-sam .uv .peers .aws-sam .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf clients/web/dist* clients/web/node_modules .venv-node .venv .venv-sam .uv .peers .evals .aws-sam .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 -include infra/build.mk

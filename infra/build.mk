@@ -53,6 +53,7 @@ lint-docs: $(VENV)/.synced
 	@echo "lint: generated documents"; $(VENV)/bin/python -m infra.docs --check
 	@echo "lint: docs/cost.md"; $(VENV)/bin/python -m infra.cost --check
 	@echo "lint: docs/conformance.md"; $(VENV)/bin/python -m infra.docs.conformance
+	@echo "lint: the version"; $(VENV)/bin/python -m infra.release check
 
 docs: $(VENV)/.synced  ## generate the documents from the code
 	@$(VENV)/bin/python -m infra.docs
@@ -90,6 +91,9 @@ build: .venv-sam/.synced  ## build the stack for Lambda (arm64, python3.13; no D
 	done; \
 	echo "build: $$(du -sh .aws-sam/build | cut -f1) in .aws-sam/build"
 
+release-check: $(VENV)/.synced build  ## build what a release has, and install it in clean environments
+	@$(PYTHON) -m infra.release try
+
 # The commands read PARAMETERS, USER and HOURS from the environment, to which the Makefile exports them as they were
 # written: make would echo an argument, and ps would show it to every user.
 deploy: $(VENV)/.synced  ## deploy to AWS: [STACK=…] [PARAMETERS="Name=value …"] [MODEL_FILE=…]
@@ -116,5 +120,5 @@ connect: $(VENV)/.synced  ## talk to a stack in the terminal: USER=alice [STACK=
 destroy: $(VENV)/.synced  ## delete a stack: [STACK=…] [YES=1] [KEEP_DATA=1]
 	@$(PYTHON) -m infra.stack destroy
 
-.PHONY: lint lint-python lint-template lint-sam lint-requirements lint-docs docs cost requirements build
+.PHONY: lint lint-python lint-template lint-sam lint-requirements lint-docs docs cost requirements build release-check
 .PHONY: deploy token smoke connect destroy revoke

@@ -1,3 +1,3 @@
 """The reference IDE client of the CodeLab protocol."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

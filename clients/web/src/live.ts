@@ -108,7 +108,7 @@ export async function open(id?: string): Promise<void> {
     // The page itself comes from the server, so its word that another window has approved a call is enough.
     decidedElsewhere: true,
     viewer: !executes.value,
-    client: { name: 'codelab-web', version: '0.1.0' },
+    client: { name: 'codelab-web', version: '0.2.0' },
     capabilities: { tools_supported: supported },
     hello: { environment: { os: 'none: a page in a browser', shell: 'none: no commands can be run' } },
     // The whole log: its frames tell what the history does not, such as how calls ended.

@@ -1,0 +1,162 @@
+"""A release: its one version, and whether what is released can be installed from nothing.
+
+    python -m infra.release check            the version is the same everywhere, and the changelog has it
+    python -m infra.release set 0.3.0        write it everywhere, and cut the changelog
+    python -m infra.release try              build the client's wheel and the npm package, install and start both
+
+The version is that of pyproject.toml. Exit status 1: it does not hold, and stderr says why.
+"""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+_SOURCE = "pyproject.toml"
+_LINE = r'^version = "(?P<version>[^"]+)"$'
+_NPM = r'^  "version": "(?P<version>[^"]+)",$'
+#: The first package of an npm lock is the project itself.
+_NPM_ROOT = r'^    "": \{\n      "name": "[^"]+",\n      "version": "(?P<version>[^"]+)",$'
+#: Where it is written: a file, and the line. More than one, because each package is built from its own folder.
+_PLACES = (
+    (_SOURCE, _LINE),
+    ("uv.lock", r'^name = "codelab-serverless"\nversion = "(?P<version>[^"]+)"$'),
+    ("uv.lock", r'^name = "codelab-client"\nversion = "(?P<version>[^"]+)"$'),
+    ("clients/codelab_client/pyproject.toml", _LINE),
+    ("clients/codelab_client/codelab_client/__init__.py", r'^__version__ = "(?P<version>[^"]+)"$'),
+    ("clients/typescript/package.json", _NPM),
+    ("clients/typescript/package-lock.json", _NPM),
+    ("clients/typescript/package-lock.json", _NPM_ROOT),
+    ("clients/web/package.json", _NPM),
+    ("clients/web/package-lock.json", _NPM),
+    ("clients/web/package-lock.json", _NPM_ROOT),
+    ("clients/web/src/live.ts", r"name: 'codelab-web', version: '(?P<version>[^']+)'"),
+    ("docs/typescript.md", r"codelab-client-(?P<version>[0-9.]+[0-9])\.tgz"),
+)
+_CHANGELOG = "CHANGELOG.md"
+_UNRELEASED = "## [Unreleased]\n"
+_VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+")
+
+
+class ReleaseError(Exception):
+    """It is not ready. The message says what to do."""
+
+
+def version(root: Path = ROOT) -> str:
+    """The version of this checkout."""
+    return str(tomllib.loads((root / _SOURCE).read_text("utf-8"))["project"]["version"])
+
+
+def problems(root: Path = ROOT) -> list[str]:
+    """What does not agree with the version; nothing if all does."""
+    wanted = version(root)
+    told = []
+    for name, pattern in _PLACES:
+        found = _written(root / name, pattern)
+        if found["version"] != wanted:
+            told.append(f"{name} has {found['version']}, and {_SOURCE} has {wanted}")
+    if f"\n## [{wanted}] - " not in (root / _CHANGELOG).read_text("utf-8"):
+        told.append(f"{_CHANGELOG} has no section [{wanted}] with a date")
+    return told
+
+
+def _written(path: Path, pattern: str) -> re.Match[str]:
+    found = re.search(pattern, path.read_text("utf-8"), re.MULTILINE)
+    if found is None:
+        raise ReleaseError(f"{path} has no version where it was expected")
+    return found
+
+
+def set_version(wanted: str, today: date, root: Path = ROOT) -> None:
+    """Write the version everywhere, and give what the changelog calls unreleased this name. Raises ReleaseError."""
+    if not _VERSION.fullmatch(wanted):
+        raise ReleaseError(f"{wanted} is no version: three numbers, such as 0.3.0")
+    changelog = (root / _CHANGELOG).read_text("utf-8")
+    if f"\n## [{wanted}]" in changelog:
+        raise ReleaseError(f"{_CHANGELOG} has a section [{wanted}] already")
+    if _UNRELEASED not in changelog:
+        raise ReleaseError(f"{_CHANGELOG} has no section [Unreleased]")
+    for name, pattern in _PLACES:
+        found = _written(root / name, pattern)
+        text = found.string[: found.start("version")] + wanted + found.string[found.end("version") :]
+        (root / name).write_text(text, "utf-8")
+    cut = changelog.replace(_UNRELEASED, f"{_UNRELEASED}\n## [{wanted}] - {today.isoformat()}\n", 1)
+    (root / _CHANGELOG).write_text(cut, "utf-8")
+
+
+def try_out(root: Path = ROOT) -> None:
+    """Build the packages and start each from an environment that has nothing else. Raises ReleaseError."""
+    with tempfile.TemporaryDirectory(prefix="release-") as temporary:
+        _try_wheel(root, Path(temporary))
+        _try_npm(root, Path(temporary))
+
+
+def _try_wheel(root: Path, folder: Path) -> None:
+    uv = str(root / ".uv" / "bin" / "uv")
+    _run([uv, "build", "--quiet", "--out-dir", str(folder / "dist"), str(root / "clients" / "codelab_client")], root)
+    [wheel] = (folder / "dist").glob("*.whl")
+    _run([uv, "venv", "--quiet", "--python", sys.executable, str(folder / "venv")], root)
+    _run([uv, "pip", "install", "--quiet", "--python", str(folder / "venv/bin/python"), str(wheel)], root)
+    said = _run([str(folder / "venv/bin/codelab"), "--version"], folder).strip()
+    if version(root) not in said.split():
+        raise ReleaseError(f"codelab --version says {said!r}, not {version(root)}")
+    _run([str(folder / "venv/bin/codelab"), "exec", "--help"], folder)
+    sys.stdout.write(f"{wheel.name}: {wheel.stat().st_size / 1024:.0f} KB, {said}\n")
+
+
+def _try_npm(root: Path, folder: Path) -> None:
+    package = folder / "typescript"
+    ignored = shutil.ignore_patterns("node_modules", "dist")
+    shutil.copytree(root / "clients" / "typescript", package, ignore=ignored)
+    _run(["npm", "ci", "--silent", "--no-audit", "--no-fund"], package)
+    made = json.loads(_run(["npm", "pack", "--json", "--silent", "--pack-destination", str(folder)], package))
+    name = (made if isinstance(made, list) else list(made.values()))[0]["filename"]
+    project = folder / "project"
+    project.mkdir()
+    (project / "package.json").write_text('{"private": true, "type": "module"}\n', "utf-8")
+    _run(["npm", "install", "--silent", "--no-audit", "--no-fund", str(folder / name)], project)
+    program = "import('@codelab/client/node').then((it) => console.log(typeof it.connect))"
+    if (said := _run(["node", "--eval", program], project).strip()) != "function":
+        raise ReleaseError(f"@codelab/client/node has no connect: {said}")
+    sys.stdout.write(f"{name}: {(folder / name).stat().st_size / 1024:.0f} KB\n")
+
+
+def _run(line: Sequence[str], folder: Path) -> str:
+    try:
+        done = subprocess.run(line, cwd=folder, capture_output=True, text=True, check=False)
+    except FileNotFoundError as error:
+        raise ReleaseError(f"{error.filename} is needed") from None
+    if done.returncode != 0:
+        raise ReleaseError(
+            f"{' '.join(line)} ended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+        )
+    return done.stdout
+
+
+def main(arguments: Sequence[str]) -> int:
+    try:
+        match arguments:
+            case ["check"]:
+                if told := problems():
+                    raise ReleaseError("\n".join(told))
+            case ["set", wanted]:
+                set_version(wanted, date.today())
+            case ["try"]:
+                try_out()
+            case _:
+                raise ReleaseError("usage: python -m infra.release check, set VERSION, or try")
+    except ReleaseError as error:
+        sys.stderr.write(f"release: {error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
