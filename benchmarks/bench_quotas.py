@@ -107,9 +107,6 @@ def say(running: Engine, caller: Caller, message: UserMessage) -> None:
 # -- fifty sessions -------------------------------------------------------------------------------------------------
 
 
-_CLAUSE = re.compile(r"(SET|REMOVE|ADD) (.*?)(?= SET | REMOVE | ADD |$)")
-
-
 class Table:
     """A table in memory with what sessions need, with latencies, and with DynamoDB's conflicts."""
 

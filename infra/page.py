@@ -5,7 +5,6 @@ Needs Node.js and the npm registry, and PyPI instead of Node.js: its wheel of No
 
 import fcntl
 import hashlib
-import json
 import os
 import re
 import shutil
@@ -115,22 +114,6 @@ def _run(command: list[str], environment: dict[str, str], folder: Path = WEB) ->
 def _say(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
-
-
-def first_scripts() -> list[str]:
-    """The scripts that the page loads at once: those that index.html names, and what these import statically."""
-    manifest = json.loads((DIST / ".vite" / "manifest.json").read_text())
-    found: dict[str, None] = {}
-
-    def follow(name: str) -> None:
-        chunk = manifest[name]
-        if chunk["file"] not in found:
-            found[chunk["file"]] = None
-            for other in chunk.get("imports", ()):
-                follow(other)
-
-    follow("index.html")
-    return list(found)
 
 
 if __name__ == "__main__":

@@ -35,7 +35,6 @@ def documents() -> dict[str, str]:
     return {
         "docs/asyncapi.yaml": asyncapi.text(bundle),
         "docs/schemas/frames.json": _json(bundle),
-        "docs/codelab.d.ts": declarations,
         "clients/typescript/src/protocol.ts": declarations,
         "clients/typescript/src/protected.ts": protected_paths.module(),
         "clients/web/src/conversation/characters.ts": characters.module(),

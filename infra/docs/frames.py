@@ -10,7 +10,8 @@ Schema = dict[str, Any]
 
 _ABOUT = """\
 Every frame with its fields. [protocol.md](protocol.md) explains how frames work together. Machine-readable versions:
-[asyncapi.yaml](asyncapi.yaml), [schemas/frames.json](schemas/frames.json) and [codelab.d.ts](codelab.d.ts).
+[asyncapi.yaml](asyncapi.yaml), [schemas/frames.json](schemas/frames.json) and
+[protocol.ts](../clients/typescript/src/protocol.ts).
 
 A field with a `?` is optional. In a client's frame, null means absent; the server sends null only where documented.
 Ignore fields that are not listed. *ext* marks an extension frame, sent only to connections that asked for extensions.

@@ -11,7 +11,8 @@ from infra.docs.markdown import anchor, fields, note, table
 
 _ABOUT = """\
 The tools that an agent can call in the IDE with `tool_call`. Machine-readable versions:
-[schemas/tools.json](schemas/tools.json), and `ToolArguments` and `ToolResults` in [codelab.d.ts](codelab.d.ts).
+[schemas/tools.json](schemas/tools.json), and `ToolArguments` and `ToolResults` in
+[protocol.ts](../clients/typescript/src/protocol.ts).
 
 The server checks arguments before it sends a call. Paths are relative and stay inside the workspace, without empty
 names and `.` (`.//src/./a.js` becomes `src/a.js`); text is UTF-8.

@@ -10,7 +10,7 @@ from tests.node import node_with
 from tests.processes import run
 
 NODE_PROJECT = Path(__file__).with_name("node")
-DECLARATIONS = Path(__file__).parents[2] / "docs/codelab.d.ts"
+DECLARATIONS = Path(__file__).parents[2] / "clients/typescript/src/protocol.ts"
 
 CLIENT = """
 import type { ClientFrame, ServerFrame, ServerFrameOf, ToolArguments, ToolResults } from "./codelab";

@@ -119,11 +119,6 @@ class Calls:
         self._sent_at = dict.fromkeys(self._sent_at, now)
         return True
 
-    @property
-    def are_running(self) -> bool:
-        """Whether the executor has a call."""
-        return bool(self._executing)
-
     async def aclose(self) -> None:
         """Stop running calls, record and send their outcomes."""
         if self._gate is not None:

@@ -51,7 +51,6 @@ _FEATURE_WORDS = re.compile(
 )
 # Errors that are about the caller, or about this moment, whatever words they contain.
 _OTHER_STATUS = frozenset({401, 402, 403, 408, 409, 413, 425, 429})
-_SERVER_ERROR = 500
 
 
 def unsupported_feature(error: TransportError, mode: Mode, quoted: Iterable[Any] = ()) -> str | None:
