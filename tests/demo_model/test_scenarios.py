@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -88,7 +89,6 @@ def test_greets_and_says_what_it_is(chat: Chat) -> None:
         ("Объясни, что делает {}", "read_file"), ("Посмотри «{}» и опиши его", "read_file"),
         ("Create the file {}", "write_file"), ("create {} please", "write_file"), ("Write a file `{}`", "write_file"),
         ("Пожалуйста, создай {}", "write_file"), ("Напиши файл {}.", "write_file"), ("Сгенерируй {}", "write_file"),
-        ("Please refactor {}", "read_file"), ("Измени {}: убери лишнее", "read_file"),
     ],
 )  # fmt: skip
 def test_finds_a_file_by_any_name(chat: Chat, question: str, tool: str, path: str) -> None:
@@ -209,15 +209,62 @@ def test_replaces_a_text(chat: Chat) -> None:
     assert (message, calls) == ("“up” is not in a.py.", [])
 
 
-@pytest.mark.parametrize(("path", "begins"), [("a.py", "# TODO"), ("a.dart", "// TODO"), ("a.html", "<!-- TODO")])
-def test_appends_a_change_that_it_cannot_make(chat: Chat, path: str, begins: str) -> None:
-    chat.ask(f"Add logging to {path}")
-    _, calls = chat.result({"content": "one\n"})
-    assert calls[0]["content"].startswith(f"one\n\n{begins}: Add logging to {path}")
-    chat.ask("Add logging to a.json")
-    message, calls = chat.result({"content": "{}"})
+#: What people ask in their first minutes and only a real model could do, and the tools that are called all the same.
+NATURAL = {
+    "Fix the tests": [],
+    "fix the failing test in test_cart.py": [],
+    "почини тест": [],
+    "There is a bug somewhere in cart.py, can you find it?": ["read_file"],
+    "Why does cart.py crash with an empty list?": [],
+    "Add logging to main.dart": [],
+    "Write tests for cart.py": [],
+    "Напиши тесты для cart.py": [],
+    "Create main.py that downloads a page and counts its words": [],
+    "run the linter and fix what it finds": [],
+    "Run all the tests and tell me why they fail": [],
+    "Plan the migration to Postgres": [],
+    "Составь план перехода на Postgres": [],
+    "Refactor this project to use async": [],
+    "What does this repository do?": [],
+    "О чём этот проект?": [],
+    "Сделай код быстрее": [],
+    "How do I undo my last commit?": [],
+    "Explain recursion to me": [],
+    "Почему всё так медленно работает?": [],
+}
+
+
+@pytest.mark.parametrize("question", NATURAL)
+def test_what_only_a_real_model_could_do_gets_no_pretended_answer(chat: Chat, question: str) -> None:
+    message, calls = chat.ask(question)
+    assert [call["_tool"] for call in calls] == NATURAL[question]
+    if calls:
+        message, calls = chat.result({"content": "x = 1\n"})
     assert not calls
-    assert "a.json" in message
+    assert ("по сценарию" if russian(question) else "scripted") in message
+    assert "codelab setup`" in message
+    assert len(message.split("\n")) == 1 or "x = 1" in message
+
+
+@pytest.mark.parametrize(
+    ("question", "says"),
+    [
+        ("thanks", "welcome"),
+        ("спасибо!", "Пожалуйста"),
+        ("what model are you?", "built-in demonstration model"),
+        ("ты ChatGPT?", "демонстрационная модель"),
+        ("What can you do?", "Try:"),
+    ],
+)
+def test_small_talk_is_answered(chat: Chat, question: str, says: str) -> None:
+    message, calls = chat.ask(question)
+    assert says in message
+    assert not calls
+
+
+def test_the_command_that_connects_a_model_exists_here(chat: Chat) -> None:
+    [command] = re.findall(r"`(\S+) setup`", chat.ask("Fix the tests")[0])
+    assert Path(command).expanduser().exists()
 
 
 def test_repairs_a_test_that_really_fails(chat: Chat, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Plays the scenarios: which one a question asks for, and what is said and called next (scenarios/README.md)."""
 
 import re
+import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -25,11 +26,14 @@ _FILE = (
     r"|(?:[\w./-]*/)?(?:Makefile|Dockerfile|README|LICENSE)\b)"
 )
 _POLITE = ("please", "пожалуйста")
+#: With these words, what follows "run" is told, not written as a command.
+_NO_PROGRAM = r"(?:an?|the|all|any|every|each|my|our|your|it|this|that|these|those|some|both|everything|one|two)\b"
 _QUOTED = r"[`\"«“'](?P<{}>[^`\"»”'\n]+)[`\"»”']"
 _SLOTS = {
     "file": rf"[`\"«“(]{{0,3}}(?P<file>{_FILE})",
     "folder": r"[`\"«“]?(?P<folder>\w[\w./@-]*\w/?|\./[\w./@-]*\w|\w)",
-    "command": r"[`«“]?(?P<command>[^\s`»”][^`»”\n]*)",
+    # Quoted, or words that may be a program and its arguments: not "the linter".
+    "command": rf"(?=[`«“]|(?!{_NO_PROGRAM})[!-~])[`«“]?(?P<command>[^\s`»”][^`»”\n]*)",
     "number": r"(?P<number>\d{1,4})",
     "agent": r"(?P<agent>[a-z]+)",
     "text": r":?\s*(?:```[^\n]*\n)?(?P<text>\S.*)",
@@ -132,6 +136,16 @@ def answer(talk: Conversation, tools: set[str]) -> Reply:
     return Reply(say, think, refuse, wanted)
 
 
+@cache
+def _setup() -> str:
+    """The command that connects a real model, as it can be typed in any folder."""
+    program = Path(sys.prefix) / "bin" / "codelab"
+    if not program.exists():
+        return "codelab setup"
+    home = Path.home()
+    return f"{f'~/{program.relative_to(home)}' if program.is_relative_to(home) else program} setup"
+
+
 def _joined(replies: list[Reply], name: str) -> str:
     return "\n\n".join(dict.fromkeys(text for reply in replies if (text := getattr(reply, name))))
 
@@ -146,7 +160,7 @@ class _Play:
     def __init__(self, scenario: Scenario, known: dict[str, Any], files: list[str], language: str) -> None:
         common = scenarios()[_COMMON].data
         self.steps = [*scenario.data.get("step", ()), *common["step"]]
-        self.texts, self.tables = common["texts"], scenario.data.get("by_extension", {})
+        self.texts, self.tables = {**common["texts"], "setup": _setup()}, scenario.data.get("by_extension", {})
         self.known, self.files, self.language = known, files, language
 
     def step(self, position: int, call: Call | None) -> tuple[int, Reply]:
