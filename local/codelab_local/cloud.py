@@ -42,6 +42,7 @@ from codelab_local.pool import Pool
 from codelab_local.processes import bound_socket, kill_group, spawn
 from codelab_local.public_port import PublicPort
 from codelab_local.schedules import Schedules
+from codelab_local.setting_hints import hints
 from codelab_local.settings import Settings
 from codelab_local.source_watch import SourceWatch
 from codelab_local.template import Template, read_template
@@ -80,6 +81,8 @@ class Cloud:
         self._recorder: Recorder | None = None
         self._view: CloudView | None = None
         self.failed = asyncio.Event()
+        #: What looks wrong in the environment, once it has started.
+        self.hints: list[str] = []
         self.port = 0
         self.first_path = ""
         self._stage = ""
@@ -241,6 +244,9 @@ class Cloud:
 
     async def _start_functions(self, deployment: Deployment) -> None:
         (self._folder / "functions").mkdir()
+        read = {name for function in deployment.functions for name in function.environment}
+        given = {**self._settings.caller, **self._settings.overrides}
+        self.hints = [*hints(given, read | self._settings.pass_names, demo_model=self._model is not None)]
         for function in deployment.functions:
             name, recorder = function.source.name, self._recorder
             log = FunctionLog(name, None if recorder is None else partial(recorder.line, name))

@@ -64,6 +64,8 @@ async def _run(settings: Settings, info: str | None, *, until_eof: bool) -> int:
             if cloud.view is not None:
                 sys.stdout.write(f"The cloud view, for you alone:\n{cloud.view}\n")
             sys.stdout.flush()
+            sys.stderr.writelines(f"{hint}\n" for hint in cloud.hints)
+            sys.stderr.flush()
             cloud.build_page()
         else:
             starting.cancel()

@@ -11,6 +11,7 @@ from codelab_local.emulator import Emulator
 from codelab_local.errors import StartError
 from codelab_local.function_environment import aws_clients, shared_imports
 from codelab_local.paths import PathForms
+from codelab_local.setting_hints import hints
 from codelab_local.settings import Settings
 from codelab_local.template import read_template
 
@@ -166,3 +167,38 @@ def test_nobody_else_gets_the_emulators_port_before_it_listens(tmp_path: Path) -
         with pytest.raises(OSError, match="in use"):
             other.bind(("127.0.0.1", emulator.port))
     emulator.stop()
+
+
+READ = {
+    "LLM_MODEL",
+    "LLM_MODELS",
+    "LLM_API_KEY",
+    "LLM_BASE_URL",
+    "LLM_PROVIDER",
+    "MAX_STEPS",
+    "JWT_SECRET",
+    "LOG_LEVEL",
+}
+
+
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        ({"LLM_MODLE": "x"}, ["LLM_MODLE is no setting; did you mean LLM_MODEL?"]),
+        ({"MAX_STEP": "3"}, ["MAX_STEP is no setting; did you mean MAX_STEPS?"]),
+        ({"llm_base_url": "http://h/v1"}, ["llm_base_url is no setting; did you mean LLM_BASE_URL?"]),
+        ({"LOCAL_CONCURENCY": "3"}, ["LOCAL_CONCURENCY is no setting; did you mean LOCAL_CONCURRENCY?"]),
+        ({"LLM_MODLE": "x", "LLM_MODEL": "x", "LLM_BASE_URL": "http://h/v1"}, []),  # what it may mean is there
+        ({"LLM_MODLE": ""}, []),
+        ({"HOSTNAME": "box", "PATH": "/bin", "JAVA_HOME": "/j", "LS_COLORS": "x", "OPENAI_API_KEY": "k"}, []),
+        ({"LLM_API_KEY": "sk-secret"}, ["LLM_API_KEY has no effect without LLM_BASE_URL, so the demonstration model"]),
+        ({"LLM_MODEL": "m"}, ["LLM_MODEL has no effect without LLM_BASE_URL, so the demonstration model"]),
+        ({"LLM_BASE_URL": "http://h/v1"}, ["LLM_MODEL is not set"]),
+        ({"LLM_BASE_URL": "http://h/v1", "LLM_MODEL": "m", "LLM_API_KEY": "k"}, []),
+    ],
+)
+def test_what_looks_wrong_in_the_environment_is_told(environment: dict[str, str], said: list[str]) -> None:
+    found = [*hints(environment, READ, demo_model="LLM_BASE_URL" not in environment)]
+    assert len(found) == len(said)
+    assert all(hint.startswith(begin) for hint, begin in zip(found, said, strict=True)), found
+    assert "secret" not in str(found)
