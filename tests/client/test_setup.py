@@ -11,8 +11,8 @@ import pytest
 from codelab.llm.profiles import PROFILES
 from codelab_client import doctor
 from codelab_client.command_line import main
+from codelab_client.setup import discovery, model_file
 from codelab_client.setup import endpoint as asking
-from codelab_client.setup import model_file
 from codelab_client.setup.errors import SetupError
 from codelab_client.setup.model_file import Model, checked, checked_url
 from codelab_client.setup.providers import PROVIDERS
@@ -259,6 +259,77 @@ def test_a_user_is_asked_and_typos_cost_nothing(endpoint: ModelEndpoint, tmp_pat
         terminal.expect("Nothing was changed")
         assert terminal.ended() == 130
     assert file.read_text() == kept
+
+
+ENVIRONMENT = {"PATH": "/usr/bin:/bin", "PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring"}
+
+
+def test_servers_of_this_machine_are_found(endpoint: ModelEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    with bound_socket() as silent, ModelEndpoint() as other:
+        other.answers["/v1/models"] = as_answer({"error": "a key, please"}, 401)
+        nobody = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
+        places = [("Ollama", "ollama", endpoint.url), ("vLLM", "vllm", other.url), ("LM Studio", "generic", nobody)]
+        monkeypatch.setattr(discovery, "SERVERS", places)
+        [found] = run(discovery.servers_here())
+    assert (found.provider, found.url, found.key_variable) == ("ollama", endpoint.url, "")
+    assert found.about.startswith("Ollama at 127.0.0.1:")
+    assert found.about.endswith("large-code and 40 more")
+    assert [key for _, key, _ in endpoint.asked] == [""], "nobody is sent a key to look"
+
+
+def test_keys_of_the_environment_are_named_and_not_shown() -> None:
+    environment = {"OPENAI_API_KEY": KEY, "GEMINI_API_KEY": KEY, "GOOGLE_API_KEY": KEY, "MISTRAL_API_KEY": " "}
+    found = discovery.keys_here(environment)
+    assert [(it.provider, it.key_variable) for it in found] == [
+        ("openai", "OPENAI_API_KEY"),
+        ("gemini", "GEMINI_API_KEY"),
+    ]
+    assert KEY not in str(found)
+    bedrock = {"AWS_BEARER_TOKEN_BEDROCK": KEY, "AWS_REGION": "eu-west-1"}
+    [found_there] = discovery.keys_here(bedrock)
+    assert found_there.url == "https://bedrock-runtime.eu-west-1.amazonaws.com/openai/v1"
+    assert "make deploy" in discovery.aws_note(bedrock)
+    assert discovery.aws_note({}) == ""
+
+
+def test_a_server_that_was_found_is_one_letter_away(
+    endpoint: ModelEndpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With two keys in the environment, of which nobody hears."""
+    program = "import sys; from codelab_client import command_line; from codelab_client.setup import discovery as it"
+    program += "; it.SERVERS = [('Ollama', 'ollama', sys.argv[1])]; sys.exit(command_line.main(['setup']))"
+    keys = {"OPENAI_API_KEY": KEY, "ANTHROPIC_API_KEY": KEY}
+    steps = [
+        ("Letter, number or name [a]:", "\r"),
+        ("Model:", "large-code\r"),
+        ("is set up, in", ""),
+    ]
+    line = [sys.executable, "-c", program, endpoint.url]
+    with Terminal(line, {**ENVIRONMENT, **keys, "HOME": str(tmp_path)}, tmp_path) as terminal:
+        for shown, typed in steps:
+            terminal.expect(shown)
+            terminal.type(typed)
+        assert terminal.ended() == 0
+        lines = terminal.all_lines()
+    assert "b  OpenAI, with the key in OPENAI_API_KEY" in lines
+    assert "c  Anthropic, with the key in ANTHROPIC_API_KEY" in lines
+    assert max(len(one.rstrip()) for one in lines.splitlines()) <= 80
+    file = (tmp_path / ".config" / "codelab" / "model.env").read_text()
+    assert file == f"LLM_PROVIDER=ollama\nLLM_BASE_URL={endpoint.url}\nLLM_MODEL=large-code\nLLM_API_KEY=\n"
+    assert {key for _, key, _ in endpoint.asked} == {""}
+
+
+def test_a_key_of_the_environment_is_used_only_if_the_user_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    assert main(["setup", "--provider", "openai", "--model", "m"]) == 1
+    said = capsys.readouterr().err
+    assert 'to use the one in OPENAI_API_KEY: LLM_API_KEY="$OPENAI_API_KEY" codelab setup' in said
+    assert KEY not in said
+    elsewhere = ["--base-url", "https://evil.example/v1"]
+    assert main(["setup", "--provider", "openai", *elsewhere, "--model", "m"]) == 1
+    assert "OPENAI_API_KEY" not in capsys.readouterr().err, "it is the provider's, and for nobody else"
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,15 @@ import shlex
 import shutil
 import sys
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from string import ascii_lowercase
 
 from codelab_client.line_input import ask, ask_hidden
 from codelab_client.safe_text import safe, safe_line
-from codelab_client.setup import endpoint, model_file
+from codelab_client.setup import discovery, endpoint, model_file
+from codelab_client.setup.discovery import Found
 from codelab_client.setup.errors import SetupError
 from codelab_client.setup.model_file import Model, checked, checked_url
 from codelab_client.setup.providers import DEMO, PROVIDERS, Provider, checked_name, listed
@@ -45,7 +48,15 @@ async def set_up(wanted: Wanted) -> int:
 
 async def _set_up(wanted: Wanted) -> int:
     before = model_file.read_or_none()
-    name = checked_name(wanted.provider) if wanted.provider is not None else await _provider(before)
+    found: Found | None = None
+    if wanted.provider is not None:
+        name = checked_name(wanted.provider)
+    else:
+        name, found = await _provider(
+            before, [] if wanted.url else [*await discovery.servers_here(), *discovery.keys_here()]
+        )
+    if found is not None:
+        wanted = replace(wanted, url=found.url)
     if name == DEMO:
         model_file.forget()
         _say("The demonstration model answers from the next start of `make run` on.")
@@ -54,7 +65,7 @@ async def _set_up(wanted: Wanted) -> int:
     url = await _url(provider, wanted, before)
     if before is not None and (before.provider, before.url) != (name, url):
         before = None
-    key = await _key(provider, url, wanted, before)
+    key = await _key(provider, url, wanted, before, found)
     model = Model(name, url, "", key)
     model_file.check_secrecy(model)
     model = Model(name, url, await _model(model, wanted, before), key)
@@ -65,14 +76,26 @@ async def _set_up(wanted: Wanted) -> int:
     return 0
 
 
-async def _provider(before: Model | None) -> str:
+async def _provider(before: Model | None, offered: Sequence[Found]) -> tuple[str, Found | None]:
+    """The name that the user chooses, and what was found here, if it is that."""
     if not _has_user():
         raise SetupError("Nobody can be asked for the provider: name it with --provider")
-    default = before.provider if before is not None and before.provider in PROVIDERS else "openai"
+    letters = dict(zip(ascii_lowercase, offered, strict=False))
+    default = before.provider if before is not None and before.provider in PROVIDERS else "a" if letters else "openai"
+    if letters:
+        _say("Found here:")
+        for letter, found in letters.items():
+            _say(f"   {letter}  {safe_line(found.about, 72)}")
+    if note := discovery.aws_note():
+        _say(note)
     _say(f"Who answers?\n{listed()}")
+    what = "Letter, number or name" if letters else "Number or name"
     while True:
+        written = await _asked(f"{what} [{default}]: ") or default
+        if (chosen := letters.get(written.lower())) is not None:
+            return chosen.provider, chosen
         try:
-            return checked_name(await _asked(f"Number or name [{default}]: ") or default)
+            return checked_name(written), None
         except SetupError as error:
             _say(f"{error}")
 
@@ -93,19 +116,29 @@ async def _url(provider: Provider, wanted: Wanted, before: Model | None) -> str:
             _say(f"{error}")
 
 
-async def _key(provider: Provider, url: str, wanted: Wanted, before: Model | None) -> str:
-    """The key: of the file or of stdin, else of the environment, else of the user, else the one there is."""
+async def _key(provider: Provider, url: str, wanted: Wanted, before: Model | None, found: Found | None) -> str:
+    """The key: of the file or of stdin, else of the environment, else of the user, else the one there is.
+
+    A server that was found here has listed its models without one.
+    """
     if wanted.key_file is not None:
         return checked(_of_file(wanted.key_file), "The key")
     host = Model(provider.name, url, "").host
+    if found is not None:
+        variable = found.key_variable
+        return checked(os.environ[variable], f"The key in {variable}") if variable else ""
     given = os.environ.get("LLM_API_KEY")
     if given and (not _has_user() or await _yes(f"Send the key in LLM_API_KEY to {host}? [y/N] ", default=False)):
         return checked(given, "The key in LLM_API_KEY")
+    variable = _key_variable(provider, url)
+    if variable and _has_user() and await _yes(f"Send the key in {variable} to {host}? [Y/n] ", default=True):
+        return checked(os.environ[variable], f"The key in {variable}")
     old = before.key if before is not None else ""
     if not _has_user():
         if old or not provider.needs_key:
             return old
-        raise SetupError("There is no key: give it with --key-file FILE (- reads stdin), or in LLM_API_KEY")
+        here = f'; to use the one in {variable}: LLM_API_KEY="${variable}" codelab setup …' if variable else ""
+        raise SetupError(f"There is no key: give it with --key-file FILE (- reads stdin), or in LLM_API_KEY{here}")
     without = "Enter keeps the one you have" if old else "" if provider.needs_key else "Enter if it needs none"
     while True:
         hint = f"it is not shown; {without}" if without else "it is not shown"
@@ -116,6 +149,12 @@ async def _key(provider: Provider, url: str, wanted: Wanted, before: Model | Non
             return checked(written, "The key")
         except SetupError as error:
             _say(f"{error}")
+
+
+def _key_variable(provider: Provider, url: str) -> str:
+    """The variable with the provider's key, if this is the provider's own address; empty without one."""
+    named = (found for found in discovery.keys_here() if (found.provider, found.url) == (provider.name, url))
+    return next((found.key_variable for found in named), "")
 
 
 def _of_file(path: str) -> str:

@@ -16,9 +16,9 @@ _MOST_MODELS = 5_000
 _MOST_NAME_CHARS = 200
 
 
-async def models(model: Model) -> list[str]:
-    """The names of the models that the endpoint lists, sorted. Raises SetupError if it lists none."""
-    said = await _ask("GET", "/models", model, None, _LIST_S)
+async def models(model: Model, most_s: float = _LIST_S) -> list[str]:
+    """The names of the models that the endpoint lists, sorted. Raises SetupError if it lists none in that time."""
+    said = await _ask("GET", "/models", model, None, most_s)
     data = said.get("data")
     names = {one["id"] for one in data[:_MOST_MODELS] if _is_model(one)} if isinstance(data, list) else set()
     if not names:
