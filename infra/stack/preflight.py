@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, SSLError
 from codelab.config import ConfigurationError, read_settings
 
+from infra.stack import environment
 from infra.stack.page import sign_in_problems
 from infra.stack.stack import Stack, parameters
 
@@ -22,6 +23,8 @@ _RESERVED = "ReservedConcurrency"
 #: Lambda keeps at least this many unreserved. With fewer in total, a few users fill it; new accounts may have 10.
 ENOUGH_CONCURRENCY = 100
 _AWS = (".amazonaws.com", ".amazonaws.com.cn", ".api.aws")
+#: Its permissions have another prefix than those of the runtime endpoint, which the template grants.
+_MANTLE = "bedrock-mantle."
 _DENIED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
 #: The states in which CloudFormation accepts no update and which do not end by themselves.
 _STUCK = {
@@ -96,6 +99,8 @@ def _account(stack: Stack, template: Mapping[str, Any], given: Mapping[str, str]
     defaults = {name: str(one.get("Default", "")) for name, one in template["Parameters"].items()}
     values = {**defaults, **before, **given}
     yield from _settings(values)
+    if message := environment.problem(template, values, stack.name):
+        yield Finding(message)
     yield from (Finding(message, stops) for message, stops in sign_in_problems(values))
     yield from _state(stack, described)
     if described is None:
@@ -128,6 +133,11 @@ def _settings(values: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding(
             f"LlmProvider=bedrock would send the role's token to LlmBaseUrl={url}, which is not AWS: "
             "set LlmBaseUrl= for Bedrock's own address, or the LlmProvider of that endpoint"
+        )
+    if values["LlmProvider"] == "bedrock" and host.startswith(_MANTLE):
+        yield Finding(
+            f"the role has no permission for LlmBaseUrl={url}, so Bedrock would refuse every request: set LlmBaseUrl= "
+            "for the runtime endpoint, or LlmProvider=generic with a Bedrock API key in LlmApiKey"
         )
 
 

@@ -343,6 +343,7 @@ def test_inference_profiles_are_checked_as_such(stack: Stack, aws: EmulatedAws) 
     ("given", "said"),
     [
         ({"LlmBaseUrl": "https://llm.example.com/v1"}, "would send the role's token"),
+        ({"LlmBaseUrl": "https://bedrock-mantle.us-east-1.api.aws/v1"}, "the role has no permission"),
         ({"PlanLimits": '{"team":{"openturns":5}}'}, "PlanLimits"),
         ({"LlmPrices": '{"m":{"prompt":"much"}}'}, "LlmPrices"),
     ],
@@ -351,10 +352,25 @@ def test_values_that_break_functions_or_leak_tokens_are_named(stack: Stack, give
     the_finding(stack, said, **given)
 
 
+def test_an_environment_that_lambda_would_refuse_is_named(stack: Stack) -> None:
+    """Twenty models with their prices and windows, and three plans."""
+    prices = {
+        f"us.vendor.family-model-{n}-2026-11-27-v1:0": {"prompt": 0.4, "completion": 1.6, "cached": 0.1}
+        for n in range(20)
+    }
+    windows = {f"us.vendor.family-model-{n}-2026-11-27-v1:0": {"window": 65536, "images": True} for n in range(20)}
+    plans = {f"plan-{n}": {"open_turns": 50, "tokens_per_day": 50_000_000} for n in range(3)}
+    given = {"LlmPrices": prices, "LlmCapabilities": windows, "PlanLimits": plans}
+    written = {name: json.dumps(value) for name, value in given.items()}
+    one = the_finding(stack, "LlmRequestFunction would have about", **written)
+    assert f"LlmPrices ({len(written['LlmPrices']):,})" in one.message
+    assert findings(stack, **{**written, "LlmPrices": ""}) == []
+
+
 def test_other_providers_models_are_not_looked_up_in_bedrock(stack: Stack) -> None:
     assert findings(stack, LlmProvider="openai", LlmModel="gpt-4.1-mini", LlmApiKey="sk") == []
-    mantle = "https://bedrock-mantle.us-east-1.api.aws/v1"
-    assert findings(stack, LlmBaseUrl=mantle, LlmModel="vendor.model-of-that-endpoint") == []
+    fips = "https://bedrock-runtime-fips.us-east-1.amazonaws.com/openai/v1"
+    assert findings(stack, LlmBaseUrl=fips, LlmModel="vendor.model-of-that-endpoint") == []
 
 
 @pytest.mark.parametrize(
