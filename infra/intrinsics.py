@@ -45,6 +45,18 @@ def target(value: Any) -> str:
     return named[1] if named else ""
 
 
+def references(value: Any) -> Iterator[str]:
+    """The names that `Ref`, `Fn::GetAtt` and `Fn::Sub` in a value refer to: logical ids, parameters and others."""
+    if isinstance(value, list):
+        for item in value:
+            yield from references(item)
+    elif isinstance(value, dict):
+        if {"Ref", "Fn::GetAtt", "Fn::Sub"} & value.keys():
+            yield from re.findall(r"\$\{(\w+)", text(value))
+        for item in value.values():
+            yield from references(item)
+
+
 def decided(value: Any, condition: str, *, holds: bool) -> Any:
     """`value`, such as a template's resources, if `condition` holds or not: without what that leaves out."""
     if isinstance(value, list):

@@ -99,6 +99,12 @@ class EmulatedAws:
         cloudformation.create_stack(**self.stack_of(name, parameters))
         cloudformation.get_waiter("stack_create_complete").wait(StackName=name, WaiterConfig={"Delay": 1})
 
+    def update(self, name: str, **parameters: str) -> None:
+        """Update a stack that `create` has made."""
+        cloudformation = self.client("cloudformation")
+        cloudformation.update_stack(**self.stack_of(name, parameters))
+        cloudformation.get_waiter("stack_update_complete").wait(StackName=name, WaiterConfig={"Delay": 1})
+
     def _answers(self) -> type[BaseHTTPRequestHandler]:
         aws = self
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from cfnlint.template import Template as CfnTemplate
 
+from infra.rules.apis import PartsOfAnApiAreMadeInTurn, ThrottledRoutesAreAlwaysThere
 from infra.rules.functions import (
     AsynchronousFunctionsFailSomewhere,
     FunctionsHaveTheirOwnRole,
@@ -26,6 +27,8 @@ _RULES = (
     NoWildcards(),
     FunctionsHaveTheirOwnRole(),
     ParametersAreDescribed(),
+    PartsOfAnApiAreMadeInTurn(),
+    ThrottledRoutesAreAlwaysThere(),
 )
 _CONNECTIONS = "arn:${AWS::Partition}:execute-api:${AWS::Region}:${AWS::AccountId}:${Api}/v1/POST/@connections/*"
 

@@ -224,3 +224,56 @@ def test_errors_of_sam_are_reported(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_the_real_template_passes() -> None:
     assert [str(match) for match in problems(_ROOT / "template.yaml")] == []
     assert [str(match) for match in problems_of_translation(_ROOT / "template.yaml")] == []
+
+
+def _api(**others: Any) -> Callable[[Template], None]:
+    """Adds two routes and a stage, each behind the other; `others` replace parts of it."""
+
+    def spoil(template: Template) -> None:
+        api = {"ApiId": {"Ref": "Api"}}
+        integration = {**api, "IntegrationType": "AWS_PROXY", "IntegrationUri": "arn:aws:lambda"}
+        first = {**api, "RouteKey": "a", "Target": {"Fn::Sub": "integrations/${Calls}"}}
+        stage = {**api, "StageName": "v1", "RouteSettings": {"b": {"ThrottlingRateLimit": 1}}}
+        made = {
+            "Calls": {"Type": "AWS::ApiGatewayV2::Integration", "Properties": integration},
+            "First": {"Type": "AWS::ApiGatewayV2::Route", "Properties": first},
+            "Second": {
+                "Type": "AWS::ApiGatewayV2::Route",
+                "DependsOn": "First",
+                "Properties": {**first, "RouteKey": "b"},
+            },
+            "Stage": {"Type": "AWS::ApiGatewayV2::Stage", "DependsOn": ["Second"], "Properties": stage},
+        }
+        for name, part in others.items():
+            made[name] = {key: value for key, value in {**made[name], **part}.items() if value is not None}
+        template["Resources"] |= made
+
+    return spoil
+
+
+@pytest.mark.parametrize(
+    ("others", "broken"),
+    [
+        ({}, set()),
+        ({"Second": {"DependsOn": None}}, {"E9007"}),
+        ({"Second": {"DependsOn": "Table"}}, {"E9007"}),
+        ({"Stage": {"DependsOn": "First"}}, {"E9007"}),
+        ({"Second": {"Condition": "Sometimes"}}, {"E9008"}),
+    ],
+)
+def test_the_parts_of_an_api_are_made_in_turn_and_what_is_throttled_is_always_there(
+    others: dict[str, Any], broken: set[str]
+) -> None:
+    template = spoiled(_api(**others))
+    template["Conditions"] = {"Sometimes": {"Fn::Equals": [{"Ref": "AWS::Region"}, "us-east-1"]}}
+    assert {rule for rule in rules_broken(template) if rule in ("E9007", "E9008")} == broken
+
+
+def test_parts_of_two_apis_may_be_made_at_once() -> None:
+    template = spoiled(_api())
+    template["Resources"]["Other"] = copy.deepcopy(template["Resources"]["Api"])
+    alone = copy.deepcopy(template["Resources"]["Second"])
+    del alone["DependsOn"]
+    alone["Properties"] |= {"ApiId": {"Ref": "Other"}, "Target": "integrations/x"}
+    template["Resources"]["Alone"] = alone
+    assert "E9007" not in rules_broken(template)

@@ -162,12 +162,7 @@ def test_without_webpage_nothing_of_it_is_in_the_stack() -> None:
     left = json.dumps(_without_page(kept))
     assert "ServesPage" not in left
     assert [name for name in set(resources()) - set(kept) if f'"{name}"' in left or f"${{{name}" in left] == []
-    assert set(resources()) - set(kept) > {
-        "PageFunction",
-        "PageRoute",
-        "PageLog",
-        "PageFunctionRole",
-    }
+    assert set(resources()) - set(kept) > {"PageFunction", "PageIntegration", "PageLog", "PageFunctionRole"}
 
 
 def _without_page(value: Any) -> Any:
@@ -238,7 +233,7 @@ def test_a_stack_serves_the_page_only_with_webpage(monkeypatch: pytest.MonkeyPat
         aws.create("with", WebPage="true", RestDomain="api.example.com", CertificateArn=CERTIFICATE)
         aws.create("others", WebPage="true", AllowedOrigins="https://ide.example.com")
         assert "PageUrl" not in outputs(Stack("without").deployed())
-        assert "GET /" not in _routes(aws, "without")
+        assert _answering(aws, "without") == {"rest-api"}
         assert _cors(aws, "without") == []
         for name, own, others in (
             ("with", ["https://api.example.com"], []),
@@ -246,13 +241,17 @@ def test_a_stack_serves_the_page_only_with_webpage(monkeypatch: pytest.MonkeyPat
         ):
             deployed = Stack(name).deployed()
             found = outputs(deployed)
-            assert {"GET /", "GET /{file}", "GET /assets/{file}"} <= _routes(aws, name)
+            assert _answering(aws, name) == {"page"}
             (first, *rest) = _cors(aws, name)
             assert ".execute-api." in first
             assert not first.endswith("/")
             assert rest == [*own, *others]
             assert found["PageUrl"] == f"{(own or [first])[0]}/"
             assert f"page       {found['PageUrl']}" in summary(Stack(name), deployed)
+        aws.update("others", WebPage="false")
+        assert _answering(aws, "others") == {"rest-api"}
+        aws.update("others", WebPage="true")
+        assert _answering(aws, "others") == {"page"}
 
 
 CERTIFICATE = "arn:aws:acm:eu-central-1:123456789012:certificate/12345678-1234-1234-1234-123456789012"
@@ -263,9 +262,13 @@ def _api(aws: EmulatedAws, stack: str) -> dict[str, Any]:
     return dict(found)
 
 
-def _routes(aws: EmulatedAws, stack: str) -> set[str]:
-    routes = aws.client("apigatewayv2").get_routes(ApiId=_api(aws, stack)["ApiId"])["Items"]
-    return {route["RouteKey"] for route in routes}
+def _answering(aws: EmulatedAws, stack: str) -> set[str]:
+    """The functions that answer at the page's addresses."""
+    gateway, api = aws.client("apigatewayv2"), _api(aws, stack)["ApiId"]
+    routes = {route["RouteKey"]: route["Target"] for route in gateway.get_routes(ApiId=api)["Items"]}
+    targets = {routes[key].removeprefix("integrations/") for key in ("GET /", "GET /{file}", "GET /assets/{file}")}
+    uris = [gateway.get_integration(ApiId=api, IntegrationId=target)["IntegrationUri"] for target in targets]
+    return {uri.rsplit(f"function:{stack}-", 1)[1].split("/")[0] for uri in uris}
 
 
 def _cors(aws: EmulatedAws, stack: str) -> list[str]:
