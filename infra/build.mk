@@ -91,7 +91,7 @@ build: .venv-sam/.synced  ## build the stack for Lambda (arm64, python3.13; no D
 	done; \
 	echo "build: $$(du -sh .aws-sam/build | cut -f1) in .aws-sam/build"
 
-release-check: $(VENV)/.synced build  ## build what a release has, and install it in clean environments
+release-check: $(VENV)/.synced build  ## build a release; install it in clean environments
 	@$(PYTHON) -m infra.release try
 
 # The commands read PARAMETERS, USER and HOURS from the environment, to which the Makefile exports them as they were
