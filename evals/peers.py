@@ -102,8 +102,12 @@ def installed(name: str) -> Path:
         lines = [[_PYTHON, "-m", "venv", str(place)], [str(place / "bin/pip"), "install", "--quiet", *kind.packages]]
     for line in lines:
         try:
-            done = subprocess.run(line, capture_output=True, text=True, timeout=_INSTALL_S, check=False)
-            problem = "" if done.returncode == 0 else (done.stderr or done.stdout).strip()[-300:] or "it says nothing"
+            process = subprocess.run(line, capture_output=True, text=True, timeout=_INSTALL_S, check=False)
+            problem = (
+                ""
+                if process.returncode == 0
+                else (process.stderr or process.stdout).strip()[-300:] or "it says nothing"
+            )
         except (OSError, subprocess.TimeoutExpired) as error:
             problem = str(error)
         if problem:
@@ -171,14 +175,14 @@ def _aider_line(place: str, task: str, model: str, max_steps: int) -> list[str]:
 
 def _aider_attempt(own: Path, output: str) -> agents.Attempt:
     """Its answer is the last thing that the model said."""
-    said = _said(own / "llm.txt")
-    attempt = agents.Attempt(said[-1] if said else "", "" if said else "error", steps=len(said))
-    attempt.events = [{"kind": "assistant", "text": text} for text in said]
+    answers = _answers(own / "llm.txt")
+    attempt = agents.Attempt(answers[-1] if answers else "", "" if answers else "error", steps=len(answers))
+    attempt.events = [{"kind": "assistant", "text": text} for text in answers]
     attempt.events.append({"kind": "note", "text": output[-5000:]})
     return attempt
 
 
-def _said(path: Path) -> list[str]:
+def _answers(path: Path) -> list[str]:
     """The model's answers in aider's history: the lines that begin with its role, behind a line for each answer."""
     answers: list[list[str]] = []
     inside = False
@@ -237,8 +241,8 @@ def _opencode_attempt(own: Path, output: str) -> agents.Attempt:
                 ok = state.get("status") == "completed"
                 about = {"id": part.get("callID"), "tool": part.get("tool")}
                 attempt.events.append({"kind": "call", **about, "arguments": state.get("input") or {}})
-                told = str(state.get("output") if ok else state.get("error"))
-                attempt.events.append({"kind": "result", "id": part.get("callID"), "ok": ok, "text": told})
+                text = str(state.get("output") if ok else state.get("error"))
+                attempt.events.append({"kind": "result", "id": part.get("callID"), "ok": ok, "text": text})
                 texts.clear()
             case "step_finish":
                 attempt.steps = (attempt.steps or 0) + 1
@@ -249,20 +253,20 @@ def _opencode_attempt(own: Path, output: str) -> agents.Attempt:
     return attempt
 
 
-def _arguments(given: Any) -> dict[str, Any]:
+def _arguments(field: Any) -> dict[str, Any]:
     try:
-        found = json.loads(given) if isinstance(given, str) else given
+        arguments = json.loads(field) if isinstance(field, str) else field
     except ValueError:
-        found = None
-    return found if isinstance(found, dict) else {"text": given}
+        arguments = None
+    return arguments if isinstance(arguments, dict) else {"text": field}
 
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text("utf-8"))
+        document = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
 def _text(content: Any) -> str:

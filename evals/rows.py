@@ -21,12 +21,12 @@ def given(path: Path) -> Iterator[dict[str, Any]]:
         if not line.strip():
             continue
         try:
-            found = json.loads(line)
+            row = json.loads(line)
         except ValueError as error:
             raise ValueError(f"{path}, line {number}: {error}") from None
-        if not isinstance(found, dict):
+        if not isinstance(row, dict):
             raise ValueError(f"{path}, line {number} is no object")
-        yield found
+        yield row
 
 
 def text(objects: Iterable[Mapping[str, Any]]) -> bytes:

@@ -54,40 +54,40 @@ def version(root: Path = ROOT) -> str:
     return str(tomllib.loads((root / _SOURCE).read_text("utf-8"))["project"]["version"])
 
 
-def problems(root: Path = ROOT) -> list[str]:
+def disagreements(root: Path = ROOT) -> list[str]:
     """What does not agree with the version; nothing if all does."""
-    wanted = version(root)
-    told = []
+    expected = version(root)
+    problems = []
     for name, pattern in _PLACES:
-        found = _written(root / name, pattern)
-        if found["version"] != wanted:
-            told.append(f"{name} has {found['version']}, and {_SOURCE} has {wanted}")
-    if f"\n## [{wanted}] - " not in (root / _CHANGELOG).read_text("utf-8"):
-        told.append(f"{_CHANGELOG} has no section [{wanted}] with a date")
-    return told
+        match = _version_in(root / name, pattern)
+        if match["version"] != expected:
+            problems.append(f"{name} has {match['version']}, and {_SOURCE} has {expected}")
+    if f"\n## [{expected}] - " not in (root / _CHANGELOG).read_text("utf-8"):
+        problems.append(f"{_CHANGELOG} has no section [{expected}] with a date")
+    return problems
 
 
-def _written(path: Path, pattern: str) -> re.Match[str]:
-    found = re.search(pattern, path.read_text("utf-8"), re.MULTILINE)
-    if found is None:
+def _version_in(path: Path, pattern: str) -> re.Match[str]:
+    match = re.search(pattern, path.read_text("utf-8"), re.MULTILINE)
+    if match is None:
         raise ReleaseError(f"{path} has no version where it was expected")
-    return found
+    return match
 
 
-def set_version(wanted: str, today: date, root: Path = ROOT) -> None:
+def set_version(new: str, today: date, root: Path = ROOT) -> None:
     """Write the version everywhere, and give what the changelog calls unreleased this name. Raises ReleaseError."""
-    if not _VERSION.fullmatch(wanted):
-        raise ReleaseError(f"{wanted} is no version: three numbers, such as 0.3.0")
+    if not _VERSION.fullmatch(new):
+        raise ReleaseError(f"{new} is no version: three numbers, such as 0.3.0")
     changelog = (root / _CHANGELOG).read_text("utf-8")
-    if f"\n## [{wanted}]" in changelog:
-        raise ReleaseError(f"{_CHANGELOG} has a section [{wanted}] already")
+    if f"\n## [{new}]" in changelog:
+        raise ReleaseError(f"{_CHANGELOG} has a section [{new}] already")
     if _UNRELEASED not in changelog:
         raise ReleaseError(f"{_CHANGELOG} has no section [Unreleased]")
     for name, pattern in _PLACES:
-        found = _written(root / name, pattern)
-        text = found.string[: found.start("version")] + wanted + found.string[found.end("version") :]
+        match = _version_in(root / name, pattern)
+        text = match.string[: match.start("version")] + new + match.string[match.end("version") :]
         (root / name).write_text(text, "utf-8")
-    cut = changelog.replace(_UNRELEASED, f"{_UNRELEASED}\n## [{wanted}] - {today.isoformat()}\n", 1)
+    cut = changelog.replace(_UNRELEASED, f"{_UNRELEASED}\n## [{new}] - {today.isoformat()}\n", 1)
     (root / _CHANGELOG).write_text(cut, "utf-8")
 
 
@@ -104,11 +104,11 @@ def _try_wheel(root: Path, folder: Path) -> None:
     [wheel] = (folder / "dist").glob("*.whl")
     _run([uv, "venv", "--quiet", "--python", sys.executable, str(folder / "venv")], root)
     _run([uv, "pip", "install", "--quiet", "--python", str(folder / "venv/bin/python"), str(wheel)], root)
-    said = _run([str(folder / "venv/bin/codelab"), "--version"], folder).strip()
-    if version(root) not in said.split():
-        raise ReleaseError(f"codelab --version says {said!r}, not {version(root)}")
+    output = _run([str(folder / "venv/bin/codelab"), "--version"], folder).strip()
+    if version(root) not in output.split():
+        raise ReleaseError(f"codelab --version says {output!r}, not {version(root)}")
     _run([str(folder / "venv/bin/codelab"), "exec", "--help"], folder)
-    sys.stdout.write(f"{wheel.name}: {wheel.stat().st_size / 1024:.0f} KB, {said}\n")
+    sys.stdout.write(f"{wheel.name}: {wheel.stat().st_size / 1024:.0f} KB, {output}\n")
 
 
 def _try_npm(root: Path, folder: Path) -> None:
@@ -116,38 +116,38 @@ def _try_npm(root: Path, folder: Path) -> None:
     ignored = shutil.ignore_patterns("node_modules", "dist")
     shutil.copytree(root / "clients" / "typescript", package, ignore=ignored)
     _run(["npm", "ci", "--silent", "--no-audit", "--no-fund"], package)
-    made = json.loads(_run(["npm", "pack", "--json", "--silent", "--pack-destination", str(folder)], package))
-    name = (made if isinstance(made, list) else list(made.values()))[0]["filename"]
+    report = json.loads(_run(["npm", "pack", "--json", "--silent", "--pack-destination", str(folder)], package))
+    name = (report if isinstance(report, list) else list(report.values()))[0]["filename"]
     project = folder / "project"
     project.mkdir()
     (project / "package.json").write_text('{"private": true, "type": "module"}\n', "utf-8")
     _run(["npm", "install", "--silent", "--no-audit", "--no-fund", str(folder / name)], project)
     program = "import('@codelab/client/node').then((it) => console.log(typeof it.connect))"
-    if (said := _run(["node", "--eval", program], project).strip()) != "function":
-        raise ReleaseError(f"@codelab/client/node has no connect: {said}")
+    if (output := _run(["node", "--eval", program], project).strip()) != "function":
+        raise ReleaseError(f"@codelab/client/node has no connect: {output}")
     sys.stdout.write(f"{name}: {(folder / name).stat().st_size / 1024:.0f} KB\n")
 
 
 def _run(line: Sequence[str], folder: Path) -> str:
     try:
-        done = subprocess.run(line, cwd=folder, capture_output=True, text=True, check=False)
+        process = subprocess.run(line, cwd=folder, capture_output=True, text=True, check=False)
     except FileNotFoundError as error:
         raise ReleaseError(f"{error.filename} is needed") from None
-    if done.returncode != 0:
+    if process.returncode != 0:
         raise ReleaseError(
-            f"{' '.join(line)} ended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+            f"{' '.join(line)} ended with {process.returncode}:\n{process.stdout[-2000:]}{process.stderr[-2000:]}"
         )
-    return done.stdout
+    return process.stdout
 
 
 def main(arguments: Sequence[str]) -> int:
     try:
         match arguments:
             case ["check"]:
-                if told := problems():
-                    raise ReleaseError("\n".join(told))
-            case ["set", wanted]:
-                set_version(wanted, date.today())
+                if problems := disagreements():
+                    raise ReleaseError("\n".join(problems))
+            case ["set", new]:
+                set_version(new, date.today())
             case ["try"]:
                 try_out()
             case _:

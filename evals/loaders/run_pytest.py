@@ -23,14 +23,16 @@ from grade import end_what_it_started, reap_orphans, write_reward  # noqa: E402
 def main() -> None:
     settings = json.loads((_TESTS / "settings.json").read_text("utf-8"))
     shutil.copytree(_TESTS / "files", Path.cwd(), dirs_exist_ok=True)
-    told = _outcomes(settings["paths"])
-    failed = sorted(name for name, outcome in told.items() if outcome not in ("passed", "skipped"))
+    outcomes = _outcomes(settings["paths"])
+    failed = sorted(name for name, outcome in outcomes.items() if outcome not in ("passed", "skipped"))
     if settings["wanted"] is None:
-        missing = _tests_in(settings["paths"]) - len(told)
+        missing = _tests_in(settings["paths"]) - len(outcomes)
         problems = failed + ([f"{missing} tests did not run"] if missing > 0 else [])
     else:
-        problems = [f"{name}: {told.get(name, 'not run')}" for name in settings["wanted"] if told.get(name) != "passed"]
-    sys.stdout.write("\n".join(problems) + "\n" if problems else f"{len(told)} tests, solved\n")
+        problems = [
+            f"{name}: {outcomes.get(name, 'not run')}" for name in settings["wanted"] if outcomes.get(name) != "passed"
+        ]
+    sys.stdout.write("\n".join(problems) + "\n" if problems else f"{len(outcomes)} tests, solved\n")
     write_reward(solved=not problems)
 
 
@@ -50,18 +52,18 @@ def _outcomes(paths: list[str]) -> dict[str, str]:
         os.close(writer)
         end_what_it_started()  # and nothing holds the pipe any more
         reading.join()
-    told: dict[str, str] = {}
-    for said, outcome, name in (row.rstrip("\n").split(" ", 2) for row in rows if row.count(" ") > 1):
-        if said == word and told.get(name, "passed") == "passed":  # of setup, call and teardown, the worst
-            told[name] = outcome
-    return told
+    outcomes: dict[str, str] = {}
+    for prefix, outcome, name in (row.rstrip("\n").split(" ", 2) for row in rows if row.count(" ") > 1):
+        if prefix == word and outcomes.get(name, "passed") == "passed":  # of setup, call and teardown, the worst
+            outcomes[name] = outcome
+    return outcomes
 
 
 def _tests_in(paths: list[str]) -> int:
     """How many functions with a test's name the files have."""
     trees = [ast.parse((_TESTS / "files" / path).read_bytes()) for path in paths]
-    found = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-    return sum(node.name.startswith("test") for node in found)
+    functions = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    return sum(node.name.startswith("test") for node in functions)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ def main() -> None:
     program = "\n\n".join([*parts, f"print({word!r})\n"])
     reap_orphans()
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-"],
             input=program,
             stdout=subprocess.PIPE,
@@ -32,11 +32,12 @@ def main() -> None:
             timeout=_TIMEOUT_S,
             check=False,
         )
-        said, solved = done.stdout, done.returncode == 0 and word in done.stdout.splitlines()
+        output = process.stdout
+        solved = process.returncode == 0 and word in output.splitlines()
     except subprocess.TimeoutExpired:
-        said, solved = f"not done after {_TIMEOUT_S} s", False
+        output, solved = f"not done after {_TIMEOUT_S} s", False
     end_what_it_started()
-    sys.stdout.write("solved\n" if solved else said.replace(word, ""))
+    sys.stdout.write("solved\n" if solved else output.replace(word, ""))
     write_reward(solved=solved)
 
 

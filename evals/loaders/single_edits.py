@@ -19,22 +19,22 @@ _MAIN = "main.py"
 
 def single_edits(lines: Path, folder: Path, *, lazy: bool = False) -> Iterator[Path | LeftOut]:
     """Write each edit below `folder`. lazy: tell it in the few words of a hurried user. Raises harbor.TaskError."""
-    for number, it in enumerate(rows.given(lines)):
-        name = harbor.folder_name(str(it.get("full_name") or it.get("name") or "edit"), number)
+    for number, row in enumerate(rows.given(lines)):
+        name = harbor.folder_name(str(row.get("full_name") or row.get("name") or "edit"), number)
         try:
-            yield _edit(it, folder / name, lazy=lazy)
+            yield _edit(row, folder / name, lazy=lazy)
         except (KeyError, ValueError, TypeError) as error:
             yield LeftOut(name, repr(error))
 
 
-def _edit(it: Mapping[str, Any], folder: Path, *, lazy: bool) -> Path:
+def _edit(row: Mapping[str, Any], folder: Path, *, lazy: bool) -> Path:
     first, second = ("instruction_lazy", "instruction_descriptive")[:: 1 if lazy else -1]
-    words = str(it.get(first) or it.get(second) or it["instruction"]).strip()
+    words = str(row.get(first) or row.get(second) or row["instruction"]).strip()
     message = f"Change {_MAIN}:\n\n{words}"
-    before, after = str(it["before"]), str(it["after"])
+    before, after = str(row["before"]), str(row["after"])
     if before == after:
         raise ValueError("nothing changes")
-    if not it.get("tests"):
+    if not row.get("tests"):
         task = Task(folder.name, "single edit", message, {_MAIN: before}, expected={_MAIN: (after,)})
         [made] = export([task], folder.parent)
         return made
@@ -44,6 +44,6 @@ def _edit(it: Mapping[str, Any], folder: Path, *, lazy: bool) -> Path:
         message,
         metadata={"kind": "single edit", "language": "en"},
         files={_MAIN: before},
-        tests=script_files(_MAIN, str(it["tests"])),
+        tests=script_files(_MAIN, str(row["tests"])),
         solution={_MAIN: after},
     )

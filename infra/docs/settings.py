@@ -122,8 +122,8 @@ _DEFAULTS = {
 def page(template: Path) -> str:
     """The page. Raises ValueError if a setting of the code is not on it."""
     declared = {name.casefold(): name for name in yaml_parse(template.read_text(encoding="utf-8"))["Parameters"]}
-    told = {name for section in _SECTIONS.values() for name in section}
-    if missing := _defaults().keys() - told - _INTERNAL:
+    described = {name for section in _SECTIONS.values() for name in section}
+    if missing := _defaults().keys() - described - _INTERNAL:
         raise ValueError(f"infra/docs/settings.py says nothing about {', '.join(sorted(missing))}")
     lines = [note("infra/docs/settings.py and the settings' code"), "# Settings\n", _ABOUT]
     for title, section in _SECTIONS.items():
@@ -159,5 +159,5 @@ def _default(variable: str) -> str:
     value = _defaults().get(variable, getattr(LocalSettings, name, ""))
     if value is None:
         return "`auto`" if variable in _defaults() else ""
-    shown = str(value).lower() if isinstance(value, bool) else value
-    return f"`{shown}`" if shown not in ("", ()) and isinstance(shown, str | int) else ""
+    text = str(value).lower() if isinstance(value, bool) else value
+    return f"`{text}`" if text not in ("", ()) and isinstance(text, str | int) else ""

@@ -34,10 +34,10 @@ class PartsOfAnApiAreMadeInTurn(CloudFormationLintRule):  # type: ignore[misc]
         for parts in by_api.values():
             before = {name: _all_before(name, resources) for name in parts}
             ordered = [name for _, name in sorted((len(before[name]), name) for name in parts)]
-            for one, next_one in itertools.pairwise(ordered):
-                if one not in before[next_one]:
-                    message = f"{one} and {next_one} may be made at once: let {next_one} depend on {one}"
-                    matches.append(RuleMatch(["Resources", next_one], message))
+            for earlier, later in itertools.pairwise(ordered):
+                if earlier not in before[later]:
+                    message = f"{earlier} and {later} may be made at once: let {later} depend on {earlier}"
+                    matches.append(RuleMatch(["Resources", later], message))
         return matches
 
 
@@ -67,14 +67,14 @@ class ThrottledRoutesAreAlwaysThere(CloudFormationLintRule):  # type: ignore[mis
 
 def _all_before(name: str, resources: dict[str, Any]) -> set[str]:
     """What must be there before a resource."""
-    found: set[str] = set()
-    ahead = [name]
-    while ahead:
-        for other in _before(resources[ahead.pop()]):
-            if other in resources and other not in found:
-                found.add(other)
-                ahead.append(other)
-    return found
+    ancestors: set[str] = set()
+    queue = [name]
+    while queue:
+        for parent in _before(resources[queue.pop()]):
+            if parent in resources and parent not in ancestors:
+                ancestors.add(parent)
+                queue.append(parent)
+    return ancestors
 
 
 def _before(resource: dict[str, Any]) -> Iterator[str]:

@@ -18,21 +18,21 @@ _NAMED = 3
 def problem(template: Mapping[str, Any], values: Mapping[str, str], stack_name: str) -> str:
     """What to do if a function's environment does not fit; empty if all do. values: all parameters."""
     shared = template["Globals"]["Function"]["Environment"]["Variables"]
-    known = {**_PSEUDO, **values, "AWS::StackName": stack_name}
+    resolved = {**_PSEUDO, **values, "AWS::StackName": stack_name}
     sizes: dict[str, int] = {}
     for name, resource in template["Resources"].items():
         if resource["Type"] != "AWS::Serverless::Function":
             continue
         own = resource["Properties"].get("Environment", {}).get("Variables", {})
-        sizes[name] = sum(_bytes(variable, value, known) for variable, value in {**shared, **own}.items())
+        sizes[name] = sum(_bytes(variable, value, resolved) for variable, value in {**shared, **own}.items())
     largest = max(sizes, key=lambda name: sizes[name])
     if sizes[largest] <= _MOST_BYTES:
         return ""
-    long = sorted(values, key=lambda name: len(values[name].encode()), reverse=True)[:_NAMED]
-    told = ", ".join(f"{name} ({len(values[name].encode()):,})" for name in long)
+    names = sorted(values, key=lambda name: len(values[name].encode()), reverse=True)[:_NAMED]
+    longest = ", ".join(f"{name} ({len(values[name].encode()):,})" for name in names)
     return (
         f"the environment of {largest} would have about {sizes[largest]:,} bytes, and Lambda allows {_MOST_BYTES:,}: "
-        f"shorten the longest parameters, {told}"
+        f"shorten the longest parameters, {longest}"
     )
 
 

@@ -21,14 +21,14 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def test_this_checkout_agrees() -> None:
-    assert release.problems() == []
+    assert release.disagreements() == []
 
 
 def test_a_new_version_is_written_everywhere(checkout: Path) -> None:
     before = release.version(checkout)
     (checkout / "CHANGELOG.md").write_text("# Changelog\n\n## [Unreleased]\n\n- New.\n\n## [0.1.0] - 2025-01-01\n")
     release.set_version("91.2.3", TODAY, checkout)
-    assert release.problems(checkout) == []
+    assert release.disagreements(checkout) == []
     assert release.version(checkout) == "91.2.3"
     for name in {name for name, _ in release._PLACES}:
         old = (release.ROOT / name).read_text("utf-8").splitlines()
@@ -55,7 +55,7 @@ def test_what_does_not_agree_is_named(checkout: Path) -> None:
     path = checkout / "clients/typescript/package.json"
     path.write_text(path.read_text("utf-8").replace(release.version(), "0.0.9"), "utf-8")
     (checkout / "CHANGELOG.md").write_text("# Changelog\n")
-    assert release.problems(checkout) == [
+    assert release.disagreements(checkout) == [
         f"clients/typescript/package.json has 0.0.9, and pyproject.toml has {release.version()}",
         f"CHANGELOG.md has no section [{release.version()}] with a date",
     ]

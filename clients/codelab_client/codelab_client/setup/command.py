@@ -15,7 +15,7 @@ from string import ascii_lowercase
 from codelab_client.line_input import ask, ask_hidden
 from codelab_client.safe_text import safe, safe_line
 from codelab_client.setup import discovery, endpoint, model_file
-from codelab_client.setup.discovery import Found
+from codelab_client.setup.discovery import Candidate
 from codelab_client.setup.errors import SetupError
 from codelab_client.setup.model_file import Model, checked, checked_url
 from codelab_client.setup.providers import DEMO, PROVIDERS, Provider, checked_name, listed
@@ -48,15 +48,15 @@ async def set_up(wanted: Wanted) -> int:
 
 async def _set_up(wanted: Wanted) -> int:
     before = model_file.read_or_none()
-    found: Found | None = None
+    candidate: Candidate | None = None
     if wanted.provider is not None:
         name = checked_name(wanted.provider)
     else:
-        name, found = await _provider(
+        name, candidate = await _provider(
             before, [] if wanted.url else [*await discovery.servers_here(), *discovery.keys_here()]
         )
-    if found is not None:
-        wanted = replace(wanted, url=found.url)
+    if candidate is not None:
+        wanted = replace(wanted, url=candidate.url)
     if name == DEMO:
         model_file.forget()
         _say("The demonstration model answers from the next start of `make run` on.")
@@ -65,7 +65,7 @@ async def _set_up(wanted: Wanted) -> int:
     url = await _url(provider, wanted, before)
     if before is not None and (before.provider, before.url) != (name, url):
         before = None
-    key = await _key(provider, url, wanted, before, found)
+    key = await _key(provider, url, wanted, before, candidate)
     model = Model(name, url, "", key)
     model_file.check_secrecy(model)
     model = Model(name, url, await _model(model, wanted, before), key)
@@ -76,7 +76,7 @@ async def _set_up(wanted: Wanted) -> int:
     return 0
 
 
-async def _provider(before: Model | None, offered: Sequence[Found]) -> tuple[str, Found | None]:
+async def _provider(before: Model | None, offered: Sequence[Candidate]) -> tuple[str, Candidate | None]:
     """The name that the user chooses, and what was found here, if it is that."""
     if not _has_user():
         raise SetupError("Nobody can be asked for the provider: name it with --provider")
@@ -84,8 +84,8 @@ async def _provider(before: Model | None, offered: Sequence[Found]) -> tuple[str
     default = before.provider if before is not None and before.provider in PROVIDERS else "a" if letters else "openai"
     if letters:
         _say("Found here:")
-        for letter, found in letters.items():
-            _say(f"   {letter}  {safe_line(found.about, 72)}")
+        for letter, candidate in letters.items():
+            _say(f"   {letter}  {safe_line(candidate.about, 72)}")
     if note := discovery.aws_note():
         _say(note)
     _say(f"Who answers?\n{listed()}")
@@ -116,7 +116,7 @@ async def _url(provider: Provider, wanted: Wanted, before: Model | None) -> str:
             _say(f"{error}")
 
 
-async def _key(provider: Provider, url: str, wanted: Wanted, before: Model | None, found: Found | None) -> str:
+async def _key(provider: Provider, url: str, wanted: Wanted, before: Model | None, candidate: Candidate | None) -> str:
     """The key: of the file or of stdin, else of the environment, else of the user, else the one there is.
 
     A server that was found here has listed its models without one.
@@ -124,8 +124,8 @@ async def _key(provider: Provider, url: str, wanted: Wanted, before: Model | Non
     if wanted.key_file is not None:
         return checked(_of_file(wanted.key_file), "The key")
     host = Model(provider.name, url, "").host
-    if found is not None:
-        variable = found.key_variable
+    if candidate is not None:
+        variable = candidate.key_variable
         return checked(os.environ[variable], f"The key in {variable}") if variable else ""
     given = os.environ.get("LLM_API_KEY")
     if given and (not _has_user() or await _yes(f"Send the key in LLM_API_KEY to {host}? [y/N] ", default=False)):
@@ -153,8 +153,8 @@ async def _key(provider: Provider, url: str, wanted: Wanted, before: Model | Non
 
 def _key_variable(provider: Provider, url: str) -> str:
     """The variable with the provider's key, if this is the provider's own address; empty without one."""
-    named = (found for found in discovery.keys_here() if (found.provider, found.url) == (provider.name, url))
-    return next((found.key_variable for found in named), "")
+    candidates = (it for it in discovery.keys_here() if (it.provider, it.url) == (provider.name, url))
+    return next((candidate.key_variable for candidate in candidates), "")
 
 
 def _of_file(path: str) -> str:

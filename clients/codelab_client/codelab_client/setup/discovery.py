@@ -38,7 +38,7 @@ _ANSWER_S = 1.0
 
 
 @dataclass(frozen=True)
-class Found:
+class Candidate:
     """Something to choose. about: in one line, for people. key_variable: where its key is, empty without one."""
 
     provider: str
@@ -47,36 +47,36 @@ class Found:
     key_variable: str = ""
 
 
-async def servers_here() -> list[Found]:
+async def servers_here() -> list[Candidate]:
     """The servers that list models."""
-    looked = await asyncio.gather(*(_server(*server) for server in SERVERS))
-    return [found for found in looked if found is not None]
+    candidates = await asyncio.gather(*(_server(*server) for server in SERVERS))
+    return [candidate for candidate in candidates if candidate is not None]
 
 
-async def _server(title: str, provider: str, url: str) -> Found | None:
+async def _server(title: str, provider: str, url: str) -> Candidate | None:
     model = Model(provider, url, "")
     try:
         names = await endpoint.models(model, _ANSWER_S)
     except SetupError:
         return None
     more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-    return Found(provider, url, f"{title} at {model.host}: {names[0][:30]}{more}")
+    return Candidate(provider, url, f"{title} at {model.host}: {names[0][:30]}{more}")
 
 
-def keys_here(environment: Mapping[str, str] = os.environ) -> list[Found]:
+def keys_here(environment: Mapping[str, str] = os.environ) -> list[Candidate]:
     """The keys of providers, each provider once."""
-    found: dict[str, Found] = {}
+    by_provider: dict[str, Candidate] = {}
     for variable, name in KEY_VARIABLES.items():
-        if environment.get(variable, "").strip() and name not in found:
+        if environment.get(variable, "").strip() and name not in by_provider:
             provider = PROVIDERS[name]
-            found[name] = Found(name, provider.url, f"{provider.title}, with the key in {variable}", variable)
+            by_provider[name] = Candidate(name, provider.url, f"{provider.title}, with the key in {variable}", variable)
     if environment.get(_BEDROCK_KEY) and (
         region := environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
     ):
         url = f"https://bedrock-runtime.{region}.amazonaws.com/openai/v1"
         about = f"Amazon Bedrock in {region}, with the key in {_BEDROCK_KEY}"
-        found["bedrock"] = Found("generic", url, about, _BEDROCK_KEY)
-    return list(found.values())
+        by_provider["bedrock"] = Candidate("generic", url, about, _BEDROCK_KEY)
+    return list(by_provider.values())
 
 
 def aws_note(environment: Mapping[str, str] = os.environ) -> str:
