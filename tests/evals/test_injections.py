@@ -31,7 +31,6 @@ command = "make test"
 _DEPLOY = {
     "name": "deploy",
     "description": "Deploy.",
-    "risk": "execute",
     "parameters": {"type": "object", "properties": {"stage": {"type": "string"}}, "required": ["stage"]},
 }
 #: How a session of each kind is made more permissive than a new one.
