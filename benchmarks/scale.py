@@ -24,8 +24,8 @@ SIZES = (1_000, 100_000, 10_000_000)
 SECONDS = 600
 
 #: What a session does, on average, while somebody works with it: a turn in ten minutes, with two calls of tools, one
-#: in five of which a human approves; a ping in five minutes; a connection an hour.
-TURN_EVERY_S, CALLS, APPROVED, PING_EVERY_S, CONNECTION_S = 600, 2, 0.2, 300, 3_600
+#: in five of which a human approves; a ping in nine minutes; a connection an hour.
+TURN_EVERY_S, CALLS, APPROVED, PING_EVERY_S, CONNECTION_S = 600, 2, 0.2, 540, 3_600
 
 #: An entry of the index of due sessions that moves is deleted and written.
 DUE_UNITS = 2

@@ -172,8 +172,8 @@ def _events(costs: Costs) -> list[str]:
         "a connection: `$connect` with its authorizer, and `$disconnect`": together(
             costs.scenario("connect"), costs.scenario("disconnect")
         ),
-        "an idle connection, an hour, with a `ping` each 5 minutes": together(
-            costs.estimate.minutes(60), *[costs.scenario("ping", frames=1)] * 12
+        "an idle connection, an hour, with the seven `ping` of our clients": together(
+            costs.estimate.minutes(60), *[costs.scenario("ping", frames=1)] * 7
         ),
         f"a first visit of the page: {VISIT_FILES} files, {VISIT_BYTES // 1000} KB": costs.visit(),
         "reading that session's history over HTTP": costs.scenario("history over HTTP", requests=1),

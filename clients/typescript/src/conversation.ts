@@ -54,6 +54,9 @@ interface Connection {
   link: Link;
   token: string;
   lastsMs: number;
+  idlePingMs: number;
+  /** When the last ping was sent; 0: none was. */
+  pingedAt: number;
   /** `session_info` has not come, and `resume` follows it. */
   greeting: boolean;
   /** `resumed` has not come: which calls are open is not known. */
@@ -378,7 +381,8 @@ export class Conversation {
 
   /** Keep one connection until it has ended. */
   async #connect(token: string): Promise<LinkEnd> {
-    const { openMs, lifetimeMs, tickMs } = this.#timing;
+    const { openMs, lifetimeMs, idlePingMs, tickMs } = this.#timing;
+    const early = 0.9 + Math.random() * 0.1;
     const url = socketUrl(this.#address, this.sessionId, `extensions=1${this.#options.viewer ? "&viewer=1" : ""}`);
     this.#report.connection++;
     const link = new Link(this.#WebSocket, url, token ? ["codelab", `token.${token}`] : [], openMs, {
@@ -391,7 +395,9 @@ export class Conversation {
     this.#connection = {
       link,
       token,
-      lastsMs: lifetimeMs * (0.9 + Math.random() * 0.1),
+      lastsMs: lifetimeMs * early,
+      idlePingMs: idlePingMs * early,
+      pingedAt: 0,
       greeting: true,
       resuming: true,
       announced: false,
@@ -484,7 +490,7 @@ export class Conversation {
     if (!connection) return;
     const { link } = connection;
     const now = Date.now();
-    const { openMs, pingMs } = this.#timing;
+    const { openMs } = this.#timing;
     if (now - this.#tickedAt > ASLEEP_MS) this.#doubt();
     this.#tickedAt = now;
     if (link.heardAt >= connection.doubtedAt) connection.doubtedAt = 0;
@@ -495,10 +501,13 @@ export class Conversation {
     }
     if (this.#calls?.mustCheck(now) || this.#sequence.hasGap(now)) this.#resume();
     if (!this.#uploads.isBusy && !connection.refreshing) this.#asking.tick(now);
-    const silence = now - link.heardAt;
-    if (silence > pingMs + openMs && link.usedAt > link.heardAt) return link.cut("the server does not answer");
-    if (now - link.usedAt > pingMs) this.#send({ type: "ping" });
     const isIdle = this.status === "idle" && !this.#calls?.areRunning;
+    if (connection.pingedAt > link.heardAt) {
+      if (now - connection.pingedAt > openMs) return link.cut("the server does not answer");
+    } else if (now - link.heardAt > (isIdle ? connection.idlePingMs : this.#timing.pingMs)) {
+      this.#send({ type: "ping" });
+      if (link.usedAt >= now) connection.pingedAt = link.usedAt; // else a pause holds it back
+    }
     if (now - connection.onlineAt > connection.lastsMs * (isIdle ? 1 : 1.05)) {
       this.#connector.replace();
       link.cut("a new connection replaces this one");

@@ -14,8 +14,13 @@ export interface Timing {
   openMs: number;
   /** Until a frame without a reply is sent again. */
   repeatMs: number;
-  /** Of silence until a ping; API Gateway closes a silent connection after ten minutes. */
+  /** Of silence until a ping, while something goes on. */
   pingMs: number;
+  /**
+   * The same while nothing does, less up to a tenth, so that many clients do not ping at once. A ping is most of what an
+   * idle connection costs; API Gateway closes a silent one after ten minutes.
+   */
+  idlePingMs: number;
   /** Until an idle connection is replaced; API Gateway closes each after two hours. */
   lifetimeMs: number;
   /** The shortest pause after a failure; pauses grow up to `longestPauseMs`. */
@@ -29,6 +34,7 @@ export const TIMING: Timing = {
   openMs: 20_000,
   repeatMs: 15_000,
   pingMs: 300_000,
+  idlePingMs: 540_000,
   lifetimeMs: 6_600_000,
   pauseMs: 500,
   longestPauseMs: 60_000,

@@ -56,7 +56,7 @@ class Owner:
 
     greet: begins the handshake of a new connection. resume: goes on with it when `session_info` has come.
     receive: takes a message. look: does what is due while it is online (the time, monotonic). lost: the connection is
-    closed. is_idle: whether it may be replaced now.
+    closed. is_idle: whether nothing goes on, so that it may be replaced now.
     show: shows an event to the user. start: runs a coroutine, whose error ends the session.
     """
 
@@ -79,6 +79,7 @@ class _Connection:
     opened_at: float
     used_at: float
     lasts_s: float
+    idle_ping_s: float
     greeting: bool = True  # `session_info` has not come, and `resume` follows it
     resuming: bool = True  # `resumed` has not come: which calls are open is not known
     announced: bool = False  # the user knows that it is online
@@ -296,7 +297,9 @@ class Link:
             max_queue=1_000,
         ) as socket:
             now = time.monotonic()
-            connection = _Connection(socket, token, now, now, self._timing.lifetime_s * random.uniform(0.9, 1.0))
+            early = random.uniform(0.9, 1.0)
+            lasts_s, idle_ping_s = self._timing.lifetime_s * early, self._timing.idle_ping_s * early
+            connection = _Connection(socket, token, now, now, lasts_s, idle_ping_s)
             self._connection = connection
             self.peer = str((socket.remote_address or ("",))[0])
             self._note_clock(socket)
@@ -340,7 +343,7 @@ class Link:
                     await connection.socket.close(1001)
                 continue
             await self._owner.look(now)
-            if now - connection.used_at > timing.ping_s:
+            if now - connection.used_at > (connection.idle_ping_s if self._owner.is_idle() else timing.ping_s):
                 await self._write_frame({"type": "ping"})
             age = now - connection.online_at
             if age > connection.lasts_s * (1.0 if self._owner.is_idle() else 1.05):

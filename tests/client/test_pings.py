@@ -1,0 +1,59 @@
+"""How often a session pings: seldom while nothing goes on, because each ping costs, and more often in a turn."""
+
+import asyncio
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from websockets.asyncio.server import ServerConnection
+
+from tests.client import test_hostile_server as hostile
+from tests.client.conftest import run
+
+NEVER = 3_600.0
+
+
+@pytest.mark.parametrize(("busy", "idle", "status"), [(0.05, NEVER, "thinking"), (NEVER, 0.05, "idle")])
+def test_it_pings_by_what_goes_on(
+    busy: float, idle: float, status: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(hostile.INFO, "status", status)
+    pinged: asyncio.Queue[None] = asyncio.Queue()
+
+    async def answer(socket: ServerConnection, frame: dict[str, Any]) -> None:
+        if frame["type"] == "ping":
+            pinged.put_nowait(None)
+            await socket.send(json.dumps({"type": "pong"}))
+
+    async def talk() -> None:
+        timing = replace(hostile.FAST, ping_s=busy, idle_ping_s=idle)
+        async with hostile.server(answer) as url, hostile.opened(url, tmp_path, timing=timing):
+            for _ in range(3):
+                await asyncio.wait_for(pinged.get(), 10)
+
+    run(talk())
+
+
+def test_an_idle_session_does_not_ping_as_a_busy_one_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pings: dict[str, int] = {"idle": 0, "thinking": 0}
+    enough = asyncio.Event()
+
+    def count(status: str) -> hostile.Answer:
+        async def answer(socket: ServerConnection, frame: dict[str, Any]) -> None:
+            pings[status] += frame["type"] == "ping"
+            if pings["thinking"] > 3:
+                enough.set()
+
+        return answer
+
+    async def talk() -> None:
+        timing = replace(hostile.FAST, ping_s=0.05, idle_ping_s=NEVER)
+        async with hostile.server(count("idle")) as one, hostile.opened(one, tmp_path / "1", timing=timing):
+            monkeypatch.setitem(hostile.INFO, "status", "thinking")
+            async with hostile.server(count("thinking")) as two, hostile.opened(two, tmp_path / "2", timing=timing):
+                await asyncio.wait_for(enough.wait(), 20)
+
+    run(talk())
+    assert pings["idle"] == 0
