@@ -181,13 +181,6 @@ def test_nothing_starts_unasked_and_another_description_is_asked_about_again(tmp
         ("{", "not JSON"),
         ("[]", "must look like"),
         ('{"mcpServers": []}', "must look like"),
-        ('{"mcpServers": {"a b": {"command": "x"}}}', "a server's name"),
-        ('{"mcpServers": {"a": {}}}', "needs a command"),
-        ('{"mcpServers": {"a": {"type": "sse", "url": "x"}}}', "only stdio and streamable HTTP"),
-        ('{"mcpServers": {"a": {"command": "x", "args": "y"}}}', "args must be a list"),
-        ('{"mcpServers": {"a": {"command": "x", "env": {"A": 1}}}}', "env must be an object of texts"),
-        ('{"mcpServers": {"a": {"command": "x", "network": "yes"}}}', "network must be true or false"),
-        ('{"mcpServers": {"a": {"command": "x"}, "A": {"command": "x"}}}', "differ in capitals only"),
         ("[" * 100_000, "not JSON"),
     ],
 )
@@ -195,6 +188,30 @@ def test_a_mistake_in_the_file_is_named(tmp_path: Path, text: str, said: str) ->
     (tmp_path / ".mcp.json").write_text(text)
     with pytest.raises(McpConfigError, match=said):
         workspace_servers(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("entries", "said"),
+    [
+        ('"a b": {"command": "x"}', "a server's name"),
+        ('"a": {}', "needs a command"),
+        ('"a": []', "must be an object"),
+        ('"a": {"type": "sse", "url": "x"}', "only stdio and streamable HTTP"),
+        ('"a": {"command": "x", "args": "y"}', "args must be a list"),
+        ('"a": {"command": "x", "env": {"A": 1}}', "env must be an object of texts"),
+        ('"a": {"command": "x", "network": "yes"}', "network must be true or false"),
+        ('"GOOD": {"command": "x"}', "in capitals only"),
+    ],
+)
+def test_a_broken_entry_is_named_and_left_out(tmp_path: Path, entries: str, said: str) -> None:
+    text = f'{{"mcpServers": {{"good": {{"command": "y"}}, {entries}, "better": {{"command": "z"}}}}}}'
+    (tmp_path / ".mcp.json").write_text(text)
+    problems: list[str] = []
+    servers = workspace_servers(tmp_path, problems.append)
+    assert [server.command for server in servers] == ["y", "z"]
+    assert len(problems) == 1
+    assert said in problems[0]
+    assert problems[0].endswith("; this server is left out")
 
 
 def test_links_and_fifos_are_no_configuration(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -73,20 +73,29 @@ class ServerConfig:
         )
 
 
-def workspace_servers(workspace: Path) -> list[ServerConfig]:
-    """The servers that a workspace names. Raises McpConfigError. Nothing is started."""
+def workspace_servers(workspace: Path, say: Callable[[str], None] = lambda _: None) -> list[ServerConfig]:
+    """The servers that a workspace names. Nothing is started. Raises McpConfigError if the file names none at all.
+
+    say: tells what is wrong with an entry, which is then left out.
+    """
     file = workspace / FILE
     text = _text(file)
     if text is None:
         return []
     try:
-        found = json.loads(text)
-        servers = found["mcpServers"]
-        if len(servers) > _MOST_SERVERS:
+        entries = json.loads(text)["mcpServers"]
+        if len(entries) > _MOST_SERVERS:
             raise McpConfigError(f"{file}: more than {_MOST_SERVERS} servers")
-        if len({name.casefold() for name in servers}) < len(servers):
-            raise McpConfigError(f"{file}: two servers whose names differ in capitals only")
-        return [_server(name, fields, file) for name, fields in servers.items()]
+        servers: dict[str, ServerConfig] = {}
+        for name, fields in entries.items():
+            try:
+                server = _server(name, fields, file)
+                if name.casefold() in servers:
+                    raise McpConfigError(f"{file}: {name} differs from another server's name in capitals only")
+                servers[name.casefold()] = server
+            except McpConfigError as error:
+                say(f"{error}; this server is left out")
+        return list(servers.values())
     except (ValueError, RecursionError) as error:
         raise McpConfigError(f"{file}: not JSON: {error}") from None
     except (KeyError, TypeError, AttributeError):

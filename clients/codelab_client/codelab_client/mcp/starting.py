@@ -35,7 +35,7 @@ async def start_trusted(
     call. taken: the names of other servers in lower case.
     """
     try:
-        servers = workspace_servers(workspace)
+        servers = workspace_servers(workspace, say)
     except McpConfigError as error:
         say(str(error))
         return

@@ -39,7 +39,7 @@ class McpServers:
     async def command(self, what: str) -> None:
         """`/mcp`, `/mcp start NAME`, `/mcp stop NAME`, `/mcp forget NAME`, `/mcp trust NAME`."""
         try:
-            known = {server.name: server for server in workspace_servers(self._conversation.workspace)}
+            known = {server.name: server for server in workspace_servers(self._conversation.workspace, self._complain)}
         except McpConfigError as error:
             self._complain(str(error))
             return
