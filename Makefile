@@ -52,7 +52,7 @@ $(VENV)/.synced: pyproject.toml uv.lock clients/codelab_client/pyproject.toml | 
 
 setup: $(VENV)/.synced  ## set up .uv and .venv (every other target does it by itself)
 
-.PHONY: help setup run page screenshots codelab test test-deep test-real conformance bench bench-peers eval clean
+.PHONY: help setup run page screenshots codelab test test-deep test-real conformance bench bench-peers eval uninstall clean
 
 PYTHON := $(VENV)/bin/python
 
@@ -105,6 +105,9 @@ bench: $(VENV)/.synced  ## measure; the figures are printed, nothing is asserted
 bench-peers: $(VENV)/.synced  ## compare with other servers: [ARGS="--all --plot"]
 	@$(UV) sync --quiet --frozen --inexact --group bench --python $(PYTHON)
 	@$(WITH_ARGS) $(PYTHON) -m benchmarks.peers
+
+uninstall: $(VENV)/.synced  ## remove what codelab keeps outside of the checkout: asks
+	@$(WITH_ARGS) $(VENV)/bin/codelab uninstall
 
 clean:  ## remove everything that the targets made
 	rm -rf clients/web/dist* clients/web/node_modules .venv-node .venv .venv-sam .uv .peers .evals .aws-sam .pytest_cache .mypy_cache .ruff_cache .hypothesis

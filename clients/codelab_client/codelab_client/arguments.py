@@ -223,4 +223,13 @@ def parser() -> argparse.ArgumentParser:
     setup.add_argument("--no-keyring", dest="keyring", action="store_false", help="keep the key in the file")
     setup.add_argument("--no-test", dest="test", action="store_false", help="ask the model nothing")
     setup.set_defaults(command="setup")
+    uninstall = commands.add_parser(
+        "uninstall",
+        help="remove what codelab keeps on this machine",
+        description="List what codelab keeps on this machine outside of projects (settings, conversations, what /undo "
+        "needs, keys in the keyring), and remove it if you agree.",
+        **formatted,  # type: ignore[arg-type]
+    )
+    uninstall.add_argument("--yes", action="store_true", help="do not ask")
+    uninstall.set_defaults(command="uninstall")
     return made

@@ -25,7 +25,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run `codelab` with these arguments. Returns the exit code."""
     _accept_all_characters()
     options = parser().parse_args(arguments)
-    _close_state()
+    if options.command != "uninstall":  # which would find what was just made
+        _close_state()
     try:
         return asyncio.run(_COMMANDS[options.command](options))
     except KeyboardInterrupt:
@@ -312,6 +313,12 @@ async def _setup(options: argparse.Namespace) -> int:
         return _failed(str(error), 1)
 
 
+async def _uninstall(options: argparse.Namespace) -> int:
+    from codelab_client.uninstall import uninstall
+
+    return await uninstall(agreed=options.yes)
+
+
 async def _logout(options: argparse.Namespace) -> int:
     from codelab_client.login import command
 
@@ -328,6 +335,7 @@ _COMMANDS = {
     "login": _login,
     "logout": _logout,
     "setup": _setup,
+    "uninstall": _uninstall,
 }
 
 if __name__ == "__main__":

@@ -36,6 +36,15 @@ def file() -> Path:
     return state_folder() / "logins.json"
 
 
+def in_keyring() -> list[str]:
+    """The servers whose login the keyring has; none if the file cannot be read."""
+    try:
+        logins = _read()
+    except LoginError:
+        return []
+    return [server for server, entry in logins.items() if isinstance(entry, dict) and entry.get("kept") == "keyring"]
+
+
 def find(server: str) -> Login | None:
     """The login at a server. Raises LoginError if it cannot be read, or others could have read it."""
     entry = _read().get(server)

@@ -121,6 +121,14 @@ def keep(model: Model, *, in_keyring: bool = True) -> str:
     return ring
 
 
+def has_keyring_entry() -> bool:
+    """Whether the keyring has the key, as far as the file can be read."""
+    try:
+        return _values(_content()).get("LLM_API_KEY", "").startswith(_KEYRING)
+    except SetupError:
+        return False
+
+
 def forget() -> None:
     """Forget the model and its key. Raises SetupError."""
     content = _content()
