@@ -21,7 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 _SOURCE = "pyproject.toml"
 _LINE = r'^version = "(?P<version>[^"]+)"$'
-_NPM = r'^  "version": "(?P<version>[^"]+)",$'
+_MEMBER = r'^  "version": "(?P<version>[^"]+)",$'
 #: The first package of an npm lock is the project itself.
 _NPM_ROOT = r'^    "": \{\n      "name": "[^"]+",\n      "version": "(?P<version>[^"]+)",$'
 #: Where it is written: a file, and the line. More than one, because each package is built from its own folder.
@@ -31,11 +31,13 @@ _PLACES = (
     ("uv.lock", r'^name = "codelab-client"\nversion = "(?P<version>[^"]+)"$'),
     ("clients/codelab_client/pyproject.toml", _LINE),
     ("clients/codelab_client/codelab_client/__init__.py", r'^__version__ = "(?P<version>[^"]+)"$'),
-    ("clients/typescript/package.json", _NPM),
-    ("clients/typescript/package-lock.json", _NPM),
+    ("clients/codelab_client/registry/codelab/agent.json", _MEMBER),
+    ("clients/codelab_client/registry/codelab/agent.json", r'"codelab-client==(?P<version>[^"]+)"'),
+    ("clients/typescript/package.json", _MEMBER),
+    ("clients/typescript/package-lock.json", _MEMBER),
     ("clients/typescript/package-lock.json", _NPM_ROOT),
-    ("clients/web/package.json", _NPM),
-    ("clients/web/package-lock.json", _NPM),
+    ("clients/web/package.json", _MEMBER),
+    ("clients/web/package-lock.json", _MEMBER),
     ("clients/web/package-lock.json", _NPM_ROOT),
     ("clients/web/src/live.ts", r"name: 'codelab-web', version: '(?P<version>[^']+)'"),
     ("docs/typescript.md", r"codelab-client-(?P<version>[0-9.]+[0-9])\.tgz"),

@@ -245,7 +245,7 @@ def test_the_key_is_nowhere_but_in_the_proxy(tmp_path: Path, monkeypatch: pytest
         seen.append(environment)
         return 3, "", "ended"
 
-    monkeypatch.setattr(agents, "_ended", end)
+    monkeypatch.setattr(agents, "ended", end)
     run([job(tmp_path, agents.Codelab(url="ws://127.0.0.1:9"))], tmp_path / "out")
     assert runner.read(tmp_path / "out")[0]["error"] == "codelab exec ended with 3: ended"
     assert "the-key" not in str(seen)

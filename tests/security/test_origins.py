@@ -220,7 +220,7 @@ def test_a_web_ide_on_the_loopback_interface_works(demo_cloud: LocalCloud, origi
         ("POST", "/api/v1/sessions", made_session(name), 200),
         ("GET", f"/api/v1/sessions/{name}", b"", 200),
         ("GET", f"/api/v1/chat/stream/{name}?last_seq=0&wait=0", b"", 200),
-        ("GET", "/nothing", b"", 404),
+        ("GET", "/no/route", b"", 404),  # By the gateway itself. "/nothing" would be a file of the page.
     ):
         headers = [*page, ("Content-Type", "application/json"), ("Connection", "close")]
         answer = ask(port, target, headers + (asked if method == "OPTIONS" else []), method=method, body=body)
