@@ -23,7 +23,7 @@ def serving(handler: Handler, port: int = 0, tls: SSLContext | None = None) -> I
     with ThreadingHTTPServer(("127.0.0.1", port), handler) as server:
         if tls is not None:
             server.socket = tls.wrap_socket(server.socket, server_side=True)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         try:
             yield server.server_port
         finally:

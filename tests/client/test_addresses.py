@@ -69,7 +69,7 @@ def port() -> Iterator[int]:
     """The port of a server that redirects."""
     _Redirecting.seen.clear()
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Redirecting) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield server.server_port
         server.shutdown()
 

@@ -77,7 +77,7 @@ def bubblewrap(world: World) -> Bubblewrap:
 def server() -> Iterator[int]:
     """A service of this machine."""
     with http.server.HTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler) as listening:
-        thread = threading.Thread(target=listening.serve_forever)
+        thread = threading.Thread(target=listening.serve_forever, args=(0.01,))
         thread.start()
         yield listening.server_address[1]
         listening.shutdown()

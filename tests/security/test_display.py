@@ -1,6 +1,7 @@
 """What a person decides about is shown as it is: no change hidden, nothing cut, no character unseen."""
 
 import asyncio
+import os
 import re
 import sys
 import unicodedata
@@ -227,7 +228,7 @@ def test_the_rule_of_always_is_shown_whole(columns: int, folder: Path, monkeypat
         arguments={"path": rule},
         remember={"rule": "harmless", "scopes": ["session"]},
     )
-    monkeypatch.setattr("shutil.get_terminal_size", lambda: (columns, 24))
+    monkeypatch.setattr("shutil.get_terminal_size", lambda *_, **__: os.terminal_size((columns, 24)))
     screen = InlineScreen.__new__(InlineScreen)
     screen._mode = "always"
     screen.conversation = SimpleNamespace(approvals=deque([call]), questions=deque(), live=list)  # type: ignore[assignment]
