@@ -71,6 +71,7 @@ def test_one_that_leaves_nothing_has_failed_or_said_nothing(name: str, tmp_path:
     assert attempt.end in ("", "error")
 
 
+@pytest.mark.deep
 def test_one_that_cannot_be_installed_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peers, "FOLDER", tmp_path / "peers")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
