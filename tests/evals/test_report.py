@@ -13,6 +13,7 @@ HOSTILE = "</script><script>document.title = 'taken'</script><img src=x onerror=
 KEYS = (
     *("sk-proj-abcdefghijkl0123", "AKIAABCDEFGHIJKL", "ghp_abcdefghijklmnopqrst", "github_pat_11ABCDEFG0abcdefghij"),
     *("Bearer abcdefgh12345678", "bearer abcdefgh12345678"),
+    *("xai-abcdefghijklmnop0123", "hf_abcdefghijklmnop0123", "gsk_abcdefghijklmnop0123", "glpat-abcdefghijklmno0123"),
 )
 
 
@@ -138,6 +139,12 @@ def test_a_key_at_the_cut_is_masked_whole(tmp_path: Path) -> None:
     folder = results(tmp_path / "out", [line("one", "t", True, diff=" " * 19_985 + KEYS[0])])
     report.write(folder)
     assert KEYS[0][:12] not in (folder / "index.html").read_text("utf-8")
+
+
+def test_a_name_in_code_is_no_key(tmp_path: Path) -> None:
+    folder = results(tmp_path / "out", [line("one", "t", True, diff="hf_download_all_of_them()")])
+    report.write(folder)
+    assert "hf_download_all_of_them" in (folder / "index.html").read_text("utf-8")
 
 
 @pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\x85"])
