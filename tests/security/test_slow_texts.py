@@ -13,6 +13,8 @@ from codelab.llm.history import in_answers_form
 from codelab.llm.parsing import NoJson, parse
 from codelab_client.differences import Difference, difference, hunks, spelled_out
 
+from evals.report import masked
+
 #: Seconds of this process for what takes some milliseconds; the attacks took minutes.
 _MOST_S = 2.0
 
@@ -46,6 +48,11 @@ def test_a_model_begins_a_fence_and_ends_none(text: str, prose: bool) -> None:
 def test_a_model_nests_an_answer_beyond_what_can_be_read(text: str) -> None:
     with pytest.raises(ValueError, match="deeply"):
         parse(text + '{"a":' * 100_000 + ("\n```" if "```" in text else ""), prose=True)
+
+
+@pytest.mark.parametrize("begin", ["hf_", "glpat-", "sk-", "Bearer "])
+def test_an_answer_in_an_evaluations_report_begins_keys_and_ends_none(begin: str) -> None:
+    assert seconds(lambda: masked(begin * 80_000)) < _MOST_S
 
 
 def test_a_caller_sends_very_many_messages_of_the_user() -> None:
