@@ -40,6 +40,13 @@ def codelab(environment: dict[str, str], folder: Path) -> Iterator[Codelab]:
         yield start
 
 
+def turn_ends(terminal: Terminal) -> None:
+    """Wait until the last line is whole and begins with no status. Half drawn, it has none in a turn either."""
+    until(
+        lambda: re.match(r"(?!thinking|working|waiting)\S.* tokens", terminal.shown().rpartition("\n")[2]) is not None
+    )
+
+
 def decide(terminal: Terminal, key: str) -> None:
     """Press a key when the question has been on the screen for long enough."""
     terminal.expect("y yes  n no  e edit")
@@ -288,7 +295,7 @@ def test_commands_with_a_slash(codelab: Codelab, folder: Path, model: ScriptedMo
     terminal.type(model.script("tty-undo", Says("", [WRITE]), DONE) + "\r")
     decide(terminal, "y")
     terminal.expect("All done.")
-    until(lambda: "thinking" not in terminal.shown())
+    turn_ends(terminal)
     terminal.type("/diff\r")
     terminal.expect("+++ b/a.py")
     terminal.type("/undo\r")
@@ -430,17 +437,6 @@ def test_agents_and_models_are_listed(codelab: Codelab) -> None:
     assert "▸  " in terminal.expect(" tokens")
 
 
-def undo(terminal: Terminal, expected: str) -> None:
-    """Undo the last turn, as soon as it has ended: its text is there a little before."""
-    running = "A turn is running: stop it first"
-    while True:
-        refused = terminal.shown().count(running)
-        terminal.type("/undo\r")
-        until(lambda refused=refused: expected in terminal.shown() or terminal.shown().count(running) > refused)
-        if expected in terminal.shown():
-            return
-
-
 def test_messages_that_wait_can_be_changed_and_dropped(codelab: Codelab, model: ScriptedModel) -> None:
     go = threading.Event()
     slow = model.script("tty-queue-slow", Says("the first answer", until=go))
@@ -465,7 +461,9 @@ def test_messages_that_wait_can_be_changed_and_dropped(codelab: Codelab, model: 
     terminal.expect("the second answer")
     assert "drop me" not in str(model.requests["tty-queue-fast"][0]["messages"])
     assert "now please" in str(model.requests["tty-queue-fast"][0]["messages"])
-    undo(terminal, "Taken back: [[tty-queue-fast]] now please")
+    turn_ends(terminal)
+    terminal.type("/undo\r")
+    terminal.expect("Taken back: [[tty-queue-fast]] now please")
 
 
 def test_a_message_can_steer_the_running_turn(codelab: Codelab, folder: Path, model: ScriptedModel) -> None:
