@@ -14,6 +14,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 _TIMEOUT_S = 900
+#: How often the server looks whether it shall end: each attempt waits for that.
+_POLL_S = 0.01
 _MOST_PROBLEM = 300
 #: What a server says whatever it was asked: the key, the model's name, or the quota is at fault, not the request.
 _NO_ANSWER = (401, 403, 404, 429)
@@ -135,7 +137,7 @@ def serving(endpoint: Endpoint, spent: Spent, most_tokens: int | None = None) ->
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(_POLL_S,), daemon=True)
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_address[1]}/v1"

@@ -8,6 +8,8 @@ from ssl import SSLContext
 from typing import Any
 
 Handler = Callable[..., BaseHTTPRequestHandler]
+#: How often a server looks whether it shall end, in seconds. Python's half second is waited for by each test.
+POLL_S = 0.01
 
 
 class Quiet:
@@ -23,7 +25,7 @@ def serving(handler: Handler, port: int = 0, tls: SSLContext | None = None) -> I
     with ThreadingHTTPServer(("127.0.0.1", port), handler) as server:
         if tls is not None:
             server.socket = tls.wrap_socket(server.socket, server_side=True)
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(POLL_S,), daemon=True).start()
         try:
             yield server.server_port
         finally:

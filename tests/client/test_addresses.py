@@ -2,7 +2,6 @@
 
 import asyncio
 import http.server
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
@@ -14,6 +13,7 @@ from codelab_client.session.rest import Rest, RestError
 
 from tests.client.conftest import run
 from tests.client.executing import CountingExecutor
+from tests.serving import serving
 
 
 @pytest.mark.parametrize(
@@ -68,10 +68,8 @@ class _Redirecting(http.server.BaseHTTPRequestHandler):
 def port() -> Iterator[int]:
     """The port of a server that redirects."""
     _Redirecting.seen.clear()
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Redirecting) as server:
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        yield server.server_port
-        server.shutdown()
+    with serving(_Redirecting) as port:
+        yield port
 
 
 def test_no_token_is_sent_to_another_machine_without_encryption(tmp_path: Path) -> None:

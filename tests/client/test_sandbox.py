@@ -9,7 +9,6 @@ import os
 import shutil
 import socket
 import subprocess
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from codelab_client.tools.executor import Executor, Settings
 from codelab_client.tools.workspace import DiskWorkspace
 
 from tests.client.calls import git, repository, result, snapshot, stand_still
+from tests.serving import serving
 from tests.waiting import until
 
 SECRET = "the user's private key"
@@ -76,12 +76,8 @@ def bubblewrap(world: World) -> Bubblewrap:
 @pytest.fixture
 def server() -> Iterator[int]:
     """A service of this machine."""
-    with http.server.HTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler) as listening:
-        thread = threading.Thread(target=listening.serve_forever, args=(0.01,))
-        thread.start()
-        yield listening.server_address[1]
-        listening.shutdown()
-        thread.join()
+    with serving(http.server.SimpleHTTPRequestHandler) as port:
+        yield port
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from codelab_client.tools.memory import MemoryWorkspace
 from codelab_client.tools.web import Web, is_public, plain
 
 from tests.client.calls import call
+from tests.serving import serving
 
 PAGE = (
     "<html><head><title>T</title><style>p {}</style></head><body><h1>One &amp; two</h1><p>some <b>text</b></p></body>"
@@ -71,13 +72,8 @@ class Site(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Site)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    yield server.server_port
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(Site) as port:
+        yield port
 
 
 def fetched(web: Web, url: str) -> Any:

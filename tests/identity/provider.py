@@ -8,6 +8,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import jwt
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from tests.serving import POLL_S
+
 
 class Provider:
     """An identity provider that publishes its keys, and counts how often it is asked for them."""
@@ -32,7 +34,7 @@ class Provider:
 
         self.server = HTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_port}/jwks.json"
-        threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
+        threading.Thread(target=self.server.serve_forever, args=(POLL_S,), daemon=True).start()
 
     def published(self) -> dict[str, object]:
         algorithm = jwt.algorithms.RSAAlgorithm
