@@ -74,6 +74,9 @@ settings.register_profile(
 settings.register_profile("many", settings.get_profile("few"), max_examples=300)
 settings.load_profile("few")
 
+#: As many are made before the garbage collector looks at them; usually 2,000.
+_NEW_OBJECTS = 50_000
+
 _sessions = (f"talk_{n}" for n in itertools.count(1))
 
 Open = Callable[..., Ide]
@@ -96,13 +99,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """All tests, and what they import, stay until the end: the garbage collector need not look at them."""
+    """All tests, and what they import, stay until the end: the garbage collector need not look at them.
+
+    It looks at all else whenever a quarter has been added, which after that would be after each few tests.
+    """
     gc.disable()
     try:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(_NEW_OBJECTS)
         gc.enable()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish() -> None:
+    """pytest collects five times at its end, to see what fails as it is deleted: the first one finds it."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)

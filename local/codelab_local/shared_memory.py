@@ -13,7 +13,7 @@ import sys
 #: CPython's `Include/object.h` of these versions: an object is immortal if the lower half of its count is negative, and
 #: nothing changes a count of all ones. 3.11 has no immortal objects; 3.14 marks them in another way.
 _VERSIONS = ((3, 12), (3, 13))
-_LOWEST, _ALL_ONES = 1 << 31, (1 << 32) - 1
+_ALL_ONES = -1
 
 
 def freeze() -> None:
@@ -29,16 +29,18 @@ def make_immortal() -> bool:
     function may have a finalizer that the function relies on.
     """
     supported = sys.implementation.name == "cpython" and sys.version_info[:2] in _VERSIONS
-    if not supported or sys.maxsize < _ALL_ONES or sys.byteorder != "little" or not _has_one_count():
+    if not supported or sys.maxsize < 1 << 32 or sys.byteorder != "little" or not _has_one_count():
         return False
-    count_at = ctypes.c_uint32.from_address  # The count is an object's first field.
-    found = gc.get_objects()
-    while found:
-        each = found.pop()
-        count = count_at(id(each))
-        if count.value < _LOWEST:
-            count.value = _ALL_ONES
-            found.extend(gc.get_referents(each))  # Strings and the like, which the collector does not know.
+    counts = (ctypes.c_int32 * (1 << 46)).from_address(0)  # All memory. The count is an object's first field.
+    objects = gc.get_objects()
+    while objects:
+        mortal = []
+        for each in objects:
+            place = id(each) >> 2
+            if counts[place] >= 0:
+                counts[place] = _ALL_ONES
+                mortal.append(each)
+        objects = gc.get_referents(*mortal)  # Strings and the like, which the collector does not know.
     return True
 
 
