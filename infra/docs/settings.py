@@ -66,6 +66,8 @@ _SECTIONS: dict[str, dict[str, str]] = {
         "short one begins with 100",
         "EVENT_RETENTION_S": "how long sent frames are kept for clients that reconnect, in seconds",
         "PATHS_LENIENT": "remove one leading `/` from a tool's path; always so in the cloud",
+        "AWS_CLIENT": "what calls AWS: `direct`, the project's own client, or `boto3`, the SDK, for an account or a "
+        "network that works with nothing else",
         "LOG_LEVEL": "`DEBUG`, `INFO`, `WARNING` or `ERROR`",
     },
     "Who may use it": {

@@ -10,10 +10,12 @@ from codelab.aws.session import session
 from tests.aws.server import Server, serving
 from tests.ide import PATIENCE
 
+PROXIES = [form(name) for name in ("https_proxy", "all_proxy", "no_proxy") for form in (str.lower, str.upper)]
+
 
 @pytest.fixture(autouse=True)
 def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for name in ("AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_REGION", "AWS_CA_BUNDLE", "HTTPS_PROXY", "https_proxy"):
+    for name in ("AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_REGION", "AWS_CA_BUNDLE", "AWS_MAX_ATTEMPTS", *PROXIES):
         monkeypatch.delenv(name, raising=False)
     values = {"ACCESS_KEY_ID": "AKIDEXAMPLE", "SECRET_ACCESS_KEY": "secret", "SESSION_TOKEN": "token"}
     for name, value in {**values, "DEFAULT_REGION": "eu-west-1", "CONFIG_FILE": "/dev/null"}.items():

@@ -2,6 +2,8 @@
 
 import json
 import threading
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from types import SimpleNamespace
 from typing import Any
 from zlib import crc32
@@ -11,6 +13,7 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.retries.standard import ThrottledRetryableChecker, TransientRetryableChecker
+from codelab import aws
 from codelab.aws import calls
 from codelab.aws.dynamodb import DynamoDB
 from codelab.aws.errors import AwsError, AwsRefused, AwsTimeout, AwsUnreachable, ConditionFailed
@@ -245,3 +248,69 @@ def test_many_threads(server: Server) -> None:
     assert not failed
     assert len(server.received) == 160
     assert len({got.connection for got in server.received}) <= 8, "each is used by one thread at a time, and kept"
+
+
+@pytest.mark.parametrize("minutes", [10, -10, 60 * 24 * 400])
+def test_a_clock_that_is_wrong_is_corrected_once(server: Server, rests: list[float], minutes: int) -> None:
+    table = DynamoDB()
+    now = datetime.now(UTC) + timedelta(minutes=minutes)
+    skewed = http(400, {"__type": "x#InvalidSignatureException"}, {"Date": format_datetime(now, usegmt=True)})
+    server.answers = [skewed]
+    assert table.get_item(**READ) == {}
+    first, second = (datetime.strptime(it.headers["x-amz-date"], "%Y%m%dT%H%M%S%z") for it in server.received)
+    assert abs(second - now) < timedelta(minutes=3) < abs(first - now)
+    assert not rests, "nobody waits for that"
+    server.received.clear()
+    table.get_item(**READ)
+    assert abs(datetime.strptime(server.received[0].headers["x-amz-date"], "%Y%m%dT%H%M%S%z") - now) < timedelta(
+        minutes=3
+    )
+
+
+@pytest.mark.parametrize("date", ["", "now", "yesterday", "Mon, 99 Foo 2020 00:00:00 GMT"])
+def test_a_signature_that_is_wrong_at_the_right_time_is_refused(server: Server, date: str) -> None:
+    date = format_datetime(datetime.now(UTC), usegmt=True) if date == "now" else date
+    server.answers = [http(400, {"__type": "x#InvalidSignatureException"}, {"Date": date} if date else {})] * 3
+    with pytest.raises(AwsRefused) as error:
+        DynamoDB().get_item(**READ)
+    assert error.value.code == "InvalidSignatureException"
+    assert len(server.received) == 1
+
+
+def test_a_clock_that_is_wrong_each_time_ends_in_its_error(server: Server) -> None:
+    """Whoever answers with another date at each attempt does not have us sign for ever."""
+    dates = (datetime.now(UTC) + timedelta(days=days) for days in range(1, 40))
+    wrong = [http(400, {"__type": "x#RequestExpired"}, {"Date": format_datetime(date, usegmt=True)}) for date in dates]
+    server.answers = list(wrong)
+    with pytest.raises(AwsRefused):
+        DynamoDB().get_item(**READ)
+    assert len(server.received) <= 3
+
+
+@pytest.mark.parametrize(("said", "attempts"), [("1", 1), ("5", 5), ("", 3)])
+def test_the_environment_says_how_often_a_call_is_made(
+    server: Server, rests: list[float], monkeypatch: pytest.MonkeyPatch, said: str, attempts: int
+) -> None:
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", said)
+    server.answers = [THROTTLED] * 9
+    with pytest.raises(AwsRefused):
+        DynamoDB().get_item(**READ)
+    assert len(server.received) == attempts
+    assert server.received[0].headers["amz-sdk-request"] == f"attempt=1; max={attempts}"
+    server.received.clear()
+    with pytest.raises(AwsRefused):
+        Functions(attempts=1).start("llm", {})
+    assert len(server.received) == 1, "what must not be repeated is not"
+
+
+@pytest.mark.parametrize("said", ["0", "-1", "many", "2.5", "٣"])
+def test_a_number_of_attempts_that_is_none_is_an_error_at_init(monkeypatch: pytest.MonkeyPatch, said: str) -> None:
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", said)
+    with pytest.raises(ValueError, match="AWS_MAX_ATTEMPTS"):
+        DynamoDB()
+
+
+def test_an_unknown_client_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_CLIENT", "botto3")
+    with pytest.raises(ValueError, match="AWS_CLIENT"):
+        aws.uses_boto3()

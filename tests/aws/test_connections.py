@@ -27,6 +27,7 @@ from codelab.aws.connections import STALE_S, Connections, trusted
 from codelab.aws.dynamodb import DynamoDB
 from codelab.aws.errors import AwsUnreachable
 from codelab.aws.session import certificates, endpoint, region, session
+from codelab.http.proxies import ProxyRefused
 
 from tests.aws.server import Server, http, serving
 
@@ -90,7 +91,7 @@ def test_an_answer_that_comes_before_the_request_is_sent(monkeypatch: pytest.Mon
         thread.start()
         assert ask(connections, bytes(8_000_000)) == 413
         thread.join(60)
-        assert not connections._idle
+        assert not connections._pool._idle
 
 
 @pytest.mark.parametrize(
@@ -173,6 +174,24 @@ def test_https_goes_through_the_proxy_of_the_environment(monkeypatch: pytest.Mon
         with pytest.raises(AwsUnreachable):
             ask(Connections("dynamodb", "https://127.0.0.1:1"))
         assert len(proxy.received) == 1
+
+
+def test_a_proxy_for_all_is_one_for_https(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving() as proxy:
+        monkeypatch.setenv("ALL_PROXY", f"http://127.0.0.1:{proxy.port}")
+        proxy.answers = [http(403, b"")]
+        with pytest.raises(AwsUnreachable, match="the proxy refused the connection: 403"):
+            ask(Connections("dynamodb", "https://dynamodb.eu-west-1.amazonaws.com"))
+        assert len(proxy.received) == 1
+
+
+@pytest.mark.parametrize("proxy", ["socks5://user:secret@127.0.0.1:1080", "https://proxy:443", "http://", "http://[x"])
+def test_a_proxy_that_cannot_be_used_is_an_error_at_init(monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
+    """As for models: it is not taken for another kind of proxy, which would wait for an answer in vain."""
+    monkeypatch.setenv("HTTPS_PROXY", proxy)
+    with pytest.raises(ProxyRefused, match="HTTPS_PROXY does not name an http:// proxy") as error:
+        Connections("dynamodb", "https://dynamodb.eu-west-1.amazonaws.com")
+    assert "secret" not in str(error.value)
 
 
 #: The descriptions of the services, read once.

@@ -7,6 +7,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -100,6 +102,16 @@ def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     boto3.DEFAULT_SESSION = None
     session.cache_clear()
+
+
+@pytest.mark.parametrize(("hours", "posts"), [(2, 2), (0, 1)])
+def test_a_post_that_is_refused_for_a_wrong_clock_is_signed_again(gateway: Gateway, hours: int, posts: int) -> None:
+    """A 403 at the right time is a refusal; nothing is posted twice after it."""
+    date = format_datetime(datetime.now(UTC) + timedelta(hours=hours), usegmt=True)
+    refusal = f"HTTP/1.1 403 Forbidden\r\nDate: {date}\r\nContent-Length: 0\r\n\r\n".encode()
+    gateway.answer = lambda connection: (setattr(gateway, "answer", 200), connection.sendall(refusal))
+    assert ManagementApi(gateway.url).post(CONNECTION, DATA) == (200 if hours else 403)
+    assert len(gateway.received) == posts
 
 
 def test_a_post_and_a_delete_are_those_of_the_sdk(gateway: Gateway):

@@ -60,7 +60,8 @@ def system(monkeypatch: pytest.MonkeyPatch, template: Template) -> Iterator[Syst
     # A silent model is watched every 250 ms; how often that happens in a test would be a matter of chance.
     monkeypatch.setattr("codelab.delivery.stream.WATCH_S", 60.0)
     recorder = Recorder()
-    monkeypatch.setattr("codelab.wiring.ManagementApi", lambda url: recorder)
+    for client in ("ManagementApi", "Boto3ManagementApi"):
+        monkeypatch.setattr(f"codelab.wiring.{client}", lambda url: recorder)
     cheapen(monkeypatch)
     with mock_aws():
         kept = sdk()

@@ -1,9 +1,11 @@
 """Every call that a function makes of AWS, in order: seen, counted, and where a test says so, answered here.
 
-DynamoDB and Secrets Manager are moto's. Invokes and posts to connections are answered here, for nobody is there.
+They are made by our clients, or with `AWS_CLIENT=boto3` by the SDK's, which call S3 in any case. DynamoDB and Secrets
+Manager are moto's. Invokes and posts to connections are answered here, for nobody is there.
 """
 
 import contextlib
+import io
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -139,7 +141,9 @@ class Recorder:
             known = call in self._answered
         if not known:
             self.note(operation)
-            self.used.update((self.folder, *it) for it in _permissions(operation, request))
+            function = _invoked(request) if operation == INVOKE else ""
+            body = {} if function else json.loads(request.body)
+            self.used.update((self.folder, *it) for it in _permissions(operation, body, function))
             self._answered[call] = self._answer(operation, request)
         with self._changed:
             self._under_way += 1
@@ -163,9 +167,19 @@ class Recorder:
     def ask_for(self, params: Mapping[str, Any], model: Any, **_: Any) -> None:
         """Of the event `provide-client-params`, which the signature of a URL also causes: whoever uses the URL needs
         what its signer may do."""
-        if not self._paused:
-            action = f"{model.service_model.service_name}:{_ACTIONS.get(model.name, model.name)}"
+        if self._paused:
+            return
+        service = model.service_model.service_name
+        if service == "s3":
+            action = f"{service}:{_ACTIONS.get(model.name, model.name)}"
             self.used.update((self.folder, action, resource) for resource in _resources_of(action, params))
+            return
+        if model.name == INVOKE:
+            function, event = params["FunctionName"], params["Payload"]
+            self.last_invoke = function, json.loads(event)
+            self.used.update((self.folder, *it) for it in _permissions(INVOKE, {}, function))
+        else:
+            self.used.update((self.folder, *it) for it in _permissions(model.name, params))
 
     def before_call(self, model: Any, **_: Any) -> tuple[AWSResponse, dict[str, Any]] | None:
         """Of the event `before-call`, which is the last that can keep a call from being made."""
@@ -175,6 +189,10 @@ class Recorder:
         refused = self._ruled(model.name)
         with self._changed:
             self._under_way += 1
+        if refused is None and model.name == INVOKE:
+            self.invokes.append(self.last_invoke)
+            accepted = AWSResponse("https://stub.invalid", 202, HTTPHeaders(), None)
+            return accepted, {"ResponseMetadata": {"HTTPStatusCode": 202}, "StatusCode": 202, "Payload": io.BytesIO()}
         if refused is None:
             return None
         status, code = refused
@@ -232,11 +250,10 @@ MAY_POST = "execute-api:ManageConnections", f"{_API}/POST/@connections/*"
 MAY_CLOSE = "execute-api:ManageConnections", f"{_API}/DELETE/@connections/*"
 
 
-def _permissions(operation: str, request: Request) -> list[Permission]:
+def _permissions(operation: str, body: Mapping[str, Any], function: str = "") -> list[Permission]:
     """What a call of DynamoDB, Secrets Manager or Lambda needs: of a transaction what each part of it does."""
     if operation == INVOKE:
-        return [("lambda:InvokeFunction", _FUNCTION + _invoked(request).removeprefix("codelab-"))]
-    body = json.loads(request.body)
+        return [("lambda:InvokeFunction", _FUNCTION + function.removeprefix("codelab-"))]
     if operation == READ_SECRET:
         return [(f"secretsmanager:{READ_SECRET}", f"${{{body['SecretId']}}}")]
     if operation == TRANSACTION:

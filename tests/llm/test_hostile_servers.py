@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from codelab.http.cancellation import Cancellation
 from codelab.llm.client import answers, connections
 from codelab.llm.client.connections import Connections
 from codelab.llm.client.direct import DirectTransport
 from codelab.llm.client.request import Request
 from codelab.llm.client.retry import RetryPolicy
-from codelab.llm.client.transport import Call, Cancellation
+from codelab.llm.client.transport import Call
 from codelab.llm.config import RequestConfig
 from codelab.llm.errors import Cancelled, DeadlineExceeded, InvalidRequest, ModelError, TransportError
 

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from codelab.http.cancellation import Cancellation
 from codelab.llm.client.direct import DirectTransport
 from codelab.llm.client.request import Request
 from codelab.llm.client.retry import RetryPolicy
-from codelab.llm.client.transport import Cancellation
 from codelab.llm.client.unsupported_cache import UnsupportedFeatures
 from codelab.llm.config import RequestConfig
 from codelab.llm.errors import (
@@ -502,4 +502,9 @@ print(*sys.modules)
     names = run.stdout.split()
     services = {"boto3", "botocore", "openai", "httpx", "httpx2", "urllib3", "aws_lambda_powertools", "fastapi"}
     assert not {name.partition(".")[0] for name in names} & {*services, "pydantic", "llguidance"}
-    assert {name.split(".")[1] for name in names if name.startswith("codelab.")} == {"garbage", "llm", "trace_id"}
+    assert {name.split(".")[1] for name in names if name.startswith("codelab.")} == {
+        "garbage",
+        "http",
+        "llm",
+        "trace_id",
+    }

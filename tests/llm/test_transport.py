@@ -10,12 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from codelab.http.cancellation import Cancellation
 from codelab.llm.client.bedrock import BedrockKey
 from codelab.llm.client.direct import DirectTransport
 from codelab.llm.client.openai_sdk import SdkTransport
 from codelab.llm.client.request import Request
 from codelab.llm.client.retry import RetryPolicy
-from codelab.llm.client.transport import Call, Cancellation
+from codelab.llm.client.transport import Call
 from codelab.llm.config import RequestConfig
 from codelab.llm.errors import Cancelled, ModelError, TransportError
 
@@ -157,7 +158,7 @@ def test_who_asks_is_told_of_a_server_that_takes_the_request_slowly_but_steadily
         serving = threads.submit(serve)
         asking = DirectTransport(base_url=f"http://127.0.0.1:{listener.getsockname()[1]}", api_key="x")
         list(asking.send({**BODY, "stream": False}, Call()))
-        asking._connections._idle[-1][0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 100_000)
+        asking._connections._pool._idle[-1][0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 100_000)
         cancellation = Cancellation()
         large = {**BODY, "messages": [{"role": "user", "content": "x" * 20_000_000}]}
         try:

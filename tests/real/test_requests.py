@@ -13,9 +13,10 @@ from typing import Any, Literal, NamedTuple
 
 import jsonschema_rs
 import pytest
+from codelab.http.cancellation import Cancellation
 from codelab.llm.client.direct import DirectTransport
 from codelab.llm.client.request import Request
-from codelab.llm.client.transport import Call, Cancellation
+from codelab.llm.client.transport import Call
 from codelab.llm.client.unsupported_cache import UnsupportedFeatures
 from codelab.llm.config import RequestConfig
 from codelab.llm.errors import Cancelled, Length, RequestError

@@ -157,6 +157,8 @@ class Settings:
     llm_provider: str = "openai"
     #: What calls it: our own client, or the openai SDK.
     llm_client: Literal["direct", "openai"] = _choice("direct", "openai")
+    #: What calls AWS: our own clients, or boto3's. `codelab.aws` reads it.
+    aws_client: Literal["direct", "boto3"] = _choice("direct", "boto3")
     llm_api_key: str = ""
     llm_api_key_secret_arn: str = ""
     #: By model: {"gpt-4.1-mini": {"prompt": 0.4, "completion": 1.6, "cached": 0.1}}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from codelab import aws
 from codelab.config import settings
-from codelab.delivery.management_api import ManagementApi
+from codelab.delivery.management_api import Boto3ManagementApi, ManagementApi
 from codelab.delivery.payloads import Payloads
 from codelab.delivery.post import Poster
 from codelab.engine.engine import Engine
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 @cache
 def management_api() -> ManagementApi:
     """The client that posts to connections."""
-    return ManagementApi(settings().connections_url)
+    made = Boto3ManagementApi if aws.uses_boto3() else ManagementApi
+    return made(settings().connections_url)
 
 
 @cache

@@ -1,5 +1,6 @@
 """AWS: one client of a service per process, with time-outs that end before API Gateway gives up on an event (29 s)."""
 
+import os
 from functools import cache
 
 from codelab.aws.dynamodb import DynamoDB
@@ -7,25 +8,50 @@ from codelab.aws.functions import Functions
 from codelab.aws.secrets import Secrets
 
 
+def uses_boto3() -> bool:
+    """Is AWS called by boto3's clients instead of ours? AWS_CLIENT is `boto3`, or `direct`. Raises ValueError."""
+    client = os.environ.get("AWS_CLIENT") or "direct"
+    if client not in ("direct", "boto3"):
+        raise ValueError(f"AWS_CLIENT must be 'direct' or 'boto3', not {client!r}")
+    return client == "boto3"
+
+
 @cache
 def dynamodb_client() -> DynamoDB:
     """DynamoDB."""
+    if uses_boto3():
+        from codelab.aws.boto3_clients import Boto3DynamoDB
+
+        return Boto3DynamoDB()
     return DynamoDB()
 
 
 @cache
 def lambda_client() -> Functions:
     """Lambda."""
-    return Functions()
+    return _functions(None, None)
 
 
 @cache
 def waiting_lambda_client(read_s: float = 28) -> Functions:
     """Lambda, with so many seconds for a function. Nothing is retried: that would ask the model twice."""
-    return Functions(attempts=1, read_s=read_s)
+    return _functions(1, read_s)
 
 
 @cache
 def secrets_client() -> Secrets:
     """Secrets Manager."""
+    if uses_boto3():
+        from codelab.aws.boto3_clients import Boto3Secrets
+
+        return Boto3Secrets()
     return Secrets()
+
+
+def _functions(attempts: int | None, read_s: float | None) -> Functions:
+    made = Functions
+    if uses_boto3():
+        from codelab.aws.boto3_clients import Boto3Functions
+
+        made = Boto3Functions
+    return made(attempts=attempts) if read_s is None else made(attempts=attempts, read_s=read_s)

@@ -18,7 +18,7 @@ from botocore.retries.quota import RetryQuota
 from codelab import trace_id
 from codelab.aws.connections import READ_S, Answer, Connections, Request
 from codelab.aws.errors import AwsRefused, AwsUnreachable, ConditionFailed
-from codelab.aws.session import endpoint
+from codelab.aws.session import endpoint, max_attempts
 
 _T = TypeVar("_T")
 
@@ -46,6 +46,13 @@ _RETRIED_CODES = frozenset(
         "TransactionInProgressException",
     }
 )
+#: What a signature with the time of a wrong clock is refused by. It is repeated with AWS's time, without a pause.
+_CODES_OF_SKEW = frozenset(
+    {
+        *("AuthFailure", "InvalidSignatureException", "SignatureDoesNotMatch"),
+        *("RequestExpired", "RequestInTheFuture", "RequestTimeTooSkewed"),
+    }
+)
 #: The longest pause before a retry, in seconds.
 _LONGEST_PAUSE_S = 20
 #: What a retry takes from the process's quota, after a time-out and after anything else; a call that succeeds without
@@ -54,11 +61,14 @@ _COST_OF_TIMEOUT, _COST, _GIVEN_BACK = 10, 5, 1
 
 
 class Service:
-    """Calls of one service. Used by several threads. attempts: at most, for a call. read_s: seconds."""
+    """Calls of one service. Used by several threads.
 
-    def __init__(self, name: str, *, attempts: int = 3, read_s: float = READ_S) -> None:
+    attempts: at most, for a call; None for those that the environment allows. read_s: seconds.
+    """
+
+    def __init__(self, name: str, *, attempts: int | None = None, read_s: float = READ_S) -> None:
         self._connections = Connections(name, endpoint(name), read_s=read_s)
-        self._attempts = attempts
+        self._attempts = attempts or max_attempts()
         self._quota = RetryQuota()
 
     def call(
@@ -91,12 +101,16 @@ class Service:
         read: Callable[[Answer], _T],
         request: Request,
     ) -> _T:
-        attempt, taken = 1, 0
+        attempt, taken, signed_anew = 1, 0, False
         while True:
             try:
                 answer = self._connections.send(request)
                 if answer.status >= HTTPStatus.MULTIPLE_CHOICES:
-                    raise refusal(operation, answer)
+                    refused = refusal(operation, answer)
+                    if not signed_anew and refused.code in _CODES_OF_SKEW and self._connections.corrects_clock(answer):
+                        signed_anew, request = True, self._signed(path, headers, body, attempt)
+                        continue
+                    raise refused
                 found = read(answer)
             except (AwsRefused, AwsUnreachable) as error:
                 taken = _cost(error)

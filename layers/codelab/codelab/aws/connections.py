@@ -4,15 +4,13 @@ The SDK's clients resolve an endpoint, serialise, emit a dozen events and parse 
 call, which is most of its CPU time, and their import is a third of a cold start.
 """
 
-import os
 import re
-import select
 import socket
 import ssl
 import time
 from collections.abc import Callable, Mapping
 from functools import cache
-from http.client import HTTPConnection, HTTPException, HTTPSConnection, RemoteDisconnected
+from http.client import HTTPException, RemoteDisconnected
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -21,7 +19,9 @@ from codelab.aws.errors import AwsTimeout, AwsUnreachable
 from codelab.aws.meanwhile import use_the_wait
 from codelab.aws.session import certificates, credentials, region
 from codelab.aws.signing import signed_headers
-from codelab.http_answer import read_body, read_head
+from codelab.http.answers import read_body, read_head
+from codelab.http.pool import Pool
+from codelab.http.route import Route
 from codelab.snapshot import before_snapshot
 
 #: Lambda freezes a process between two events. The other end of a kept connection may close or forget it meanwhile, and
@@ -30,8 +30,10 @@ STALE_S = 20.0
 
 #: Seconds; well below the integration time-out of API Gateway (29 s). The second one is for each read of an answer.
 CONNECT_S, READ_S = 1.0, 2.0
-#: The most connections that are kept, and the most bytes that are read at once.
-_KEPT, _PIECE = 16, 64 << 10
+#: The most bytes that are read at once.
+_PIECE = 64 << 10
+#: AWS refuses a signature that is five minutes old, or not valid yet.
+_SKEW_S = 240.0
 
 #: The certificates that AWS's endpoints have descended from since 2018 ("Amazon Trust Services", repository).
 _AMAZONS = re.compile(
@@ -72,12 +74,13 @@ class Connections:
         self._url = url.rstrip("/")
         self._region = region()
         self._credentials = credentials()
-        self._route = _Route(self._url)
+        self._route = Route(self._url)
+        self._origin = "{0.scheme}://{0.netloc}".format(urlsplit(self._url))
+        self._trusted = trusted() if self._route.is_secure else None  # At init: it takes as long as ten calls.
         self._read_s = read_s
-        self._clock = clock
-        #: The idle connections with the time of their last use; the one used last is at the end.
-        self._idle: list[tuple[socket.socket, float]] = []
-        self._process = os.getpid()
+        self._pool = Pool(STALE_S, clock)
+        #: What this machine's clock is behind AWS's, in seconds.
+        self._behind_s = 0.0
         before_snapshot(self.close)
 
     def signed(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Request:
@@ -91,110 +94,57 @@ class Connections:
             self._service,
             self._region,
             method,
-            self._route.target(url),
+            self._target(url),
             {**headers, "Host": self._route.authority},
             body,
-            time.time(),
+            time.time() + self._behind_s,
         )
         return Request(method, url, signed, body)
 
     def send(self, request: Request) -> Answer:
         """Send a signed request once; follow no redirect. Raises AwsUnreachable."""
-        connection = self._take() or self._route.connect(self._read_s)
+        connection = self._pool.take() or self._connect()
         try:
-            answer, reusable = _exchange(connection, request, self._route.target(request.url))
+            answer, reusable = _exchange(connection, request, self._target(request.url))
         except BaseException:
             connection.close()
             raise
-        if reusable and len(self._idle) < _KEPT:
-            self._idle.append((connection, self._clock()))
+        if reusable:
+            self._pool.keep(connection)
         else:
             connection.close()
         return answer
 
+    def corrects_clock(self, answer: Answer) -> bool:
+        """Whether requests were signed with a wrong time, by the clock of who refused one. Later ones are not."""
+        behind_s = _time_of(answer) - time.time()
+        if abs(behind_s - self._behind_s) < _SKEW_S:
+            return False
+        self._behind_s = behind_s
+        return True
+
     def close(self) -> None:
         """Close the idle connections."""
-        while self._idle:
-            self._idle.pop()[0].close()
+        self._pool.close()
 
-    def _take(self) -> socket.socket | None:
-        """A kept connection that is fresh and open."""
-        if self._process != os.getpid():  # the others are the parent's
-            self._idle, self._process = [], os.getpid()
-        while True:
-            try:
-                connection, used_at = self._idle.pop()
-            except IndexError:
-                return None
-            # All that can be read from an idle connection is its end.
-            if 0 <= self._clock() - used_at <= STALE_S and not _is_readable(connection):
-                return connection
-            connection.close()
-
-
-class _Route:
-    """The way to the host of a URL: directly, or for `https` through the proxy that the environment names."""
-
-    def __init__(self, url: str) -> None:
-        parts = urlsplit(url)
-        self._secure = parts.scheme == "https"
-        default = 443 if self._secure else 80
-        self._host, self._port = parts.hostname or "", parts.port or default
-        host = f"[{self._host}]" if ":" in self._host else self._host
-        #: As a Host header gives it.
-        self.authority = host if self._port == default else f"{host}:{self._port}"
-        self._origin = f"{parts.scheme}://{parts.netloc}"
-        self._proxy, self._proxy_headers = _proxy_for(url) if self._secure else (None, {})
-        self._context = trusted() if self._secure else None  # at init: it takes as long as ten calls
-
-    def target(self, url: str) -> str:
-        """The path and query of a URL."""
-        return url.removeprefix(self._origin)
-
-    def connect(self, read_s: float) -> socket.socket:
+    def _connect(self) -> socket.socket:
         """A new connection. Raises AwsUnreachable."""
         try:
             try:
-                connected = self._connected()
+                connection = self._route.connect(CONNECT_S, self._trusted)
             except ssl.SSLCertVerificationError:
-                if self._context is trusted(whole=True):
+                if self._trusted is trusted(whole=True):
                     raise
-                self._context = trusted(whole=True)
-                connected = self._connected()
+                self._trusted = trusted(whole=True)
+                connection = self._route.connect(CONNECT_S, self._trusted)
         except (OSError, HTTPException) as error:
-            raise AwsUnreachable(f"{self.authority}: {error!r}", never_arrived=True) from error
-        connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        connected.settimeout(read_s)
-        return connected
+            raise AwsUnreachable(f"{self._route.authority}: {error!r}", never_arrived=True) from error
+        connection.settimeout(self._read_s)
+        return connection
 
-    def _connected(self) -> socket.socket:
-        proxy = urlsplit(self._proxy or "")
-        host, port = (proxy.hostname or "", proxy.port or 80) if self._proxy else (self._host, self._port)
-        if self._context is not None:
-            connection: HTTPConnection = HTTPSConnection(host, port, timeout=CONNECT_S, context=self._context)
-        else:
-            connection = HTTPConnection(host, port, timeout=CONNECT_S)
-        if self._proxy:
-            connection.set_tunnel(self._host, self._port, self._proxy_headers)
-        try:
-            connection.connect()
-        except BaseException:
-            connection.close()
-            raise
-        connected: socket.socket = connection.sock
-        return connected
-
-
-def _proxy_for(url: str) -> tuple[str | None, dict[str, str]]:
-    """The proxy that the environment names for a URL, and its headers."""
-    if not any(name.lower().endswith("_proxy") for name in os.environ):
-        return None, {}
-    from botocore.httpsession import ProxyConfiguration
-    from botocore.utils import get_environ_proxies
-
-    proxies = ProxyConfiguration(get_environ_proxies(url))
-    proxy = proxies.proxy_url_for(url)
-    return (proxy, proxies.proxy_headers_for(proxy)) if proxy else (None, {})
+    def _target(self, url: str) -> str:
+        """The path and query of a URL."""
+        return url.removeprefix(self._origin)
 
 
 @cache
@@ -214,10 +164,14 @@ def trusted(*, whole: bool = False) -> ssl.SSLContext:
     return context
 
 
-def _is_readable(connection: socket.socket) -> bool:
-    poll = select.poll()  # unlike `select.select`, for any number of open files
-    poll.register(connection, select.POLLIN)
-    return bool(poll.poll(0))
+def _time_of(answer: Answer) -> float:
+    """When the answer was given, in seconds; now if it does not say so."""
+    from email.utils import parsedate_to_datetime  # most processes never need it
+
+    try:
+        return parsedate_to_datetime(answer.headers.get("date", "")).timestamp()
+    except ValueError:
+        return time.time()
 
 
 def _exchange(connection: socket.socket, request: Request, target: str) -> tuple[Answer, bool]:

@@ -1,6 +1,6 @@
 """How a call of AWS fails. Everything in this package raises only these."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -59,12 +59,34 @@ def sdk_errors() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        from botocore.exceptions import BotoCoreError, ClientError  # most processes never call the SDK
+        from botocore import exceptions  # most processes never call the SDK
 
-        if isinstance(error, ClientError):
-            told, status = error.response["Error"], error.response["ResponseMetadata"]["HTTPStatusCode"]
-            code, message = told.get("Code", str(status)), told.get("Message", "")
-            raise AwsRefused(error.operation_name, code, message, status=status) from error
-        if isinstance(error, BotoCoreError):
-            raise AwsUnreachable(str(error)) from error
+        if isinstance(error, exceptions.ClientError):
+            raise _refusal(error.operation_name, error.response) from error
+        if isinstance(error, exceptions.ReadTimeoutError):
+            raise AwsTimeout(str(error)) from error
+        if isinstance(error, exceptions.BotoCoreError):
+            before_it_was_sent = (
+                exceptions.ConnectTimeoutError,
+                exceptions.CredentialRetrievalError,
+                exceptions.EndpointConnectionError,
+                exceptions.NoCredentialsError,
+                exceptions.ProxyConnectionError,
+            )
+            raise AwsUnreachable(str(error), never_arrived=isinstance(error, before_it_was_sent)) from error
         raise
+
+
+def _refusal(operation: str, response: Mapping[str, Any]) -> AwsRefused:
+    """The error of the SDK's `response`."""
+    status = response["ResponseMetadata"]["HTTPStatusCode"]
+    code = response["Error"].get("Code", str(status))
+    kind = ConditionFailed if code == "ConditionalCheckFailedException" else AwsRefused
+    return kind(
+        operation,
+        code,
+        response["Error"].get("Message", ""),
+        status=status,
+        item=response.get("Item"),
+        reasons=[reason.get("Code", "None") for reason in response.get("CancellationReasons") or ()],
+    )

@@ -19,10 +19,11 @@ class Returned(NamedTuple):
 class Functions:
     """Invokes functions by name or ARN. Raises AwsError: AwsRefused with Lambda's code, AwsTimeout, AwsUnreachable.
 
-    attempts: at most, for an invoke. read_s: seconds that a function may take.
+    attempts: at most, for an invoke; None for those that the environment allows. read_s: seconds that a function may
+    take.
     """
 
-    def __init__(self, *, attempts: int = 3, read_s: float = READ_S) -> None:
+    def __init__(self, *, attempts: int | None = None, read_s: float = READ_S) -> None:
         self._service = Service("lambda", attempts=attempts, read_s=read_s)
 
     def start(self, function: str, event: dict[str, Any]) -> None:

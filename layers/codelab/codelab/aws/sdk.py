@@ -1,4 +1,4 @@
-"""The SDK's client of S3, which is called rarely: it knows presigned URLs and S3's addresses."""
+"""The SDK's clients: of S3, which is called rarely and whose URLs it signs; of all else with `AWS_CLIENT=boto3`."""
 
 import threading
 import time
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from botocore.config import Config
 
 from codelab.aws.connections import CONNECT_S, STALE_S
-from codelab.aws.session import session
+from codelab.aws.session import max_attempts, session
 
 if TYPE_CHECKING:
     from botocore.client import BaseClient
@@ -17,15 +17,16 @@ if TYPE_CHECKING:
 
 _CONFIG = Config(
     connect_timeout=CONNECT_S,
-    # Objects have up to 10 MB; the SDK's default of 60 s outlives the integration.
-    read_timeout=6,
-    retries={"mode": "standard", "total_max_attempts": 3},
     tcp_keepalive=True,
     max_pool_connections=16,
     # Every parameter is written by this package and tested; checking each call costs a tenth of it.
     parameter_validation=False,
     # The SDK puts its own together anew at every call.
     user_agent="codelab",
+)
+_CONFIG_OF_S3 = Config(
+    # Objects have up to 10 MB; the SDK's default of 60 s outlives the integration.
+    read_timeout=6,
     # URLs are for the regional endpoint, and ask for no checksum that clients would have to send.
     signature_version="s3v4",
     request_checksum_calculation="when_required",
@@ -42,9 +43,16 @@ _one_at_a_time = threading.Lock()
 @cache
 def s3_client() -> "S3Client":
     """S3. It is not made at init, so many threads may ask for it."""
+    return cast("S3Client", client_of("s3", _CONFIG_OF_S3))
+
+
+def client_of(service: str, config: Config, attempts: int | None = None, *, url: str | None = None) -> Any:
+    """The SDK's client of a service, with what all clients here have in common."""
+    retries = Config(retries={"mode": "standard", "total_max_attempts": attempts or max_attempts()})
     with _one_at_a_time:
-        made: Any = session().create_client("s3", config=_CONFIG)
-        return cast("S3Client", awake(made))
+        configured = _CONFIG.merge(config).merge(retries)
+        made: Any = session().create_client(service, endpoint_url=url, config=configured)
+        return awake(made)
 
 
 def awake(client: _Client, clock: Callable[[], float] = time.time) -> _Client:

@@ -80,6 +80,18 @@ def endpoint(service: str) -> str:
     return f"https://{service}.{here}.amazonaws.com" if _USUAL_REGION.fullmatch(here) else _sdks_endpoint(service)
 
 
+def max_attempts() -> int:
+    """How often a call is made at most: AWS_MAX_ATTEMPTS, else what a profile says, else 3. Raises ValueError."""
+    configured = environ.get("AWS_MAX_ATTEMPTS")
+    if not configured and not _is_all_in_environment():
+        configured = session().get_config_variable("max_attempts")
+    if not configured:
+        return 3
+    if not str(configured).isascii() or not str(configured).isdecimal() or int(configured) < 1:
+        raise ValueError(f"AWS_MAX_ATTEMPTS must be a whole number from 1, not {configured!r}")
+    return int(configured)
+
+
 def certificates() -> tuple[str, bool]:
     """The file of the certificates to trust, and whether it is the SDK's and no configured one."""
     configured = environ.get("AWS_CA_BUNDLE")

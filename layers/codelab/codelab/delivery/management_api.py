@@ -5,9 +5,13 @@ API reference: "API Gateway Management API" (PostToConnection, DeleteConnection)
 
 import time
 from collections.abc import Callable
+from http import HTTPStatus
 from urllib.parse import quote
 
-from codelab.aws.connections import Connections
+from codelab.aws.connections import READ_S, Connections
+from codelab.aws.errors import AwsRefused, sdk_errors
+
+_HEADERS = {"User-Agent": "codelab"}
 
 
 class ManagementApi:
@@ -33,5 +37,29 @@ class ManagementApi:
 
     def _send(self, method: str, connection_id: str, data: bytes) -> int:
         path = f"/@connections/{quote(connection_id, safe='-._~')}"
-        request = self._connections.signed(method, path, {"User-Agent": "codelab"}, data)
-        return self._connections.send(request).status
+        answer = self._connections.send(self._connections.signed(method, path, _HEADERS, data))
+        if answer.status == HTTPStatus.FORBIDDEN and self._connections.corrects_clock(answer):
+            answer = self._connections.send(self._connections.signed(method, path, _HEADERS, data))
+        return answer.status
+
+
+class Boto3ManagementApi(ManagementApi):
+    """The same with boto3's client (`AWS_CLIENT=boto3`)."""
+
+    def __init__(self, url: str) -> None:
+        from botocore.config import Config  # the SDK takes longer to import than all else
+
+        from codelab.aws.sdk import client_of
+
+        self._client = client_of("apigatewaymanagementapi", Config(read_timeout=READ_S), attempts=1, url=url)
+
+    def _send(self, method: str, connection_id: str, data: bytes) -> int:
+        try:
+            with sdk_errors():
+                if method == "POST":
+                    response = self._client.post_to_connection(ConnectionId=connection_id, Data=data)
+                else:
+                    response = self._client.delete_connection(ConnectionId=connection_id)
+        except AwsRefused as refused:
+            return refused.status
+        return int(response["ResponseMetadata"]["HTTPStatusCode"])

@@ -25,7 +25,8 @@ from codelab.engine.engine import Engine
 from codelab.engine.meter import Meter
 from codelab.engine.next_request import look, with_message
 from codelab.engine.step_requests import Asked, StepRequests
-from codelab.llm.client.transport import Cancellation, Transport
+from codelab.http.cancellation import Cancellation
+from codelab.llm.client.transport import Transport
 from codelab.llm.client.unsupported_cache import UnsupportedFeatures
 from codelab.llm.errors import Cancelled, ContextOverflow, ModelError, RequestError, TransportError, Truncated
 from codelab.llm.outcome import Done, Result, TextDelta, ThinkingDelta, Usage

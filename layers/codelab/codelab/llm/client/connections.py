@@ -6,7 +6,6 @@ before the server has sent anything (a thinking model is silent for minutes). Wh
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import os
 import platform
@@ -17,11 +16,14 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from http import HTTPStatus
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from urllib.parse import quote, unquote, urlsplit
-from urllib.request import getproxies, proxy_bypass
+from http.client import HTTPException
+from urllib.parse import quote, urlsplit
 
-from codelab.http_answer import Head, read_body, read_head
+from codelab.http.answers import Head, read_body, read_head
+from codelab.http.cancellation import shut_down
+from codelab.http.pool import Pool
+from codelab.http.proxies import ProxyRefused
+from codelab.http.route import Route
 from codelab.llm.client.transport import Call
 from codelab.llm.errors import InvalidRequest, ModelError, TransportError
 
@@ -30,8 +32,6 @@ from codelab.llm.errors import InvalidRequest, ModelError, TransportError
 _CONNECT_S, _KEPT_S, _END_S = 5.0, 55.0, 0.25
 #: Seconds after which a server is slow to take a request.
 _SENT_S = 0.25
-#: The most connections that are kept.
-_KEPT = 16
 #: The most bytes of an answer's head, and of the whole answer.
 _HEAD_BYTES, _ANSWER_BYTES = 256 << 10, 64 << 20
 #: The most bytes of one piece.
@@ -49,12 +49,18 @@ class Connections:
     """
 
     def __init__(self, url: str, *, silence_s: float, clock: Callable[[], float] = time.time) -> None:
-        self._route = _Route(url)
+        try:
+            self._route = Route(url)
+        except ProxyRefused as error:
+            raise InvalidRequest(str(error)) from None
+        except ValueError as error:
+            raise InvalidRequest(f"the model's address is no URL that can be called: {error}") from None
+        parts = urlsplit(url)
+        self._path = quote(parts.path.rstrip("/"), safe="/%:@!$&'()*+,;=")
+        self._query = "?" + quote(parts.query, safe="/%:@!$&'()*+,;=?") if parts.query else ""
+        self._trusted = _trust() if self._route.is_secure else None  # At init: it takes 20 ms.
         self._silence_s = silence_s
-        self._clock = clock
-        #: The idle connections with the time of their last use; the one used last is at the end.
-        self._idle: list[tuple[socket.socket, float]] = []
-        self._process = os.getpid()
+        self._pool = Pool(_KEPT_S, clock)
 
     def open(self, method: str, path: str, headers: Mapping[str, str], body: bytes, call: Call) -> Response:
         """Send a request; return the answer as soon as its head has arrived. Follows no redirect.
@@ -62,7 +68,7 @@ class Connections:
         path: below the URL's. Raises OSError, HTTPException, TransportError, Cancelled or DeadlineExceeded.
         """
         lines = [
-            f"{method} {self._route.target(path)} HTTP/1.1",
+            f"{method} {self._path}{path}{self._query} HTTP/1.1",
             f"Host: {self._route.authority}",
             "Accept: application/json",
             "Accept-Encoding: identity",
@@ -71,8 +77,8 @@ class Connections:
             *(f"{name}: {value}" for name, value in headers.items()),
         ]
         head = "\r\n".join([*lines, "", ""]).encode("ascii")
-        connection = self._take() or self._connected(call)
-        response = Response(connection, call, self._silence_s, self._keep)
+        connection = self._pool.take() or self._connected(call)
+        response = Response(connection, call, self._silence_s, self._pool.keep)
         try:
             response.begin(head + body)
         except BaseException:
@@ -83,9 +89,9 @@ class Connections:
     def _connected(self, call: Call) -> socket.socket:
         """A new connection. Another thread makes it while the caller does what is to be done beside waiting."""
         if not call.has_more_to_do:
-            return self._route.connect(call)
+            return self._connect(call)
         with ThreadPoolExecutor(1, thread_name_prefix="connect") as threads:
-            connecting = threads.submit(self._route.connect, call)
+            connecting = threads.submit(self._connect, call)
             try:
                 call.waits()
                 return connecting.result()
@@ -94,27 +100,13 @@ class Connections:
 
     def close(self) -> None:
         """Close the idle connections."""
-        while self._idle:
-            self._idle.pop()[0].close()
+        self._pool.close()
 
-    def _take(self) -> socket.socket | None:
-        """A kept connection that is fresh and open."""
-        if self._process != os.getpid():  # the others are the parent's
-            self._idle, self._process = [], os.getpid()
-        while True:
-            try:
-                connection, used_at = self._idle.pop()
-            except IndexError:
-                return None
-            if 0 <= self._clock() - used_at <= _KEPT_S and _is_silent(connection):
-                return connection
-            connection.close()
-
-    def _keep(self, connection: socket.socket) -> None:
-        if len(self._idle) < _KEPT:
-            self._idle.append((connection, self._clock()))
-        else:
-            connection.close()
+    def _connect(self, call: Call) -> socket.socket:
+        """A new connection. Raises OSError, HTTPException, Cancelled or DeadlineExceeded."""
+        call.check()
+        seconds = max(0.001, call.bound(_CONNECT_S) or 0.0)
+        return self._route.connect(seconds, self._trusted, call.cancellation)
 
 
 class Response:
@@ -205,9 +197,7 @@ class Response:
             self._connection.close()
 
     def _interrupt(self) -> None:
-        # Shutting down the TCP socket wakes a thread that is blocked in recv; closing it does not.
-        with contextlib.suppress(OSError):
-            socket.socket.shutdown(self._connection, socket.SHUT_RDWR)
+        shut_down(self._connection)
 
 
 class _Reader:
@@ -251,69 +241,6 @@ class _Reader:
         return piece
 
 
-class _Route:
-    """The way to the host of a URL: directly, or for `https` through the proxy that the environment names."""
-
-    def __init__(self, url: str) -> None:
-        try:
-            parts = urlsplit(url)
-            self._secure = parts.scheme == "https"
-            default = 443 if self._secure else 80
-            self._host, self._port = parts.hostname or "", parts.port or default
-            self._host.encode("idna")
-        except ValueError as error:
-            raise InvalidRequest(f"the model's address is not a URL: {error}") from None
-        if parts.scheme not in ("http", "https") or not self._host or not self._host.isascii():
-            raise InvalidRequest("the model's address is no http or https URL")
-        host = f"[{self._host}]" if ":" in self._host else self._host
-        #: As a Host header gives it.
-        self.authority = host if self._port == default else f"{host}:{self._port}"
-        self._path = quote(parts.path.rstrip("/"), safe="/%:@!$&'()*+,;=")
-        self._query = "?" + quote(parts.query, safe="/%:@!$&'()*+,;=?") if parts.query else ""
-        self._proxy = _proxy_for(host) if self._secure else None
-        if self._secure:
-            _trust()  # at init: it takes 20 ms
-
-    def target(self, path: str) -> str:
-        """The path and query of a resource below the URL."""
-        return f"{self._path}{path}{self._query}"
-
-    def connect(self, call: Call) -> socket.socket:
-        """A new connection. Raises OSError or HTTPException."""
-        call.check()
-        host, port, headers = self._proxy or (self._host, self._port, {})
-        seconds = max(0.001, call.bound(_CONNECT_S) or 0.0)
-        if self._secure:
-            connection: HTTPConnection = HTTPSConnection(host, port, timeout=seconds, context=_trust())
-        else:
-            connection = HTTPConnection(host, port, timeout=seconds)
-        if self._proxy:
-            connection.set_tunnel(self._host, self._port, headers)
-        try:
-            connection.connect()
-        except BaseException:
-            connection.close()
-            raise
-        connected: socket.socket = connection.sock
-        connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        return connected
-
-
-def _proxy_for(host: str) -> tuple[str, int, dict[str, str]] | None:
-    """The host and port of the proxy that HTTPS_PROXY and NO_PROXY give for a host, and the headers it needs."""
-    named = getproxies().get("https")
-    if not named or proxy_bypass(host):
-        return None
-    parts = urlsplit(named if "://" in named else f"http://{named}")
-    if parts.scheme != "http" or not parts.hostname:
-        raise InvalidRequest("HTTPS_PROXY does not name an http:// proxy")
-    headers = {}
-    if parts.username is not None:
-        user = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-        headers["Proxy-Authorization"] = "Basic " + base64.b64encode(user.encode()).decode()
-    return parts.hostname, parts.port or 80, headers
-
-
 @cache
 def _trust() -> ssl.SSLContext:
     """Whose certificates are accepted: the system's, or those of SSL_CERT_FILE and SSL_CERT_DIR."""
@@ -326,16 +253,3 @@ def _trust() -> ssl.SSLContext:
     # Companies' proxies do not pass it, and the openai SDK does not ask for it.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     return context
-
-
-def _is_silent(connection: socket.socket) -> bool:
-    """Whether an idle connection is open, and nothing has arrived that nobody asked for."""
-    connection.settimeout(0)
-    try:
-        # Beneath TLS, which has no such look ahead.
-        socket.socket.recv(connection, 1, socket.MSG_PEEK)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    return False

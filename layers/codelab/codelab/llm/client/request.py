@@ -7,9 +7,10 @@ from collections.abc import Callable, Generator, Iterator
 from itertools import chain
 from typing import Any
 
+from codelab.http.cancellation import Cancellation
 from codelab.llm.client.received import Received
 from codelab.llm.client.retry import RetryPolicy
-from codelab.llm.client.transport import Call, Cancellation, Transport
+from codelab.llm.client.transport import Call, Transport
 from codelab.llm.client.unsupported_cache import UnsupportedFeatures
 from codelab.llm.config import RequestConfig
 from codelab.llm.content import BUILT_IN

@@ -6,50 +6,12 @@ of those that arrived together, or one object if the answer is not streamed. It 
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
+from codelab.http.cancellation import Cancellation
 from codelab.llm.errors import Cancelled, DeadlineExceeded
-
-
-class Cancellation:
-    """A switch that stops a call from any thread. It interrupts a blocked read at once."""
-
-    __slots__ = ("_event", "_interrupts", "_lock")
-
-    def __init__(self) -> None:
-        self._event = threading.Event()
-        self._lock = threading.Lock()
-        self._interrupts: set[Callable[[], None]] = set()
-
-    def cancel(self) -> None:
-        """Stop the call. Idempotent; never blocks, never raises."""
-        self._event.set()
-        with self._lock:
-            interrupts = list(self._interrupts)
-        for interrupt in interrupts:
-            interrupt()
-
-    @property
-    def cancelled(self) -> bool:
-        return self._event.is_set()
-
-    def wait(self, seconds: float) -> bool:
-        """Sleep for `seconds`; return True early if cancelled."""
-        return self._event.wait(seconds)
-
-    def attach(self, interrupt: Callable[[], None]) -> None:
-        """Call `interrupt` on cancellation, or at once if the call is already cancelled."""
-        with self._lock:
-            self._interrupts.add(interrupt)
-        if self._event.is_set():
-            interrupt()
-
-    def detach(self, interrupt: Callable[[], None]) -> None:
-        with self._lock:
-            self._interrupts.discard(interrupt)
 
 
 class Call:
