@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from codelab.config import USUAL_LIMITS, Limits, Settings
-from codelab_local.settings import Settings as LocalSettings
+from codelab_local.settings.settings import Settings as LocalSettings
 from samtranslator.yaml_helper import yaml_parse
 
 from infra.docs.markdown import note, table

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from codelab_local.env_file import read_env_file
-from codelab_local.errors import StartError
+from codelab_local.host.errors import StartError
+from codelab_local.settings.env_file import read_env_file
 
 from infra.stack.stack import Refused
 

@@ -16,38 +16,39 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from codelab_local.aws_api import AwsError
-from codelab_local.connections import Connections
-from codelab_local.deployment import Deployment, Function, deploy, processed_template
-from codelab_local.emulator import Emulator
-from codelab_local.errors import StartError
-from codelab_local.event_journal import EventJournal
-from codelab_local.expanded_templates import ExpandedTemplate
-from codelab_local.function_environment import aws_clients, function_environment, shared_imports
-from codelab_local.function_log import FunctionLog, notice
-from codelab_local.gateway import Gateway
-from codelab_local.gateway_events import EventBuilder
-from codelab_local.health import Health
-from codelab_local.http_api import HttpGateway
-from codelab_local.http_events import HttpEventBuilder
-from codelab_local.http_protocol import Answer, Application, Request, Response
-from codelab_local.internal_api import InternalApi
-from codelab_local.lambda_service import LambdaService
-from codelab_local.object_store import PREFIX, ObjectStore
-from codelab_local.origin_policy import OriginPolicy
-from codelab_local.page import Page
-from codelab_local.page_build import PageBuild
-from codelab_local.paths import PathForms
-from codelab_local.pool import Pool
-from codelab_local.processes import bound_socket, kill_group, spawn
-from codelab_local.public_port import PublicPort
-from codelab_local.schedules import Schedules
-from codelab_local.setting_hints import hints
-from codelab_local.settings import Settings
-from codelab_local.source_watch import SourceWatch
-from codelab_local.template import Template, read_template
-from codelab_local.web_functions import WebFunction, is_web_function
-from codelab_local.zygotes import ColdStarts, InitFailed, Processes, Root, WorkerConfig, Zygote
+from codelab_local.emulator.aws_api import AwsError
+from codelab_local.emulator.object_store import PREFIX, ObjectStore
+from codelab_local.emulator.server import Emulator
+from codelab_local.functions.environment import aws_clients, function_environment, shared_imports
+from codelab_local.functions.event_journal import EventJournal
+from codelab_local.functions.internal_api import InternalApi
+from codelab_local.functions.lambda_service import LambdaService
+from codelab_local.functions.log import FunctionLog
+from codelab_local.functions.pool import Pool
+from codelab_local.functions.schedules import Schedules
+from codelab_local.functions.source_watch import SourceWatch
+from codelab_local.functions.web_functions import WebFunction, is_web_function
+from codelab_local.functions.zygotes import ColdStarts, InitFailed, Processes, Root, WorkerConfig, Zygote
+from codelab_local.gateway.connections import Connections
+from codelab_local.gateway.events import EventBuilder
+from codelab_local.gateway.health import Health
+from codelab_local.gateway.http_api import HttpGateway
+from codelab_local.gateway.http_events import HttpEventBuilder
+from codelab_local.gateway.paths import PathForms
+from codelab_local.gateway.public_port import PublicPort
+from codelab_local.gateway.websocket_api import Gateway
+from codelab_local.host.errors import StartError
+from codelab_local.host.notices import notice
+from codelab_local.host.processes import bound_socket, kill_group, spawn
+from codelab_local.http.origin_policy import OriginPolicy
+from codelab_local.http.protocol import Answer, Application, Request, Response
+from codelab_local.page.build import PageBuild
+from codelab_local.page.files import Page
+from codelab_local.settings.hints import hints
+from codelab_local.settings.settings import Settings
+from codelab_local.template.deployment import Deployment, Function, deploy, processed_template
+from codelab_local.template.expanded_templates import ExpandedTemplate
+from codelab_local.template.sam_template import Template, read_template
 
 if TYPE_CHECKING:
     from codelab_local.cloud_view.recorder import Recorder

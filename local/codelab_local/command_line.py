@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from codelab_local.cloud import Cloud
-from codelab_local.env_file import with_env_file
-from codelab_local.errors import StartError
-from codelab_local.settings import Settings
+from codelab_local.host.errors import StartError
+from codelab_local.settings.env_file import with_env_file
+from codelab_local.settings.settings import Settings
 
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

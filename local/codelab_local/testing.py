@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
 
-from codelab_local.processes import spawn
+from codelab_local.host.processes import spawn
 
 START_TIMEOUT = 120.0
 STOP_TIMEOUT = 30.0

@@ -8,7 +8,7 @@ import pytest
 from codelab_client.local_cloud import checkout, is_missing
 from codelab_client.session import Address
 from codelab_local import LocalCloud
-from codelab_local.processes import bound_socket
+from codelab_local.host.processes import bound_socket
 
 from benchmarks.rig import free_port
 from tests.client.terminals import Terminal

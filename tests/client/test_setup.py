@@ -16,9 +16,9 @@ from codelab_client.setup import endpoint as asking
 from codelab_client.setup.errors import SetupError
 from codelab_client.setup.model_file import Model, checked, checked_url
 from codelab_client.setup.providers import PROVIDERS
-from codelab_local.env_file import with_env_file
-from codelab_local.errors import StartError
-from codelab_local.processes import bound_socket
+from codelab_local.host.errors import StartError
+from codelab_local.host.processes import bound_socket
+from codelab_local.settings.env_file import with_env_file
 from keyring.backends import fail
 
 from tests.client.conftest import run

@@ -40,7 +40,7 @@ from codelab.aws.sdk import s3_client
 from codelab.delivery.stream import StreamSender
 from codelab.llm.client.transport import Call
 from codelab.sessions.dynamodb.kept_history import KeptHistory
-from codelab_local.processes import die_with_parent
+from codelab_local.host.processes import die_with_parent
 
 from tests.aws_calls import answer, call_of, is_first, is_last, operation_of
 from tests.faults.fault import APPEND, INVOKE, POST, READ, TRANSACTION, UPDATE, Fault, Kind

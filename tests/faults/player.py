@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from codelab.sessions.register import RENEW_MS
-from codelab_local.deployment import Api
-from codelab_local.gateway_events import Caller, EventBuilder, scheduled
+from codelab_local.functions.schedules import scheduled
+from codelab_local.gateway.events import Caller, EventBuilder
+from codelab_local.template.deployment import Api
 
 from tests.faults.fault import Fault, Kind
 from tests.faults.functions import Order

@@ -16,9 +16,9 @@ from urllib.parse import quote
 from xml.sax.saxutils import unescape
 
 from codelab.sessions.dynamodb.values import from_dynamodb
-from codelab_local.aws_api import AwsApi
-from codelab_local.emulator import Emulator
-from codelab_local.template import read_template
+from codelab_local.emulator.aws_api import AwsApi
+from codelab_local.emulator.server import Emulator
+from codelab_local.template.sam_template import read_template
 
 from tests.quotas import UNLIMITED
 

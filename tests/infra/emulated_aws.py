@@ -14,8 +14,8 @@ from urllib.parse import unquote
 
 import boto3
 import pytest
-from codelab_local.emulator import Emulator
-from codelab_local.template import CODE_BUCKET, CODE_KEY, TEMPLATE_KEY, read_template
+from codelab_local.emulator.server import Emulator
+from codelab_local.template.sam_template import CODE_BUCKET, CODE_KEY, TEMPLATE_KEY, read_template
 
 from tests.serving import Quiet, serving
 

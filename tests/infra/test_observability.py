@@ -15,7 +15,7 @@ import pytest
 import yaml
 from awslambdaric import bootstrap
 from codelab.gateway import tokens
-from codelab_local.emulator import Emulator
+from codelab_local.emulator.server import Emulator
 from samtranslator.yaml_helper import yaml_parse
 
 from infra.observability.alarms import LAMBDA, OURS, SQS, Metric, alarms

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from codelab_local import page as local_page
+from codelab_local.page import files as local_page
 
 from infra import page as page_build
 from infra.stack import page as stack_page

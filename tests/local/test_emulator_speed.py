@@ -10,7 +10,7 @@ from zlib import crc32
 
 import pytest
 from codelab_local import LocalCloud
-from codelab_local.emulator_speed import Message, deep_copy, speed_up, straight_to_dynamodb
+from codelab_local.emulator.speed import Message, deep_copy, speed_up, straight_to_dynamodb
 from hypothesis import given
 from hypothesis import strategies as st
 from ministack.services import dynamodb

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from codelab_local import LocalCloud, expanded_templates
-from codelab_local.expanded_templates import ExpandedTemplate
+from codelab_local import LocalCloud
+from codelab_local.template import expanded_templates
+from codelab_local.template.expanded_templates import ExpandedTemplate
 
 from tests.local.conftest import APP
 

@@ -124,7 +124,7 @@ def test_posts_to_the_events_domain_name_work(cloud: LocalCloud) -> None:
 
 def test_it_ends_with_a_message_if_the_emulator_dies(cloud: LocalCloud) -> None:
     for process, line in command_lines(cloud).items():
-        if "codelab_local.emulator_process" in line:
+        if "codelab_local.emulator.process" in line:
             process.kill()
     assert cloud.process.wait(20) == 1
     assert "the AWS emulator ended" in cloud.logs()

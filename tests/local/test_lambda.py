@@ -15,7 +15,7 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 from codelab_local import LocalCloud
-from codelab_local.pool import NICENESS
+from codelab_local.functions.pool import NICENESS
 from codelab_local.testing import FunctionError
 
 from tests.local.conftest import APP
@@ -142,7 +142,7 @@ def test_a_workers_command_line_has_its_functions_folder(cloud: LocalCloud) -> N
     cloud.invoke("command")
     for pid in cloud.workers("command"):
         words = [word for word in psutil.Process(pid).cmdline() if word]
-        assert words[1:3] == ["-m", "codelab_local.worker"]
+        assert words[1:3] == ["-m", "codelab_local.functions.worker"]
         assert words[-1] == "command"
 
 

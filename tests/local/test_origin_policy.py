@@ -5,8 +5,8 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
-from codelab_local.http_protocol import HttpProtocol, Request, Response, Stream
-from codelab_local.origin_policy import OriginPolicy, normal_host, normal_origin
+from codelab_local.http.origin_policy import OriginPolicy, normal_host, normal_origin
+from codelab_local.http.protocol import HttpProtocol, Request, Response, Stream
 
 
 @pytest.mark.parametrize(

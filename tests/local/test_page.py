@@ -6,9 +6,9 @@ from pathlib import Path
 
 import psutil
 import pytest
-from codelab_local.http_protocol import Request, Response
-from codelab_local.page import Page
-from codelab_local.page_build import PageBuild, State
+from codelab_local.http.protocol import Request, Response
+from codelab_local.page.build import PageBuild, State
+from codelab_local.page.files import Page
 
 from tests.waiting import until
 

@@ -5,15 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from codelab_local.authorizer import allows
-from codelab_local.deployment import function_name
-from codelab_local.emulator import Emulator
-from codelab_local.errors import StartError
-from codelab_local.function_environment import aws_clients, shared_imports
-from codelab_local.paths import PathForms
-from codelab_local.setting_hints import hints
-from codelab_local.settings import Settings
-from codelab_local.template import read_template
+from codelab_local.emulator.server import Emulator
+from codelab_local.functions.environment import aws_clients, shared_imports
+from codelab_local.gateway.authorizer import allows
+from codelab_local.gateway.paths import PathForms
+from codelab_local.host.errors import StartError
+from codelab_local.settings.hints import hints
+from codelab_local.settings.settings import Settings
+from codelab_local.template.deployment import function_name
+from codelab_local.template.sam_template import read_template
 
 from tests.conftest import TEMPLATE
 from tests.local.conftest import APP

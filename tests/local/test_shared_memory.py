@@ -7,14 +7,15 @@ from pathlib import Path
 
 import psutil
 import pytest
-from codelab_local import LocalCloud, shared_memory
+from codelab_local import LocalCloud
+from codelab_local.functions import shared_memory
 
 from tests.local.conftest import APP
 
 HAS_IMMORTAL_OBJECTS = sys.version_info[:2] in ((3, 12), (3, 13))
 PROGRAM = """
 import json, sys
-from codelab_local import shared_memory
+from codelab_local.functions import shared_memory
 
 class Thing: ...
 thing, table, text = Thing(), {"a": [1]}, "".join(["not ", "interned"])

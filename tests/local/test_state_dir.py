@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from codelab_local import LocalCloud, emulator
-from codelab_local.errors import StartError
-from codelab_local.event_journal import EventJournal
+from codelab_local import LocalCloud
+from codelab_local.emulator import server
+from codelab_local.functions.event_journal import EventJournal
+from codelab_local.host.errors import StartError
 
 from tests.local.conftest import APP
 from tests.local.test_lambda import recorded
@@ -106,12 +107,12 @@ def unfinished(folder: Path) -> list[str]:
 
 
 def test_two_clouds_cannot_share_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(emulator, "LOCK_TIMEOUT", 0.0)
-    held = emulator.locked(tmp_path)
+    monkeypatch.setattr(server, "LOCK_TIMEOUT", 0.0)
+    held = server.locked(tmp_path)
     with pytest.raises(StartError, match="is in use by another local cloud"):
-        emulator.locked(tmp_path)
+        server.locked(tmp_path)
     os.close(held)
-    os.close(emulator.locked(tmp_path))
+    os.close(server.locked(tmp_path))
 
 
 def test_an_event_that_was_cut_off_spoils_no_other(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 import httpx
 import pytest
 from codelab_local import LocalCloud
-from codelab_local.throttle import Bucket, Limit, Throttle, limit_of
+from codelab_local.gateway.throttle import Bucket, Throttle
+from codelab_local.template.limits import Limit, limit_of
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 

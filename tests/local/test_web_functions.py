@@ -7,9 +7,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from codelab_local.function_log import FunctionLog
-from codelab_local.http_protocol import Request, Stream
-from codelab_local.web_functions import WebFunction
+from codelab_local.functions.log import FunctionLog
+from codelab_local.functions.web_functions import WebFunction
+from codelab_local.http.protocol import Request, Stream
 
 #: Answers with its process id. It refuses connections from then on, and ends a while later.
 SCRIPT = """#!{python}

@@ -9,9 +9,9 @@ import httpx
 import pytest
 from botocore.exceptions import ClientError
 from codelab_local import LocalCloud
-from codelab_local.aws_api import AwsApi
-from codelab_local.signatures import Credentials
-from codelab_local.template import read_template
+from codelab_local.emulator.aws_api import AwsApi
+from codelab_local.emulator.signatures import Credentials
+from codelab_local.template.sam_template import read_template
 from websockets.sync.client import connect
 
 from tests.conftest import TEMPLATE

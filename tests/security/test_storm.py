@@ -17,7 +17,8 @@ from codelab_client.session import Session, Timing, connect
 from codelab_client.session import events as on
 from codelab_client.session.backoff import BackOff
 from codelab_local import LocalCloud
-from codelab_local.throttle import Bucket, Limit
+from codelab_local.gateway.throttle import Bucket
+from codelab_local.template.limits import Limit
 from websockets.asyncio.server import ServerConnection, serve
 
 from tests.client.executing import CountingExecutor

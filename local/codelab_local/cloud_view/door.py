@@ -11,7 +11,7 @@ exchanges it for a cookie that no script can read.
 import hmac
 import secrets
 
-from codelab_local.http_protocol import Request, Response, loads
+from codelab_local.http.protocol import Request, Response, loads
 
 _COOKIE = "view"
 

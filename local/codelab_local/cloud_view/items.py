@@ -3,7 +3,7 @@
 import base64
 from typing import Any
 
-from codelab_local.aws_api import AwsApi
+from codelab_local.emulator.aws_api import AwsApi
 
 _MOST_ITEMS = 500
 _MOST_PAGES = 40

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from codelab_local.deployment import Function
-from codelab_local.http_protocol import loads
-from codelab_local.pool import Result
+from codelab_local.functions.pool import Result
+from codelab_local.http.protocol import loads
+from codelab_local.template.deployment import Function
 
 #: Of each function, because the scheduled ones would push out the others.
 _INVOCATIONS = 200
@@ -66,7 +66,7 @@ class Recorder:
 
 
 class InvocationTrace:
-    """One attempt of an invocation; `codelab_local.pool.Trace`."""
+    """One attempt of an invocation; `codelab_local.functions.pool.Trace`."""
 
     def __init__(self, number: int, request_id: str, function: str, payload: bytes, faults: Faults) -> None:
         self.number = number

@@ -18,15 +18,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
-from codelab_local.aws_api import AwsApi, AwsError
 from codelab_local.cloud_view.door import Door, refused
 from codelab_local.cloud_view.items import find_items
 from codelab_local.cloud_view.recorder import Faults, Recorder
-from codelab_local.connections import Connections
-from codelab_local.emulator import Emulator
-from codelab_local.http_protocol import HttpProtocol, Request, Response, loads
-from codelab_local.pool import Pool
-from codelab_local.settings import Settings
+from codelab_local.emulator.aws_api import AwsApi, AwsError
+from codelab_local.emulator.server import Emulator
+from codelab_local.functions.pool import Pool
+from codelab_local.gateway.connections import Connections
+from codelab_local.http.protocol import HttpProtocol, Request, Response, loads
+from codelab_local.settings.settings import Settings
 
 _MOST_INVOCATIONS, _MOST_LINES = 200, 300
 _MOST_MS = 600_000

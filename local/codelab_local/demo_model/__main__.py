@@ -7,7 +7,7 @@ import os
 import sys
 
 from codelab_local.demo_model.server import Delays, bind, serve
-from codelab_local.processes import inherited_socket
+from codelab_local.host.processes import inherited_socket
 
 
 def _seconds(name: str, default: float) -> float:

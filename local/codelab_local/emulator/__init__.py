@@ -1,0 +1,1 @@
+"""The AWS services that ministack emulates: DynamoDB, S3, Secrets Manager, CloudFormation."""

@@ -1,0 +1,1 @@
+"""Lambda: functions as processes, their events, their logs, and what invokes them."""

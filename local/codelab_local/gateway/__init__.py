@@ -1,0 +1,1 @@
+"""API Gateway: the WebSocket API, the HTTP API, authorizers, throttles."""

@@ -1,0 +1,1 @@
+"""This machine: child processes, and what a user is told."""

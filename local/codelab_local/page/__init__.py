@@ -1,0 +1,1 @@
+"""The web page: building it and serving its files."""

@@ -1,0 +1,1 @@
+"""What the user sets: the environment, files of variables, the project."""

@@ -1,0 +1,1 @@
+"""The SAM template: what it declares, and what is deployed of it."""
