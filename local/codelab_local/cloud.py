@@ -63,7 +63,7 @@ class Cloud:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._folder = Path(tempfile.mkdtemp(prefix="codelab-local-"))
-        self._emulator = Emulator(self._folder, settings.region, settings.state_dir)
+        self._emulator = Emulator(self._folder, settings.region, settings.state_dir, plain=settings.plain_emulator)
         self._root: Root | None = None
         self._internal = InternalApi()
         self._public = PublicPort()

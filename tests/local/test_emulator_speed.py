@@ -4,6 +4,7 @@ import asyncio
 import copy
 import json
 from collections import defaultdict
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 from zlib import crc32
@@ -14,6 +15,8 @@ from codelab_local.emulator.speed import Message, deep_copy, speed_up, straight_
 from hypothesis import given
 from hypothesis import strategies as st
 from ministack.services import dynamodb
+
+from tests.local.conftest import APP
 
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary()
 VALUES = st.recursive(LEAVES, lambda each: st.lists(each) | st.dictionaries(st.text(), each), max_leaves=20)
@@ -101,8 +104,17 @@ def test_a_failure_of_the_emulator_is_an_error_of_the_server() -> None:
     assert (sent[0]["status"], json.loads(sent[1]["body"])["__type"]) == (500, "InternalServerError")
 
 
-def test_a_transaction_makes_each_update_once_and_counts_what_it_costs(cloud: LocalCloud) -> None:
-    client = cloud.client("dynamodb")
+@pytest.fixture(params=["patched", "plain"])
+def either(request: pytest.FixtureRequest) -> Iterator[LocalCloud]:
+    if request.param == "patched":
+        yield request.getfixturevalue("cloud")
+        return
+    with LocalCloud(APP / "small.yaml", environment={"LOCAL_PLAIN_EMULATOR": "1"}) as plain:
+        yield plain
+
+
+def test_a_transaction_makes_each_update_once_and_counts_what_it_costs(either: LocalCloud) -> None:
+    client = either.client("dynamodb")
     attributes = [{"AttributeName": name, "AttributeType": "S"} for name in ("pk", "of")]
     client.create_table(
         TableName="updated",

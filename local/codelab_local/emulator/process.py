@@ -1,7 +1,7 @@
 """The process that ministack runs in: `python -m codelab_local.emulator.process`, started by `emulator.py`.
 
 It differs from `python -m ministack` in seven ways. It serves HTTP with uvicorn and httptools. Its DynamoDB is faster
-(`emulator_speed.py`). It imports the SAM translator, if needed, while the server starts. It
+(`speed.py`). It imports the SAM translator, if needed, while the server starts. It
 exits with the local cloud, and saves its state. It then deletes the temporary folder. It only accepts requests signed
 with this run's access key. If it keeps state, it also loses none when it is killed (`table_journal.py`).
 """
@@ -20,7 +20,7 @@ from pathlib import Path
 from types import ModuleType
 
 from codelab_local.emulator.signatures import Credentials, Refused, check_header, key_id_of
-from codelab_local.emulator.speed import Asgi, Message, Receive, Send, speed_up, straight_to_dynamodb
+from codelab_local.emulator.speed import Asgi, Message, Receive, Send, patched
 from codelab_local.emulator.table_journal import SNAPSHOT_PATH, TableJournal
 from codelab_local.host.processes import die_with_parent, inherited_socket
 
@@ -62,10 +62,7 @@ def _serve() -> None:
     from ministack import app as ministack  # type: ignore[import-untyped]
     from ministack.services import dynamodb  # type: ignore[import-untyped]
 
-    speed_up(dynamodb)
-    # They read the SDK's whole description of a service to learn a header that no SDK reads.
-    ministack.fix_success_content_type = ministack.fix_error_content_type = lambda *_: None
-    application = straight_to_dynamodb(ministack.app, dynamodb)
+    application = ministack.app if os.environ.pop("CODELAB_LOCAL_PLAIN") == "1" else patched(ministack, dynamodb)
     if os.environ.get("PERSIST_STATE"):
         application = _keeping_state(application, ministack, dynamodb)
     if not expands:

@@ -26,14 +26,18 @@ LOCK_TIMEOUT = 10.0
 
 
 class Emulator:
-    """The emulator's process. `start` returns immediately; `wait` blocks until the emulator answers."""
+    """The emulator's process. `start` returns immediately; `wait` blocks until the emulator answers.
 
-    def __init__(self, folder: Path, region: str, state_dir: Path | None) -> None:
+    plain: without the patches that make it faster (`speed.py`).
+    """
+
+    def __init__(self, folder: Path, region: str, state_dir: Path | None, *, plain: bool = False) -> None:
         self._socket = bound_socket()
         self.port: int = self._socket.getsockname()[1]
         self.credentials = Credentials.random()
         self._folder = folder
         self._state_dir = state_dir
+        self._plain = plain
         self._region = region
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -60,6 +64,7 @@ class Emulator:
             "SERVICES": ",".join(sorted(services)),
             "CODELAB_LOCAL_FOLDER": str(self._folder),
             "CODELAB_LOCAL_EXPANDS": str(int(expands)),
+            "CODELAB_LOCAL_PLAIN": str(int(self._plain)),
             # Other users of the machine can see command lines, but not the environment.
             "CODELAB_LOCAL_KEY_ID": self.credentials.key_id,
             "CODELAB_LOCAL_SECRET": self.credentials.secret,

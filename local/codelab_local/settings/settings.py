@@ -37,6 +37,7 @@ class Settings:
     watch: bool = True
     # The view of the running cloud, see cloud_view.
     inspect: bool = False
+    plain_emulator: bool = False
     parameters: Mapping[str, str] = field(default_factory=dict)
     # From [tool.codelab-local].
     service: str = "codelab"
@@ -118,6 +119,7 @@ class Settings:
             worker_idle=read.seconds("LOCAL_WORKER_IDLE_S", 120.0),
             watch=not read.flag("LOCAL_NO_WATCH"),
             inspect=read.flag("INSPECT"),
+            plain_emulator=read.flag("LOCAL_PLAIN_EMULATOR"),
             overrides=dict(overrides or {}),
             caller=dict(environ),
             build_page=build_page,
