@@ -5,28 +5,33 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codelab_client.execution import OnOutput, Stream, ToolCall, ToolOutcome
+from codelab_client.execution import OnOutput, ToolCall, ToolOutcome
 from codelab_client.sandbox import Sandbox, Unsandboxed
-from codelab_client.tools import fingerprints, limits, patches, surroundings
+from codelab_client.tools import limits, surroundings
 from codelab_client.tools.arguments import ALIASES, ARGUMENTS, checked
-from codelab_client.tools.changes import FileChanges, encoded, text_of
+from codelab_client.tools.changes import FileChanges
 from codelab_client.tools.commands import CommandRunner, Commands
 from codelab_client.tools.dialogue import Dialogue
-from codelab_client.tools.expectations import Expectations, view_of
+from codelab_client.tools.expectations import Expectations
 from codelab_client.tools.failure import ToolFailure
 from codelab_client.tools.git import Git
+from codelab_client.tools.handlers import Arguments, Handler, simple
+from codelab_client.tools.handlers.commands import command_handlers
+from codelab_client.tools.handlers.files import file_handlers
+from codelab_client.tools.handlers.git import git_handlers
+from codelab_client.tools.handlers.questions import question_handlers
 from codelab_client.tools.hooks import Hooks
 from codelab_client.tools.instructions import project_instructions
-from codelab_client.tools.paths import components, joined
+from codelab_client.tools.paths import components
 from codelab_client.tools.processes import own_path, scrubbed
 from codelab_client.tools.ripgrep import Ripgrep
+from codelab_client.tools.running_call import RunningCall, margin
 from codelab_client.tools.search import Search
 from codelab_client.tools.tree import Names
 from codelab_client.tools.workspace import DiskWorkspace, Workspace
@@ -36,22 +41,12 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_COMMANDS = ("run_command", "run_persistent", "read_process", "kill_process")
-_DIALOGUE = ("apply_patch_review", "prompt_user")
-#: The tools of `FileChanges`.
-_CHANGING = ("write_file", "edit_file", "delete_file", "move_file", "apply_patch")
-#: Seconds before a deadline at which a call ends, so that its outcome arrives in time: this share, at most so many.
-_MARGIN, _MOST_MARGIN = 0.1, 2.0
-#: Seconds between two signs of life of a call that waits for the user, at least and at most.
-_LEAST_PAUSE, _PAUSE = 0.2, 30.0
 #: A file that was not found is looked for elsewhere: so many places are told, after so many seconds at most.
 _PLACES, _LOOKING_S = 3, 2.0
 #: Seconds that a look through the whole workspace may take before the first message: a home directory has no end.
 _WHOLE_S = 3.0
 #: Characters that a glob does not take as themselves.
 _SPECIAL = frozenset("*?[]{}!\\")
-#: Tools whose method also takes the running call.
-_TAKING_RUN = ("run_command", "run_persistent", "git.commit")
 
 
 @dataclass(frozen=True)
@@ -71,43 +66,6 @@ class Settings:
     changes_git: bool = False
     command_seconds: float = 1800.0
     protects: Callable[[], Sequence[Path]] = tuple
-
-
-@dataclass
-class _Run:
-    """A running call. Times are of the event loop's clock, in seconds."""
-
-    call: ToolCall
-    on_output: OnOutput
-    allowance: float | None
-    begun: float
-    due: float | None
-    task: "asyncio.Task[Any] | None" = None
-    written: str = field(default="", repr=False)
-
-    async def show(self, stream: Stream, text: str) -> None:
-        """Send a piece of output, which moves the deadline as it does at the server."""
-        await self.on_output(stream, text)
-        self.written = (self.written + text)[-limits.LAST_CHARS :]
-        if self.allowance is not None and self.due is not None:
-            now = asyncio.get_running_loop().time()
-            latest = self.begun + limits.PROGRESS_SECONDS
-            self.due = max(self.due, min(now + self.allowance, latest) - _margin(self.allowance))
-
-    @asynccontextmanager
-    async def asks(self) -> AsyncGenerator[None]:
-        """Keep the call open while the user is asked: a person may take longer than its deadline."""
-        waiting = asyncio.ensure_future(self._wait())
-        try:
-            yield
-        finally:
-            waiting.cancel()
-
-    async def _wait(self) -> None:
-        pause = _PAUSE if self.allowance is None else min(max(self.allowance / 2, _LEAST_PAUSE), _PAUSE)
-        while True:
-            await asyncio.sleep(pause)
-            await self.show("stdout", "")
 
 
 class Executor:
@@ -139,12 +97,11 @@ class Executor:
         self._around = around
         self._clock = clock
         self._web = web
-        self._running: dict[str, _Run] = {}
+        self._running: dict[str, RunningCall] = {}
         self._expectations = expectations or Expectations()
         self._changes = FileChanges(
             workspace, self._expectations, dialogue, lambda call: self._running[call.call_id].asks()
         )
-        self._changing = self._changes.alone
         self._commands: CommandRunner | None = commands
         self._git: Git | None = None
         # Of another's commands nothing is known, such as those in an editor's terminals.
@@ -152,6 +109,7 @@ class Executor:
         self._search = Search(workspace, None, self._ignored)
         if workspace.root is not None:
             self._add_programs(workspace.root, sandbox or Unsandboxed(), environment)
+        self._handlers = self._made()
 
     def _add_programs(self, root: Path, sandbox: Sandbox, environment: Mapping[str, str]) -> None:
         workspace = self._workspace
@@ -173,15 +131,22 @@ class Executor:
         if ripgrep and sandbox.guarantees.writes_only_there and not hides:
             self._search = Search(workspace, Ripgrep(root, ripgrep, path, sandbox, self._git.excludes), self._ignored)
 
+    def _made(self) -> dict[str, Handler]:
+        """The handlers of all tools that this executor has what they need for."""
+        made = {**file_handlers(self._workspace, self._search, self._changes, self._expectations)}
+        made["fetch_url"] = simple(self._fetch_url)
+        if self._dialogue is not None:
+            made |= question_handlers(self._dialogue, self._workspace, self._expectations)
+        if self._commands is not None:
+            made |= command_handlers(self._commands, self._directory, self._settings.command_seconds)
+        if self._git is not None:
+            made |= git_handlers(self._git, self._changes.alone)
+        return made
+
     @property
     def tools_supported(self) -> Sequence[str]:
         """The names of the tools that this executor executes, in the order of docs/tools.md."""
-        return [
-            name
-            for name in ARGUMENTS
-            if (self._commands is not None or not name.startswith((*_COMMANDS, "git.")))
-            and (self._dialogue is not None or name not in _DIALOGUE)
-        ]
+        return [name for name in ARGUMENTS if name in self._handlers]
 
     async def execute(self, call: ToolCall, on_output: OnOutput) -> ToolOutcome:
         """See ToolExecutor."""
@@ -247,14 +212,14 @@ class Executor:
 
     # -- one call ----------------------------------------------------------------------------------------------------
 
-    def _run_of(self, call: ToolCall, on_output: OnOutput) -> _Run:
+    def _run_of(self, call: ToolCall, on_output: OnOutput) -> RunningCall:
         now = asyncio.get_running_loop().time()
         if call.deadline is None:
-            return _Run(call, on_output, None, now, None)
+            return RunningCall(call, on_output, None, now, None)
         allowance = max(0.0, call.deadline / 1000 - self._clock())
-        return _Run(call, on_output, allowance, now, now + allowance - _margin(allowance))
+        return RunningCall(call, on_output, allowance, now, now + allowance - margin(allowance))
 
-    async def _outcome(self, run: _Run, task: "asyncio.Task[Any]") -> ToolOutcome:
+    async def _outcome(self, run: RunningCall, task: "asyncio.Task[Any]") -> ToolOutcome:
         """Wait for a call's end, or end it at its deadline."""
         loop = asyncio.get_running_loop()
         is_late = False
@@ -277,7 +242,7 @@ class Executor:
             _log.exception("%s failed", run.call.tool_name)
             return ToolOutcome.failed("EXECUTION_FAILED", f"The client failed: {type(error).__name__}")
 
-    async def _perform(self, tool: str, given: dict[str, Any], run: _Run) -> Any:
+    async def _perform(self, tool: str, given: dict[str, Any], run: RunningCall) -> Any:
         try:
             return await self._performed(tool, given, run)
         except ToolFailure as failure:
@@ -298,155 +263,22 @@ class Executor:
                 return f". A path is relative to the workspace, which has: {', '.join(found['files'])}"
         return ""
 
-    async def _performed(self, tool: str, given: dict[str, Any], run: _Run) -> Any:
-        if tool in _CHANGING:
-            return await getattr(self._changes, tool)(given, replace(run.call, tool_name=tool))
-        method = getattr(self, f"_{tool.replace('.', '_')}")
-        runs = tool in ("run_command", "run_persistent")
-        changes = runs or (tool == "git.branch" and given["action"] == "switch")
-        async with self._around(run.call) if changes and self._around is not None else nullcontext():
-            return await (method(given, run) if tool in _TAKING_RUN else method(given))
-
-    # -- files -------------------------------------------------------------------------------------------------------
-
-    async def _read_file(self, given: dict[str, Any]) -> dict[str, Any]:
-        names = components(given["path"])
-        is_part = "offset" in given or "limit" in given
-        found = await self._workspace.read(names, limits.READ_BYTES if is_part else limits.FILE_BYTES)
-        self._expectations.note_read(names, await asyncio.to_thread(fingerprints.of_data, found.data))
-        coded = await asyncio.to_thread(text_of, found.data, names)
-        text = coded.text
-        total = text.count("\n") + (not text.endswith("\n") and bool(text))
-        first = given.get("offset", 1)
-        is_beyond = first > max(1, total)
-        if is_part:
-            text = "" if is_beyond else _part(text, first, given.get("limit"))
-        encoded(text, "the part" if is_part else joined(names), limits.FILE_BYTES)
-        modified = datetime.fromtimestamp(found.modified, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-        return {
-            "content": text,
-            "encoding": coded.encoding,
-            "size": len(found.data),
-            "modified": modified,
-            **({"message": f"{joined(names)} has only {total} lines"} if is_beyond else {"first_line": first}),
-            "total_lines": total,
-        }
-
-    async def _find_files(self, given: dict[str, Any]) -> dict[str, Any]:
-        return await self._search.find_files(given)
-
-    async def _list_files(self, given: dict[str, Any]) -> dict[str, Any]:
-        return await self._search.list_files(given)
-
-    async def _search_in_project(self, given: dict[str, Any]) -> dict[str, Any]:
-        return await self._search.search_in_project(given)
-
-    async def _create_directory(self, given: dict[str, Any]) -> dict[str, Any]:
-        async with self._changing:
-            await self._workspace.make_directory(components(given["path"]))
-        return {"success": True}
+    async def _performed(self, tool: str, given: dict[str, Any], run: RunningCall) -> Any:
+        handler = self._handlers[tool]
+        may_change = self._around is not None and handler.may_change(given)
+        async with self._around(run.call) if self._around is not None and may_change else nullcontext():
+            return await handler.execute(given, run)
 
     async def _ignored(self, paths: Sequence[str]) -> set[str]:
         return await self._git.ignored(paths) if self._git is not None else set()
 
-    # -- patches and questions ---------------------------------------------------------------------------------------
-
-    async def _apply_patch_review(self, given: dict[str, Any]) -> dict[str, Any]:
-        assert self._dialogue is not None
-        diff = given["diff"]
-        encoded(diff, "diff", limits.DIFF_BYTES)
-        files = await asyncio.to_thread(patches.parse, diff)
-        total = patches.chunks(files)
-        view = await view_of(self._workspace, "apply_patch", {"diff": diff})
-        chosen = await self._dialogue.review(given.get("message", ""), diff, total)
-        kept = sorted({number for number in chosen or () if 1 <= number <= total})
-        filtered = patches.only(files, kept)
-        self._expectations.note_review(filtered, view)
-        return {
-            "action": "apply" if kept else "cancel",
-            "filtered_diff": filtered,
-            "chunks_selected": kept,
-            "chunks_total": total,
-        }
-
-    async def _prompt_user(self, given: dict[str, Any]) -> dict[str, Any]:
-        assert self._dialogue is not None
-        action = await self._dialogue.choose(given["message"], given["actions"])
-        if action is None:
-            raise ToolFailure("EXECUTION_FAILED", "The user closed the question")
-        return {"action": action}
-
-    async def _fetch_url(self, given: dict[str, Any]) -> dict[str, Any]:
+    async def _fetch_url(self, given: Arguments) -> dict[str, Any]:
         from codelab_client.tools.web import Web  # seldom needed
 
         return await (self._web or Web()).fetch(given["url"])
-
-    # -- commands and git --------------------------------------------------------------------------------------------
-
-    async def _run_command(self, given: dict[str, Any], run: _Run) -> dict[str, Any]:
-        assert self._commands is not None
-        cwd = await self._directory(given.get("cwd", "."))
-        beat = run.allowance / 2 if run.allowance else None
-        running = self._commands.run(given["command"], cwd, run.show, beat)
-        try:
-            return await asyncio.wait_for(running, self._settings.command_seconds)
-        except TimeoutError:
-            why = f"The command ran longer than {self._settings.command_seconds:g} seconds and was stopped"
-            raise ToolFailure("TIMEOUT", why) from None
-
-    async def _run_persistent(self, given: dict[str, Any], run: _Run) -> dict[str, Any]:
-        assert self._commands is not None
-        cwd = await self._directory(given.get("cwd", "."))
-        return await self._commands.start(given["command"], given["process_id"], cwd)
-
-    async def _read_process(self, given: dict[str, Any]) -> dict[str, Any]:
-        assert self._commands is not None
-        return await self._commands.read(given["process_id"])
-
-    async def _kill_process(self, given: dict[str, Any]) -> dict[str, Any]:
-        assert self._commands is not None
-        return await self._commands.kill(given["process_id"])
 
     async def _directory(self, path: str) -> Path:
         """The path of a directory of the workspace, without links."""
         assert isinstance(self._workspace, DiskWorkspace)
         with self._workspace.tree.directory(components(path)) as (_, found):
             return found
-
-    async def _git_diff(self, given: dict[str, Any]) -> dict[str, Any]:
-        assert self._git is not None
-        return await self._git.diff(components(given["path"]), staged=given.get("staged", False))
-
-    async def _git_status(self, given: dict[str, Any]) -> dict[str, Any]:
-        assert self._git is not None
-        return await self._git.status(components(given.get("path", ".")))
-
-    async def _git_log(self, given: dict[str, Any]) -> dict[str, Any]:
-        assert self._git is not None
-        names = components(given["path"]) if "path" in given else None
-        return await self._git.log(names, given.get("limit", 10))
-
-    async def _git_branch(self, given: dict[str, Any]) -> dict[str, Any]:
-        assert self._git is not None
-        async with self._changing:
-            return await self._git.branch(given["action"], given.get("name", ""))
-
-    async def _git_commit(self, given: dict[str, Any], run: _Run) -> dict[str, Any]:
-        assert self._git is not None
-        encoded(given["message"], "message", limits.FILE_BYTES)
-        async with run.asks():
-            await self._git.allowed_hooks()  # before files are locked, because the user may be asked
-        async with self._changing:
-            return await self._git.commit(given["message"], [components(path) for path in given.get("files", ())])
-
-
-def _margin(allowance: float) -> float:
-    return min(_MARGIN * allowance, _MOST_MARGIN)
-
-
-def _part(text: str, first: int, count: int | None) -> str:
-    """Lines of a text with their ends, from line `first` on. Only \\n ends a line."""
-    lines = text.split("\n")
-    last = None if count is None else first - 1 + count
-    part = "\n".join(lines[first - 1 : last])
-    return part + "\n" if last is not None and last < len(lines) else part
