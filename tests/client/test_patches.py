@@ -2,6 +2,8 @@
 
 import difflib
 import subprocess
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,8 @@ from codelab_client.tools.failure import ToolFailure
 from codelab_client.tools.patches import Patched
 from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.security.diffs import diffs
 
 LINES = st.lists(
     st.sampled_from(["a\n", "b\n", "c\n", "\n", "é\n", "-x\n", "+y\n", "@@ -1 +1 @@\n", "--- a/f\n"]), max_size=12
@@ -72,6 +76,45 @@ def verdict(diff: str) -> list[str] | str:
     except ToolFailure as failure:
         return failure.code
     return sorted({"/".join(names) for file in files for names in (file.old, file.new) if names})
+
+
+def test_the_client_accepts_what_the_server_accepts_of_all_kinds_of_diffs() -> None:
+    """Of those with which git and patch(1) are compared. One that the server has let pass must not fail here."""
+    accepted = 0
+    for diff in diffs(seed=7, count=1_500):
+        expected = verdict_of_the_server(diff.text)
+        if expected == []:  # A single line: the IDE refuses it.
+            continue
+        if isinstance(expected, list):
+            assert verdict(diff.text) == expected, diff.text
+            accepted += 1
+        else:  # Of a diff that is wrong twice, each may say another thing.
+            assert isinstance(verdict(diff.text), str), diff.text
+    assert accepted > 300
+
+
+@pytest.mark.parametrize("read", [check_diff, patches.parse])
+def test_a_diff_of_many_files_is_read_in_linear_time(read: Callable[[str], object]) -> None:
+    """A model chooses how many: 27,000 files in one megabyte took ten seconds."""
+
+    def seconds(files: int) -> float:
+        diff = "".join(f"--- a/f{number}\n+++ b/f{number}\n@@ -1 +1 @@\n-a\n+b\n" for number in range(files))
+        began = time.process_time()
+        read(diff)
+        return time.process_time() - began
+
+    seconds(100)
+    assert seconds(16_000) < 16 * max(seconds(2_000), 0.005), "eight times the files take eight times as long"
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\n\n", "\n\n\n"])
+def test_an_empty_line_at_the_end_of_a_hunk_is_context_and_after_it_nothing(end: str) -> None:
+    """Models leave out the space of an empty line of context."""
+    diff = f"--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n-a\n+b\n{end or chr(10)}"
+    before = {("f",): "a\n\n"}
+    assert check_diff(diff) == ["f"]
+    after = patches.apply(patches.parse(diff), lambda names: Patched(before[names], 0o644))
+    assert after == {("f",): Patched("b\n\n", 0o644)}
 
 
 @given(st.data())

@@ -69,10 +69,7 @@ class FilePatch:
 
 def parse(diff: str) -> list[FilePatch]:
     """Read a diff. Raises ToolFailure: INVALID_ARGUMENTS with the line, INVALID_PATH or PATH_OUTSIDE_WORKSPACE."""
-    lines = diff.removesuffix("\n").split("\n")
-    while len(lines) > 1 and not lines[-1]:
-        lines.pop()
-    return list(_Parser(lines).files())
+    return list(_Parser(diff.removesuffix("\n").split("\n")).files())
 
 
 def chunks(files: Sequence[FilePatch]) -> int:
@@ -275,9 +272,11 @@ class _Parser:
         self.at = 0
 
     def files(self) -> Iterator[FilePatch]:
-        """All files of the diff, at least one."""
+        """All files of the diff, at least one. Empty lines may follow them; within a hunk they are empty context."""
         yield self._file()
-        while self.at < len(self.lines):
+        lines = self.lines
+        end = len(lines) - next((number for number, line in enumerate(reversed(lines)) if line), len(lines))
+        while self.at < end:
             yield self._file()
 
     def _file(self) -> FilePatch:

@@ -84,10 +84,11 @@ class _Reader:
         self.lines = lines
         self.posix = posix
         self.at = 0
+        self._end = len(lines) - next((number for number, line in enumerate(reversed(lines)) if line), len(lines))
 
     def is_done(self) -> bool:
         """Are only empty lines left?"""
-        return not any(self.lines[self.at :])
+        return self.at >= self._end
 
     def file(self) -> list[str]:
         """Read the next file and return its names."""
