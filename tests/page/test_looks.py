@@ -4,8 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from codelab_local import LocalCloud
 
 from infra import page as page_build
+from tests.ide import Ide
 from tests.page.conftest import OpenTab
 from tests.page.tab import Tab
 from tests.scripted_model import Says, ScriptedModel, call
@@ -104,3 +106,67 @@ def test_nothing_moves_while_text_streams(tab: Tab, model: ScriptedModel) -> Non
     tab.say(model.script("calm", Says(text, piece=20, delay=0.005)))
     tab.ended()
     assert tab.run("() => window.shift") < 0.05
+
+
+def test_long_titles_leave_the_panel_as_wide_as_it_is(tab: Tab, model: ScriptedModel) -> None:
+    tab.say(model.script("titled", Says("Yes.")))
+    tab.ended()
+    for title in ("A title of many words that says all that is to be done here, and why " * 2, "x" * 200):
+        change = {"url": f"{tab.origin}/api/v1/sessions/{tab.session}", "title": title}
+        assert tab.run(
+            """async ({url, title}) => (await fetch(url, {
+              method: 'PATCH', headers: {'Content-Type': 'application/json'}, body: JSON.stringify({title}),
+            })).ok""",
+            change,
+        )
+        tab.page.reload()
+        tab.online().press("Sessions")
+        tab.page.locator(".sessions .one span", has_text=title[:20]).first.wait_for()
+        beyond = tab.run(
+            """() => {
+              const {right} = document.querySelector('.sessions').parentElement.getBoundingClientRect();
+              return [...document.querySelectorAll('.sessions *')]
+                .filter((it) => it.getBoundingClientRect().right > right + 0.5).map((it) => it.className);
+            }"""
+        )
+        assert beyond == []
+        assert tab.page.locator("h1").inner_text() == title.strip(), (
+            "and no title that a turn had before it was renamed"
+        )
+
+
+def test_a_long_conversation_opens_at_its_end_and_stays_where_it_is_scrolled_to(
+    open_tab: OpenTab, cloud: LocalCloud, model: ScriptedModel
+) -> None:
+    paragraphs = "\n\n".join(
+        f"Paragraph {number} with `code` and **words** for a line or two. " * 3 for number in range(6)
+    )
+    table = "| a | b |\n|---|---|\n" + "| 1 | 2 |\n" * 6
+    with Ide(cloud.url("long_talk")) as ide:
+        for number in range(50):
+            ide.say(model.script(f"exchange_{number}", Says(f"{paragraphs}\n\n{table}\n\nThe end of {number}.")))
+            ide.idle()
+    tab = open_tab("long_talk").online()
+    tab.page.get_by_text("The end of 49.").wait_for()
+    distance = """() => {
+      const it = document.querySelector('.scroller');
+      return Math.round(it.scrollHeight - it.scrollTop - it.clientHeight);
+    }"""
+    settled = """() => new Promise((resolve) => setTimeout(resolve, 700))"""
+    tab.run(settled)
+    assert tab.run(distance) < 2
+    tab.page.mouse.move(600, 300)
+    tab.page.mouse.wheel(0, -900)
+    tab.run(settled)
+    up = tab.run(distance)
+    assert up > 500, "a user who looks at what was said before"
+    with Ide(cloud.url("long_talk")) as ide:
+        ide.say(model.script("later", Says(paragraphs)))
+        ide.idle()
+    tab.page.get_by_text("Paragraph 5").nth(50).wait_for(state="attached")
+    tab.run(settled)
+    assert tab.run("() => document.querySelector('.scroller').scrollTop") > 0
+    assert tab.run(distance) > up, "is not taken to the end by what is said now"
+    tab.press("To the end")
+    tab.run(settled)
+    assert tab.run(distance) < 2

@@ -185,7 +185,9 @@ export class Conversation {
   }
 
   #turnEnd(event: Extract<SessionEvent, { type: 'turn_end' }>): void {
-    if (event.title) this.title.value = event.title;
+    // One that is told again, to a page that was opened later, says what the title was then.
+    const isNews = (event.seq ?? Infinity) > (this.info.value?.last_seq ?? 0);
+    if (event.title && isNews) this.title.value = event.title;
     const key = `end-${event.turn_id}`;
     if (!this.#known.has(key)) {
       const { usage } = event;

@@ -20,9 +20,13 @@ export function ConversationView({ live }: { live: Live }) {
   const scroller = useRef<HTMLDivElement>(null);
   const content = useRef<HTMLDivElement>(null);
   const following = useSignal(true);
+  /** Where the view was last. */
+  const top = useRef(0);
 
   useLayoutEffect(() => {
     const element = scroller.current!;
+    following.value = true;
+    top.current = 0;
     const toEnd = () => following.value && (element.scrollTop = element.scrollHeight);
     const watch = new ResizeObserver(toEnd);
     watch.observe(content.current!);
@@ -31,7 +35,10 @@ export function ConversationView({ live }: { live: Live }) {
   }, [live]);
   const scrolled = () => {
     const element = scroller.current!;
-    following.value = element.scrollHeight - element.scrollTop - element.clientHeight < NEAR;
+    // What is written between a scroll and its event is no wish of the user's: only a way up is one.
+    if (element.scrollHeight - element.scrollTop - element.clientHeight < NEAR) following.value = true;
+    else if (element.scrollTop < top.current) following.value = false;
+    top.current = element.scrollTop;
   };
   const entries = conversation.entries.value;
   return (
