@@ -135,6 +135,59 @@ def test_long_titles_leave_the_panel_as_wide_as_it_is(tab: Tab, model: ScriptedM
         )
 
 
+ANSWER = """
+Some `inline_code()`.
+
+| Parameter | What it does | Default | configuration_key |
+|:-:|---|--:|---|
+| `max_context_tokens_of_the_session` | The number of tokens, which is counted | 128000 | `session.context.maximum` |
+| timeout | Seconds that a tool may take before it is stopped | 120 | `tools.timeout.seconds` |
+
+- [x] done
+
+```diff
+--- a/f
++++ b/f
+@@ -1,2 +1,2 @@
+-old
++new
+ same
+```
+"""
+
+
+@pytest.mark.parametrize("width", [360, 1200])
+def test_answers_are_easy_to_read(open_tab: OpenTab, model: ScriptedModel, width: int) -> None:
+    tab = open_tab(viewport={"width": width, "height": 900}).online()
+    tab.say(model.script(f"answer_{width}", Says(ANSWER)))
+    tab.ended()
+    sizes = tab.run("() => [...document.querySelectorAll('.answer code')].map((it) => getComputedStyle(it).fontSize)")
+    assert {float(size.removesuffix("px")) >= 13 for size in sizes} == {True}, sizes
+    broken = """() => [...document.querySelectorAll('.answer td, .answer th')].flatMap((cell) => {
+      const words = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+      const range = document.createRange();
+      const found = [];
+      while (words.nextNode()) {
+        for (const match of words.currentNode.data.matchAll(/\\S+/g)) {
+          range.setStart(words.currentNode, match.index);
+          range.setEnd(words.currentNode, match.index + match[0].length);
+          if (range.getClientRects().length > 1) found.push(match[0]);
+        }
+      }
+      return found;
+    })"""
+    assert tab.run(broken) == []
+    assert tab.run("() => document.documentElement.scrollWidth <= innerWidth"), "the table scrolls, not the page"
+    assert tab.run("() => [...document.querySelectorAll('.answer td')].map((it) => getComputedStyle(it).textAlign)")[
+        :3
+    ] == ["center", "start", "end"]
+    assert tab.page.locator(".answer .task").inner_text().strip() == "☑ done"
+    assert [tab.page.locator(f".answer .{kind}").all_inner_texts() for kind in ("removed", "added")] == [
+        ["-old\n"],
+        ["+new\n"],
+    ]
+
+
 def test_a_long_conversation_opens_at_its_end_and_stays_where_it_is_scrolled_to(
     open_tab: OpenTab, cloud: LocalCloud, model: ScriptedModel
 ) -> None:

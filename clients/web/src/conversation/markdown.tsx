@@ -27,6 +27,11 @@ class SafeRenderer extends Renderer {
     return `<div class="scroll">${super.table(token)}</div>`;
   }
 
+  override listitem(item: Tokens.ListItem): string {
+    const made = super.listitem(item);
+    return item.task ? made.replace('<li>', '<li class="task">') : made;
+  }
+
   override checkbox({ checked }: Tokens.Checkbox): string {
     return checked ? '☑ ' : '☐ ';
   }
@@ -90,18 +95,34 @@ function Html({ token }: { token: Token }) {
 }
 
 export function Code({ text, language }: { text: string; language: string }) {
+  const name = language.split(/\s/)[0] ?? '';
+  const isDiff = (name === 'diff' || name === 'patch') && text.length <= LARGE;
   return (
     <figure class="code">
       <figcaption>
-        <span>{language.split(/\s/)[0]}</span>
+        <span>{name}</span>
         <CopyButton text={text} />
       </figcaption>
       <pre dir="ltr" tabIndex={0}>
         <code>
-          <Long text={text} inline />
+          {isDiff ? <Changes text={text} /> : <Long text={text} inline />}
         </code>
       </pre>
     </figure>
+  );
+}
+
+/** The lines of a diff, those that are added and removed in their colours. */
+function Changes({ text }: { text: string }) {
+  const kindOf = (line: string) => (/^\+(?!\+\+ )/.test(line) ? 'added' : /^-(?!-- )/.test(line) ? 'removed' : '');
+  return (
+    <span class="changes">
+      {text.split('\n').map((line, index) => (
+        <span key={index} class={kindOf(line)}>
+          {`${line}\n`}
+        </span>
+      ))}
+    </span>
   );
 }
 
