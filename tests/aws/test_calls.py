@@ -267,6 +267,24 @@ def test_a_clock_that_is_wrong_is_corrected_once(server: Server, rests: list[flo
     )
 
 
+def test_requests_that_were_under_way_with_the_wrong_time_are_all_signed_again(server: Server) -> None:
+    date = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)
+    table = DynamoDB()
+    prepared = [
+        table._service.prepared("GetItem", "/", {"X-Amz-Target": "GetItem"}, b"{}", lambda answer: answer.status)
+        for _ in range(2)
+    ]
+    for call in prepared:
+        server.answers = [http(400, {"__type": "x#InvalidSignatureException"}, {"Date": date})]
+        assert call() == 200
+    server.answers = [http(400, {"__type": "x#InvalidSignatureException"})]
+    with pytest.raises(AwsRefused):
+        table.get_item(**READ)
+    assert table.get_item(**READ) == {}
+    last = datetime.strptime(server.received[-1].headers["x-amz-date"], "%Y%m%dT%H%M%S%z")
+    assert last > datetime.now(UTC) + timedelta(minutes=50), "an answer without a date changes nothing"
+
+
 @pytest.mark.parametrize("date", ["", "now", "yesterday", "Mon, 99 Foo 2020 00:00:00 GMT"])
 def test_a_signature_that_is_wrong_at_the_right_time_is_refused(server: Server, date: str) -> None:
     date = format_datetime(datetime.now(UTC), usegmt=True) if date == "now" else date

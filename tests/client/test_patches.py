@@ -99,9 +99,9 @@ def test_a_diff_of_many_files_is_read_in_linear_time(read: Callable[[str], objec
 
     def seconds(files: int) -> float:
         diff = "".join(f"--- a/f{number}\n+++ b/f{number}\n@@ -1 +1 @@\n-a\n+b\n" for number in range(files))
-        began = time.process_time()
+        began = time.thread_time()
         read(diff)
-        return time.process_time() - began
+        return time.thread_time() - began
 
     seconds(100)
     assert seconds(16_000) < 16 * max(seconds(2_000), 0.005), "eight times the files take eight times as long"

@@ -107,7 +107,11 @@ class Service:
                 answer = self._connections.send(request)
                 if answer.status >= HTTPStatus.MULTIPLE_CHOICES:
                     refused = refusal(operation, answer)
-                    if not signed_anew and refused.code in _CODES_OF_SKEW and self._connections.corrects_clock(answer):
+                    if (
+                        not signed_anew
+                        and refused.code in _CODES_OF_SKEW
+                        and self._connections.corrects_clock(request, answer)
+                    ):
                         signed_anew, request = True, self._signed(path, headers, body, attempt)
                         continue
                     raise refused

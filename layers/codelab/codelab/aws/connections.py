@@ -9,6 +9,7 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from functools import cache
 from http.client import HTTPException, RemoteDisconnected
 from pathlib import Path
@@ -115,12 +116,13 @@ class Connections:
             connection.close()
         return answer
 
-    def corrects_clock(self, answer: Answer) -> bool:
-        """Whether requests were signed with a wrong time, by the clock of who refused one. Later ones are not."""
-        behind_s = _time_of(answer) - time.time()
-        if abs(behind_s - self._behind_s) < _SKEW_S:
+    def corrects_clock(self, request: Request, answer: Answer) -> bool:
+        """Whether a request was signed with a wrong time, by the clock of who refused it. Later ones are not."""
+        now = _time_of(answer)
+        signed_at = datetime.strptime(request.headers["X-Amz-Date"], "%Y%m%dT%H%M%S%z").timestamp()
+        if now is None or abs(now - signed_at) < _SKEW_S:
             return False
-        self._behind_s = behind_s
+        self._behind_s = now - time.time()
         return True
 
     def close(self) -> None:
@@ -164,14 +166,14 @@ def trusted(*, whole: bool = False) -> ssl.SSLContext:
     return context
 
 
-def _time_of(answer: Answer) -> float:
-    """When the answer was given, in seconds; now if it does not say so."""
+def _time_of(answer: Answer) -> float | None:
+    """When the answer was given, in seconds; None if it does not say so."""
     from email.utils import parsedate_to_datetime  # most processes never need it
 
     try:
         return parsedate_to_datetime(answer.headers.get("date", "")).timestamp()
     except ValueError:
-        return time.time()
+        return None
 
 
 def _exchange(connection: socket.socket, request: Request, target: str) -> tuple[Answer, bool]:

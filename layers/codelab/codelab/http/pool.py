@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import socket
 from collections.abc import Callable
 
@@ -53,6 +52,14 @@ class Pool:
 
 
 def _is_readable(connection: socket.socket) -> bool:
-    poll = select.poll()  # Unlike `select.select`, for any number of open files; beneath TLS.
-    poll.register(connection, select.POLLIN)
-    return bool(poll.poll(0))
+    timeout = connection.gettimeout()
+    connection.settimeout(0)
+    try:
+        socket.socket.recv(connection, 1, socket.MSG_PEEK)  # Beneath TLS, which has no such look ahead.
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    finally:
+        connection.settimeout(timeout)
+    return True

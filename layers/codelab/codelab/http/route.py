@@ -27,6 +27,9 @@ _NEXT_ADDRESS_S = 0.25
 _ADDRESSES = 8
 _UNDER_WAY = (0, errno.EINPROGRESS, errno.EWOULDBLOCK)
 
+#: It needs no file of its own; Windows does not have it.
+_Selector: type[selectors.BaseSelector] = getattr(selectors, "PollSelector", selectors.DefaultSelector)
+
 #: What getaddrinfo returns: family, type, protocol, canonical name, address.
 _Address = tuple[Any, Any, int, str, Any]
 
@@ -99,7 +102,7 @@ def connect(host: str, port: int, seconds: float, cancellation: Cancellation) ->
     addresses = _in_turn(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
     now = time.monotonic()
     ends_at, next_at, error = now + seconds, now, OSError(f"{host} has no address")
-    with selectors.PollSelector() as attempts:
+    with _Selector() as attempts:
         try:
             while addresses or attempts.get_map():
                 if cancellation.cancelled:
