@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from codelab import aws
 from codelab.config import settings
-from codelab.engine.step_runner import StepRunner, log_failure
+from codelab.engine.ask_model import log_failure
+from codelab.engine.step_runner import StepRunner
 from codelab.llm.caller import CallerBounds
 from codelab.llm.client.bare import run_bare
 from codelab.llm.client.bedrock import BedrockKey, bedrock_base_url

@@ -7,7 +7,7 @@ from typing import Any
 
 from codelab.config import read_settings
 from codelab.engine.next_request import look
-from codelab.engine.step_requests import StepRequests
+from codelab.engine.step_requests import MAX_CALLS, StepRequests
 from codelab.llm.client.unsupported_cache import UnsupportedFeatures
 from codelab.protocol.incoming import Environment
 from codelab.protocol.tools import CATALOGUE, ExecutorTools
@@ -58,8 +58,8 @@ def page() -> str:
     executor = ExecutorTools(supported=frozenset(tool.name for tool in CATALOGUE.values() if not tool.server_side))
     unsupported = UnsupportedFeatures()
     with ThreadPoolExecutor(1) as pool:
-        asked = StepRequests(settings, unsupported, pool, _URL).make(register, read, executor, 4)
-        found = look(asked, unsupported, _URL)
+        prepared_request = StepRequests(settings, unsupported, pool, _URL).prepare(register, read, executor, MAX_CALLS)
+        found = look(prepared_request, unsupported, _URL)
     tokens: Mapping[str, int] = found["tokens"]
     parts = ", ".join(f"{name} {count:,}" for name, count in tokens.items() if count)
     lines = [_HEAD.format(total=sum(tokens.values()), parts=parts)]

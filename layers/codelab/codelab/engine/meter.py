@@ -15,10 +15,11 @@ class Meter:
     def __init__(self, engine: Engine, user: str) -> None:
         self._engine = engine
         self._user = user
-        self._asked = Spending()
-        self._ended = self._failed = self._tokens = 0
-        #: Milliseconds from the start of each step to its first text.
-        self.first_tokens: list[int] = []
+        #: Not counted yet.
+        self._spending = Spending()
+        #: Not logged yet; of the first tokens, the milliseconds from the start of each step.
+        self._requests = self._errors = self._tokens = 0
+        self._first_tokens: list[int] = []
         #: The user's plan, from the register.
         self.user_plan = ""
 
@@ -28,8 +29,12 @@ class Meter:
         `estimate` is its number of tokens if the provider reported none, for example because the answer broke off.
         """
         tokens = usage.get("prompt_tokens", 0) + usage.get("completion_tokens", 0) or estimate
-        self._asked += Spending(requests=usage.get("llm_calls", 0), tokens=tokens)
-        self._ended, self._failed, self._tokens = self._ended + 1, self._failed + failed, self._tokens + tokens
+        self._spending += Spending(requests=usage.get("llm_calls", 0), tokens=tokens)
+        self._requests, self._errors, self._tokens = self._requests + 1, self._errors + failed, self._tokens + tokens
+
+    def add_first_token(self, delay_ms: int) -> None:
+        """Add the time from the start of a step to its first text."""
+        self._first_tokens.append(delay_ms)
 
     def over_budget(self, item: Mapping[str, object] | None) -> ProtocolError | None:
         """The error that ends the turn if the user's tokens of the day are used up, else None.
@@ -37,17 +42,17 @@ class Meter:
         Counts the counters in `item` and what was added here since.
         """
         return quotas.out_of_budget(
-            self._engine.settings, self.user_plan, item, self._asked.tokens, self._engine.clock()
+            self._engine.settings, self.user_plan, item, self._spending.tokens, self._engine.clock()
         )
 
     def flush(self) -> None:
         """Count what was added since the last flush, in one call, and log it in one line."""
-        if self._ended:
-            first = {"FirstTokenMs": self.first_tokens} if self.first_tokens else {}
-            values = metrics(ModelRequests=self._ended, ModelErrors=self._failed, Tokens=self._tokens, **first)
+        if self._requests:
+            first = {"FirstTokenMs": self._first_tokens} if self._first_tokens else {}
+            values = metrics(ModelRequests=self._requests, ModelErrors=self._errors, Tokens=self._tokens, **first)
             record("model asked", **values)
-            self._ended = self._failed = self._tokens = 0
-            self.first_tokens = []
+            self._requests = self._errors = self._tokens = 0
+            self._first_tokens = []
         limits = self._engine.settings.limits[self.user_plan]
-        self._engine.count(self._user, quotas.counted(limits, self._asked))
-        self._asked = Spending()
+        self._engine.count(self._user, quotas.counted(limits, self._spending))
+        self._spending = Spending()

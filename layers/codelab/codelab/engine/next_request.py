@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from codelab.engine.step_requests import Asked
+from codelab.engine.step_requests import PreparedRequest
 from codelab.llm.client.request import shown_form
 from codelab.llm.client.transport import Call
 from codelab.llm.client.unsupported_cache import UnsupportedFeatures
@@ -32,33 +32,33 @@ class _Recorder:
         raise _Sent(body)
 
 
-def with_message(read: Conversation, content: str, environment: str, now: int) -> Conversation:
+def with_message(conversation: Conversation, content: str, environment: str, now: int) -> Conversation:
     """The conversation with this message of the user behind it, if no turn runs; otherwise unchanged.
 
     environment: what the message's client tells of it, as text.
     """
-    register = read.register
+    register = conversation.register
     assert register is not None
     if register.phase is not Phase.IDLE:
-        return read
+        return conversation
     n = register.history_n + 1
     register.title_is_draft = register.title_is_draft or not register.title
-    told = environment_told(environment, register)
-    message = MessageItem(n, "user", content, now, "", environment=told)
-    return replace(read, history=[*read.history, message], turn_n=n)
+    message = MessageItem(n, "user", content, now, "", environment=environment_told(environment, register))
+    return replace(conversation, history=[*conversation.history, message], turn_n=n)
 
 
-def look(asked: Asked, unsupported: UnsupportedFeatures, base_url: str) -> dict[str, Any]:
+def look(prepared_request: PreparedRequest, unsupported: UnsupportedFeatures, base_url: str) -> dict[str, Any]:
     """The body of the Request, and the estimated tokens of its parts. `form`: the answer's form that its messages show.
 
     Raises InvalidRequest as the step would.
     """
-    form = shown_form(asked.config, asked.request.schema, unsupported.of(base_url, asked.config.model))
-    tokens = {**asked.parts, "form": 0 if form is None else form.tokens}
+    request, config = prepared_request.request, prepared_request.config
+    form = shown_form(config, request.schema, unsupported.of(base_url, config.model))
+    tokens = {**prepared_request.wait_for_parts(), "form": 0 if form is None else form.tokens}
     if form is not None:
         tokens["tools"] = 0  # they are in the form, and sent nowhere else
     try:
-        next(asked.request.stream(_Recorder(base_url)))
+        next(request.stream(_Recorder(base_url)))
     except _Sent as sent:
-        return {"agent": asked.agent.name, "model": asked.config.model, "tokens": tokens, "request": sent.body}
+        return {"agent": prepared_request.agent.name, "model": config.model, "tokens": tokens, "request": sent.body}
     raise AssertionError("a Request has no answer before it is sent")

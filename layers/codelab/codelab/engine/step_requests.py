@@ -1,4 +1,4 @@
-"""Makes the Request for a step's answer: which agent is asked, what it is told, which agents it may choose among."""
+"""Prepares the Request for a step's answer: the agent that is asked, its prompt, the agents that it may choose."""
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
@@ -26,59 +26,58 @@ from codelab.turns.context import assemble, shown_files
 from codelab.turns.text import head_and_tail
 from codelab.turns.usage import breakdown, counted, estimated
 
+#: The most calls of the model in a step.
+MAX_CALLS = 4
 #: The most schemas of routers, and agents with the tools of executors, that a process keeps.
-_SCHEMAS, _AGENTS = 16, 64
+_MAX_SCHEMAS, _MAX_AGENTS = 16, 64
 #: The most characters of what the user said that a model is reminded of.
 _TASK_CHARS = 600
 
 
 @dataclass(slots=True)
-class Asked:
-    """A Request for an answer.
+class PreparedRequest:
+    """A Request for an answer, and the estimate of its prompt.
 
-    `agent` is the one that answers. As long as it only routes, `choosing` reads the choice, and the agents in
-    `answering` are those whose answer this can be: agents with settings of their own are asked in another Request.
+    `agent` is the one that answers. If it only routes, it chooses one of `agent_names`: this Request gives the answer
+    of those in `candidates`, and agents with settings of their own are asked in another one.
     """
 
     request: Request
     config: RequestConfig
     agent: Agent
-    answering: Mapping[str, Agent]
-    choosing: routing.Choosing | None
-    _begin_parts: "Callable[[], Future[dict[str, int]]]"
+    candidates: Mapping[str, Agent]
+    agent_names: tuple[str, ...]
+    _estimate: "Callable[[], Future[dict[str, int]]]"
     _parts: "Future[dict[str, int]] | None" = None
 
-    def estimate(self) -> None:
-        """Begin to estimate `parts` in another thread, which would compete with the first token for the interpreter."""
+    def begin_estimate(self) -> None:
+        """Begin to estimate the prompt in another thread. Before the first token, that would compete with it."""
         if self._parts is None:
-            self._parts = self._begin_parts()
+            self._parts = self._estimate()
 
-    @property
-    def parts(self) -> dict[str, int]:
+    def wait_for_parts(self) -> dict[str, int]:
         """The estimated tokens of the parts of its prompt, by name."""
-        self.estimate()
+        self.begin_estimate()
         assert self._parts is not None
         return self._parts.result()
 
-    @property
     def context_tokens(self) -> int:
         """The estimated tokens of its messages."""
-        return sum(size for part, size in self.parts.items() if part != "tools")
+        return sum(size for part, size in self.wait_for_parts().items() if part != "tools")
 
-    def estimated(self, streamed: Sequence[str]) -> int:
+    def estimate_tokens(self, streamed: Sequence[str]) -> int:
         """The tokens of the Request, estimated from its prompt and the `streamed` text."""
-        return sum(self.parts.values()) + estimate_tokens("".join(streamed))
+        return sum(self.wait_for_parts().values()) + estimate_tokens("".join(streamed))
 
 
 @dataclass(frozen=True, slots=True)
 class _Role:
-    """What is asked of the model, and as which agent."""
+    """An agent with its tools and settings, as the model is asked; see `PreparedRequest`."""
 
     agent: Agent
     config: RequestConfig
-    answering: Mapping[str, Agent] = field(default_factory=dict)
-    #: The agents to choose from, also those that are asked in another Request.
-    names: tuple[str, ...] = ()
+    candidates: Mapping[str, Agent] = field(default_factory=dict)
+    agent_names: tuple[str, ...] = ()
 
 
 class StepRequests:
@@ -118,116 +117,127 @@ class StepRequests:
         for titled in (False, True):
             Request(role.config, self._schema(role, executor, titled=titled), [prompt]).compile()
 
-    def make(
-        self, register: Register, read: Conversation, executor: ExecutorTools, calls: int, overflowed: int | None = None
-    ) -> Asked:
-        """The Request to the session's agent, of at most `calls` calls; `executor` is what its executor executes.
+    def prepare(
+        self,
+        register: Register,
+        conversation: Conversation,
+        executor: ExecutorTools,
+        max_calls: int,
+        overflow_tokens: int | None = None,
+    ) -> PreparedRequest:
+        """The Request to the session's agent, of at most `max_calls` calls. `executor`: the tools of its executor.
 
-        `overflowed`: the tokens of a context that was too large for the model; this one has half as many.
+        `overflow_tokens`: the tokens of a context that was too large for the model; this one has half as many.
 
         Raises ProtocolError CONTEXT_TOO_LARGE if the message does not fit behind the prompt.
         """
         role = self._role(self.agent_of(register), register.settings, executor)
         budget = models.budget(register, self._settings)
-        if overflowed is not None:
-            budget = budget.half_of(overflowed)
+        if overflow_tokens is not None:
+            budget = budget.half_of(overflow_tokens)
         images = models.capabilities(role.config.model, self._settings).images
         schema = self._schema(role, executor, titled=register.title_is_draft)
         form = shown_form(role.config, schema, self._unsupported.of(self._base_url, role.config.model))
-        behind_results = reminder(_task(read))
+        behind_results = reminder(_task(conversation))
         fits = budget.fits - estimate_tokens(behind_results)
         # What overflowed is counted without the form.
-        if form is not None and overflowed is None:
+        if form is not None and overflow_tokens is None:
             fits -= form.tokens
-        described = described_tools.shown(role.agent.tools.values(), budget.tokens)
+        tool_texts = described_tools.shown(role.agent.tools.values(), budget.tokens)
         messages = assemble(
-            read,
-            f"{role.agent.prompt}\n\n{_today(read)}".rstrip(),
+            conversation,
+            f"{role.agent.prompt}\n\n{_today(conversation)}".rstrip(),
             budget=budget.tokens,
             fits=fits,
             cut_n=register.cut_n,
             images=images,
-            tools=described,
+            tools=tool_texts,
         )
         # An error may quote what a client has declared, so it must not be remembered as an unsupported feature.
-        return Asked(
+        return PreparedRequest(
             Request(
                 role.config,
                 schema,
                 messages,
                 unsupported=self._unsupported,
                 remember=not executor.own,
-                retry=RetryPolicy(attempts=calls),
+                retry=RetryPolicy(attempts=max_calls),
                 behind_results=behind_results,
             ),
             role.config,
             role.agent,
-            role.answering,
-            routing.Choosing(role.names) if role.names else None,
+            role.candidates,
+            role.agent_names,
             lambda: self._pool.submit(
-                lambda: breakdown(tool_messages(role.agent), messages, shown_files(read, budget.tokens), described)
+                lambda: breakdown(
+                    tool_messages(role.agent), messages, shown_files(conversation, budget.tokens), tool_texts
+                )
             ),
         )
 
-    def _role(self, asked: Agent, chosen: Mapping[str, Any], executor: ExecutorTools) -> _Role:
-        """`chosen` are the session's settings."""
-        config = self._config_for(asked, chosen)
+    def _role(self, agent: Agent, settings: Mapping[str, Any], executor: ExecutorTools) -> _Role:
+        """`settings` are the session's."""
+        config = self._config_for(agent, settings)
         patches = self._has_patches(config)
-        if not asked.routes:
-            return _Role(self._offered(asked, executor, patches), config)
-        known = {name: self._offered(agent, executor, patches) for name, agent in agents().items() if not agent.routes}
-        answering = {name: agent for name, agent in known.items() if self._config_for(agent, chosen) == config}
+        if not agent.routes:
+            return _Role(self._with_tools(agent, executor, patches), config)
+        choices = {
+            name: self._with_tools(choice, executor, patches) for name, choice in agents().items() if not choice.routes
+        }
+        candidates = {name: choice for name, choice in choices.items() if self._config_for(choice, settings) == config}
         return _Role(
-            routing.combined(asked, known, answering),
+            routing.combined(agent, choices, candidates),
             config.changed(stream_fields=(routing.AGENT, MESSAGE)),
-            answering,
-            tuple(known),
+            candidates,
+            tuple(choices),
         )
 
     def _has_patches(self, config: RequestConfig) -> bool:
         """Whether the model gets the tools that take a diff beside the one that edits texts."""
         return models.capabilities(config.model, self._settings).patches
 
-    def _offered(self, agent: Agent, executor: ExecutorTools, patches: bool) -> Agent:
+    def _with_tools(self, agent: Agent, executor: ExecutorTools, patches: bool) -> Agent:
         """The agent with the tools that the executor executes. Kept if they are all of the catalogue."""
         if executor.own:
             return agent.for_executor(executor, patches=patches)
         key = (agent.name, executor.supported, patches)
-        found = self._agents.get(key)
-        if found is None:
-            if len(self._agents) >= _AGENTS:
+        kept_agent = self._agents.get(key)
+        if kept_agent is None:
+            if len(self._agents) >= _MAX_AGENTS:
                 self._agents.clear()
-            found = self._agents[key] = agent.for_executor(executor, patches=patches)
-        return found
+            kept_agent = self._agents[key] = agent.for_executor(executor, patches=patches)
+        return kept_agent
 
     def _schema(self, role: _Role, executor: ExecutorTools, *, titled: bool) -> dict[str, Any]:
         """The schema of the answer. Those of a router without clients' own tools are kept: they are large, and few."""
-        if not role.names:
+        if not role.agent_names:
             return answer_schema(role.agent, titled=titled)
-        key = (tuple(role.answering), titled, executor.supported, self._has_patches(role.config))
-        found = None if executor.own else self._schemas.get(key)
-        if found is None:
-            found = routing.schema(ANSWER if role.answering else {}, role.names)
-            found = titles.with_title(found) if titled else found
+        key = (tuple(role.candidates), titled, executor.supported, self._has_patches(role.config))
+        schema = None if executor.own else self._schemas.get(key)
+        if schema is None:
+            schema = routing.schema(ANSWER if role.candidates else {}, role.agent_names)
+            schema = titles.with_title(schema) if titled else schema
             for tool in role.agent.tools.values():
-                found = with_tool(found, tool.name, tool.offered_parameters, tool.description)
+                schema = with_tool(schema, tool.name, tool.offered_parameters, tool.description)
             if not executor.own:
-                if len(self._schemas) >= _SCHEMAS:
+                if len(self._schemas) >= _MAX_SCHEMAS:
                     self._schemas.pop(next(iter(self._schemas)))
-                self._schemas[key] = found
-        return found
+                self._schemas[key] = schema
+        return schema
 
-    def told(self, asked: Asked, usage: Usage, streamed: Sequence[str], *, was_stopped: bool) -> dict[str, int]:
-        """The usage of a Request without an answer: what the provider told, else an estimate if the model has worked.
+    def reported_usage(
+        self, request: PreparedRequest, usage: Usage, streamed: Sequence[str], *, was_stopped: bool
+    ) -> dict[str, int]:
+        """The usage of a Request without an answer: the provider's report, else an estimate if the model has worked.
 
         `was_stopped`: it was dropped while the model worked.
         """
         if usage.prompt or usage.completion or not (streamed or was_stopped):
-            return self.counted(usage, asked.config)
-        prompt = sum(asked.parts.values())
-        return estimated(prompt, "".join(streamed), self._settings.llm_prices.get(asked.config.model))
+            return self.usage_of(usage, request.config)
+        prompt_tokens = sum(request.wait_for_parts().values())
+        return estimated(prompt_tokens, "".join(streamed), self._settings.llm_prices.get(request.config.model))
 
-    def counted(self, usage: Usage, config: RequestConfig) -> dict[str, int]:
+    def usage_of(self, usage: Usage, config: RequestConfig) -> dict[str, int]:
         """The usage of a Request, with its cost if the model's price is known."""
         return counted(usage, self._settings.llm_prices.get(config.model))
 
@@ -240,33 +250,35 @@ class StepRequests:
 
         The chosen level of thinking counts if the model has it.
         """
-        config, chosen = self.config.changed(**agent.model), settings.get("model")
-        if chosen in self._settings.offered_models:
-            config = config.changed(model=chosen)
+        config, model = self.config.changed(**agent.model), settings.get("model")
+        if model in self._settings.offered_models:
+            config = config.changed(model=model)
         if "thinking" not in settings:
             return config
-        found = models.capabilities(config.model, self._settings)
-        return config.changed(**thinking_at(settings["thinking"], found, config.provider))
+        capabilities = models.capabilities(config.model, self._settings)
+        return config.changed(**thinking_at(settings["thinking"], capabilities, config.provider))
 
     def agent_of(self, register: Register) -> Agent:
         """The session's agent. If this process does not know it, the default one, or the fallback if that only routes.
 
         Another version of this code may know it, so nothing is switched.
         """
-        known = agents()
-        default = known[self._settings.first_agent]
-        return known.get(register.agent) or (known[FALLBACK] if default.routes else default)
+        all_agents = agents()
+        default = all_agents[self._settings.first_agent]
+        return all_agents.get(register.agent) or (all_agents[FALLBACK] if default.routes else default)
 
 
-def _task(read: Conversation) -> str:
+def _task(conversation: Conversation) -> str:
     """What the user has said in this turn, shortened, if the newest message is a result; else empty."""
-    if not read.history or read.history[-1].role != "tool":
+    history = conversation.history
+    if not history or history[-1].role != "tool":
         return ""
-    said = [message.content for message in read.history if message.role == "user" and message.n >= read.turn_n]
-    return head_and_tail("\n\n".join(said), _TASK_CHARS)
+    texts = [message.content for message in history if message.role == "user" and message.n >= conversation.turn_n]
+    return head_and_tail("\n\n".join(texts), _TASK_CHARS)
 
 
-def _today(read: Conversation) -> str:
+def _today(conversation: Conversation) -> str:
     """The day on which the turn's message was sent, so that the prompt stays the same in all steps of a turn."""
-    asked_at = next((message.at for message in reversed(read.history) if message.n == read.turn_n), 0)
-    return f"Today is {datetime.fromtimestamp(asked_at / 1000, UTC):%A, %Y-%m-%d} (UTC)." if asked_at else ""
+    messages = reversed(conversation.history)
+    sent_at = next((message.at for message in messages if message.n == conversation.turn_n), 0)
+    return f"Today is {datetime.fromtimestamp(sent_at / 1000, UTC):%A, %Y-%m-%d} (UTC)." if sent_at else ""
