@@ -65,7 +65,7 @@ def canned() -> None:
     item = to_dynamodb(stored)
     bodies = {"GetItem": {"Item": item}, "BatchGetItem": {"Responses": {"Table": [item]}, "UnprocessedKeys": {}}}
 
-    def send(_connections: Connections, request: Request) -> Answer:
+    def send(_connections: Connections, request: Request, _on_wait: object = None) -> Answer:
         operation = request.headers["X-Amz-Target"].rpartition(".")[2]
         return Answer(200, {}, json.dumps(bodies.get(operation, {})).encode())
 
@@ -133,7 +133,7 @@ class Table:
     def update_item(self, **given: Any) -> Any:
         self._write("update_item", [{"Update": given}])
 
-    def transact_write_items(self, *, TransactItems: Any) -> Any:  # noqa: N803
+    def transact_write_items(self, *, TransactItems: Any, **_: Any) -> Any:  # noqa: N803
         self._write("transact_write_items", TransactItems)
 
     def _write(self, name: str, writes: list[dict[str, Any]]) -> None:
@@ -214,10 +214,10 @@ def fifty_sessions(name: str, limits: dict[str, str]) -> None:
     taken = 0
     commit = running.store.commit
 
-    def counted(transition: Any) -> None:
+    def counted(transition: Any, on_wait: Any = None) -> None:
         nonlocal taken
         try:
-            commit(transition)
+            commit(transition, on_wait)
         except SlotTaken:
             taken += 1
             raise

@@ -1,43 +1,63 @@
 """Work that is done while a call is under way."""
 
+from collections.abc import Callable
+
 import pytest
 from codelab.aws.dynamodb import DynamoDB
-from codelab.aws.meanwhile import Meanwhile
+from codelab.engine.prepared_invoke import PreparedInvoke
 
 from tests.aws.server import Server
 from tests.waiting import until
 
+THROTTLED = b'HTTP/1.1 400 Bad Request\r\nContent-Length: 33\r\n\r\n{"__type": "ThrottlingException"}'
 
-def test_work_is_done_once_when_the_next_request_was_sent(server: Server) -> None:
-    table, found = DynamoDB(), []
 
-    def look() -> int:
+def test_an_invoke_is_prepared_once_when_the_commit_before_it_was_sent(server: Server) -> None:
+    table, received = DynamoDB(), list[int]()
+
+    def prepare() -> Callable[[], object]:
         until(lambda: bool(server.received))
-        found.append(len(server.received))
+        received.append(len(server.received))
         table.get_item(TableName="Table", Key={"of": "the work"})  # it may call AWS itself
-        return 7
+        return lambda: received.append(len(server.received))
 
-    with Meanwhile(look) as work:
-        table.get_item(TableName="Table", Key={})
-        assert found == [1]
-        table.get_item(TableName="Table", Key={})
+    invoke = PreparedInvoke(prepare)
+    table.transact_write_items(TransactItems=[], on_wait=invoke.prepare)
+    assert received == [1]
     table.get_item(TableName="Table", Key={})
-    assert (work(), work(), found, len(server.received)) == (7, 7, [1], 4)
+    invoke.start()
+    assert received == [1, 3]
 
 
-def test_work_that_no_call_has_done_is_done_when_its_result_is_asked_for(server: Server) -> None:
-    found: list[int] = []
-    with Meanwhile(lambda: found.append(1)) as work:
-        pass
-    DynamoDB().get_item(TableName="Table", Key={})
-    assert found == []
-    work()
-    assert found == [1]
+def test_an_invoke_is_prepared_once_although_the_commit_is_repeated(server: Server) -> None:
+    server.answers = [THROTTLED]
+    prepared: list[int] = []
+
+    def prepare() -> Callable[[], object]:
+        prepared.append(len(server.received))
+        return lambda: None
+
+    DynamoDB().transact_write_items(TransactItems=[], on_wait=PreparedInvoke(prepare).prepare)
+    assert len(server.received) == 2
+    assert len(prepared) == 1
 
 
-def test_work_that_fails_does_not_fail_the_call(server: Server) -> None:
-    with Meanwhile(lambda: 1 // 0) as work:
-        assert DynamoDB().get_item(TableName="Table", Key={}) == {}
+def test_an_invoke_that_no_call_has_prepared_is_prepared_when_it_starts() -> None:
+    steps: list[str] = []
+
+    def prepare() -> Callable[[], object]:
+        steps.append("prepared")
+        return lambda: steps.append("started")
+
+    invoke = PreparedInvoke(prepare)
+    assert steps == []
+    invoke.start()
+    assert steps == ["prepared", "started"]
+
+
+def test_an_invoke_that_cannot_be_prepared_fails_when_it_starts_and_not_the_commit(server: Server) -> None:
+    invoke = PreparedInvoke(lambda: 1 // 0)  # type: ignore[arg-type,return-value]
+    assert DynamoDB().transact_write_items(TransactItems=[], on_wait=invoke.prepare) == {}
     for _ in range(2):
         with pytest.raises(ZeroDivisionError):
-            work()
+            invoke.start()

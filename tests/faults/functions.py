@@ -122,7 +122,7 @@ class Worker:
             spec.loader.exec_module(module)
             self._handlers[folder] = module.handler
         self._really_send = Connections.send
-        Connections.send = lambda connections, request: self._send(connections, request)  # type: ignore[assignment,method-assign]
+        Connections.send = lambda connections, request, on_wait=None: self._send(connections, request)  # type: ignore[assignment,method-assign]
         store = s3_client()
         session = store._endpoint.http_session  # type: ignore[attr-defined]
         store.meta.events.register_first(

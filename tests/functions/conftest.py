@@ -68,7 +68,7 @@ def system(monkeypatch: pytest.MonkeyPatch, template: Template) -> Iterator[Syst
         kept.recorder = recorder
         monkeypatch.setattr("boto3.DEFAULT_SESSION", kept.session)
         monkeypatch.setattr("codelab.aws.sdk.session", lambda: kept.botocore_session)
-        monkeypatch.setattr(SEND, lambda _connections, request: recorder.send(request))
+        monkeypatch.setattr(SEND, lambda _connections, request, on_wait=None: recorder.send(request))
         monkeypatch.setattr("codelab.aws.calls.time", types.SimpleNamespace(sleep=lambda _seconds: None))
         for made in (
             session, aws.dynamodb_client, aws.lambda_client, aws.secrets_client, aws.waiting_lambda_client

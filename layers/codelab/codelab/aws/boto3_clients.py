@@ -26,7 +26,9 @@ class Boto3DynamoDB(DynamoDB):
         self._client = client_of("dynamodb", Config(read_timeout=READ_S))
 
     @sdk_errors()
-    def _call(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
+    def _call(
+        self, operation: str, request: dict[str, Any], on_wait: Callable[[], object] | None = None
+    ) -> dict[str, Any]:
         response: dict[str, Any] = getattr(self._client, xform_name(operation))(**request)
         return response
 

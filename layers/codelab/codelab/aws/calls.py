@@ -72,21 +72,34 @@ class Service:
         self._quota = RetryQuota()
 
     def call(
-        self, operation: str, path: str, headers: Mapping[str, str], body: bytes, read: Callable[[Answer], _T]
+        self,
+        operation: str,
+        path: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        read: Callable[[Answer], _T],
+        on_wait: Callable[[], object] | None = None,
     ) -> _T:
         """Call and return what `read` makes of the answer, or raise its error. Raises AwsError.
 
-        A call whose answer was lost is repeated, so it may take effect twice.
+        A call whose answer was lost is repeated, so it may take effect twice. on_wait: called at each attempt, while
+        its answer is awaited; it must not raise.
         """
-        return self.prepared(operation, path, headers, body, read)()
+        return self.prepared(operation, path, headers, body, read, on_wait)()
 
     def prepared(
-        self, operation: str, path: str, headers: Mapping[str, str], body: bytes, read: Callable[[Answer], _T]
+        self,
+        operation: str,
+        path: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        read: Callable[[Answer], _T],
+        on_wait: Callable[[], object] | None = None,
     ) -> Callable[[], _T]:
         """The call, signed, which the returned function makes. It is valid for a few minutes."""
         sent = {**headers, **_traced(), "User-Agent": "codelab", "amz-sdk-invocation-id": str(uuid4())}
         first = self._signed(path, sent, body, 1)
-        return lambda: self._make(operation, path, sent, body, read, first)
+        return lambda: self._make(operation, path, sent, body, read, first, on_wait)
 
     def _signed(self, path: str, headers: Mapping[str, str], body: bytes, attempt: int) -> Request:
         counted = {**headers, "amz-sdk-request": f"attempt={attempt}; max={self._attempts}"}
@@ -100,11 +113,12 @@ class Service:
         body: bytes,
         read: Callable[[Answer], _T],
         request: Request,
+        on_wait: Callable[[], object] | None,
     ) -> _T:
         attempt, taken, signed_anew = 1, 0, False
         while True:
             try:
-                answer = self._connections.send(request)
+                answer = self._connections.send(request, on_wait)
                 if answer.status >= HTTPStatus.MULTIPLE_CHOICES:
                     refused = refusal(operation, answer)
                     if (

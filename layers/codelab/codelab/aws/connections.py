@@ -17,7 +17,6 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from codelab.aws.errors import AwsTimeout, AwsUnreachable
-from codelab.aws.meanwhile import use_the_wait
 from codelab.aws.session import certificates, credentials, region
 from codelab.aws.signing import signed_headers
 from codelab.http.answers import read_body, read_head
@@ -102,11 +101,14 @@ class Connections:
         )
         return Request(method, url, signed, body)
 
-    def send(self, request: Request) -> Answer:
-        """Send a signed request once; follow no redirect. Raises AwsUnreachable."""
+    def send(self, request: Request, on_wait: Callable[[], object] | None = None) -> Answer:
+        """Send a signed request once; follow no redirect. Raises AwsUnreachable.
+
+        on_wait: called when the request has been sent, before its answer is read. It must not raise.
+        """
         connection = self._pool.take() or self._connect()
         try:
-            answer, reusable = _exchange(connection, request, self._target(request.url))
+            answer, reusable = _exchange(connection, request, self._target(request.url), on_wait)
         except BaseException:
             connection.close()
             raise
@@ -176,7 +178,9 @@ def _time_of(answer: Answer) -> float | None:
         return None
 
 
-def _exchange(connection: socket.socket, request: Request, target: str) -> tuple[Answer, bool]:
+def _exchange(
+    connection: socket.socket, request: Request, target: str, on_wait: Callable[[], object] | None
+) -> tuple[Answer, bool]:
     """Send the request and read the answer. Returns it, and whether the connection can be used again."""
     lines = [f"{request.method} {target} HTTP/1.1", "Accept-Encoding: identity", f"Content-Length: {len(request.body)}"]
     lines += [f"{name}: {value}" for name, value in request.headers.items()]
@@ -185,7 +189,8 @@ def _exchange(connection: socket.socket, request: Request, target: str) -> tuple
         connection.sendall("\r\n".join([*lines, "", ""]).encode("latin-1") + request.body)
     except OSError as error:
         cut = error  # It may have been answered already, for example that it is too large.
-    use_the_wait()
+    if on_wait is not None:
+        on_wait()
     has_begun = False
 
     def read() -> bytes:

@@ -1,6 +1,7 @@
 """DynamoDB: one method per operation, with the names and shapes of its API ("DynamoDB API Reference")."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
 from zlib import crc32
@@ -44,13 +45,18 @@ class DynamoDB:
         """Write or delete up to 25 items."""
         return self._call("BatchWriteItem", request)
 
-    def transact_write_items(self, **request: Any) -> dict[str, Any]:
-        """Write up to 100 items or none. A retry has the same ClientRequestToken, so it takes effect once."""
-        return self._call("TransactWriteItems", {"ClientRequestToken": str(uuid4()), **request})
+    def transact_write_items(self, *, on_wait: Callable[[], object] | None = None, **request: Any) -> dict[str, Any]:
+        """Write up to 100 items or none. A retry has the same ClientRequestToken, so it takes effect once.
 
-    def _call(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
+        on_wait: see `Service.call`. boto3's client does not call it.
+        """
+        return self._call("TransactWriteItems", {"ClientRequestToken": str(uuid4()), **request}, on_wait)
+
+    def _call(
+        self, operation: str, request: dict[str, Any], on_wait: Callable[[], object] | None = None
+    ) -> dict[str, Any]:
         headers = {"X-Amz-Target": f"DynamoDB_20120810.{operation}", "Content-Type": "application/x-amz-json-1.0"}
-        return self._service.call(operation, "/", headers, json.dumps(request).encode(), _read)
+        return self._service.call(operation, "/", headers, json.dumps(request).encode(), _read, on_wait)
 
 
 def _read(answer: Answer) -> dict[str, Any]:

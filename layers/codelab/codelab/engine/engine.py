@@ -10,12 +10,12 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from codelab.aws.errors import AwsError
-from codelab.aws.meanwhile import Meanwhile
 from codelab.config import Settings
 from codelab.delivery.fan_out import Delivery, FanOut
 from codelab.delivery.payloads import Payloads
 from codelab.delivery.post import PATIENCE_S, Poster
 from codelab.delivery.settled_calls import completed
+from codelab.engine.prepared_invoke import PreparedInvoke
 from codelab.observability import bind, logger, metrics
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.outgoing import Error
@@ -94,7 +94,7 @@ class Engine:
                 decided.transition,
                 is_awaited=not caller.connection_id,
                 request_id=request_id,
-                prepared=access.prepared,
+                prepared_invoke=access.prepared_invoke,
             )
         bind(session=decided.register.pk, turn=decided.register.turn_id)
         self.revive(decided.register)
@@ -156,24 +156,24 @@ class Engine:
         *,
         is_awaited: bool = False,
         request_id: str | None = None,
-        prepared: Meanwhile[Callable[[], object]] | None = None,
+        prepared_invoke: PreparedInvoke | None = None,
     ) -> None:
         """Invoke, post, reply, report as posted, count. The sweep repairs what is lost here, except the count.
 
         Failures are logged, not raised: the commit stands, so the sender must not try again. A refused post is retried
         for `patience_s` seconds. `is_awaited`: somebody waits for the end, so the count runs in parallel. Otherwise it
         comes last, because in parallel it would slow down the invoke. Replies repeat the `request_id`.
-        `prepared` is the invoke, prepared during the commit.
+        `prepared_invoke`: the invoke, prepared during the commit.
         """
         _note_given_up(transition)
         if not (is_awaited and transition.spent):
-            self._reach_out(transition, patience_s, request_id, prepared)
+            self._reach_out(transition, patience_s, request_id, prepared_invoke)
             self._count(transition)
             return
         counting = threading.Thread(target=self._count, args=(transition,), name="count")
         counting.start()
         try:
-            self._reach_out(transition, patience_s, request_id, prepared)
+            self._reach_out(transition, patience_s, request_id, prepared_invoke)
         finally:  # a call that is in flight when Lambda freezes the process would break
             counting.join()
 
@@ -182,11 +182,11 @@ class Engine:
         transition: Transition,
         patience_s: float,
         request_id: str | None,
-        prepared: Meanwhile[Callable[[], object]] | None,
+        prepared_invoke: PreparedInvoke | None,
     ) -> None:
         register = transition.after
         if transition.invoke is not None:
-            self.invoke(register, transition.invoke, prepared)
+            self.invoke(register, transition.invoke, prepared_invoke)
         fan_out = FanOut(self.poster, self.clock, patience_s)
         with _left_to_the_sweep(register):
             self.send(fan_out, transition)
@@ -230,18 +230,17 @@ class Engine:
     def _count(self, transition: Transition) -> None:
         self.count(transition.after.user, transition.spent, transition.counters)
 
-    def prepare_invoke(self, register: Register, step: Step) -> Callable[[], object]:
-        """Prepare the start of `llm_request`, which the returned function makes. Both raise AwsError."""
-        return self._prepare_invoke(register.user, register.session_id, step)
+    def invoke_of(self, register: Register, step: Step) -> PreparedInvoke:
+        """The asynchronous invoke of `llm_request` for a step, not prepared yet."""
+        return PreparedInvoke(lambda: self._prepare_invoke(register.user, register.session_id, step))
 
-    def invoke(self, register: Register, step: Step, prepared: Meanwhile[Callable[[], object]] | None = None) -> None:
+    def invoke(self, register: Register, step: Step, prepared_invoke: PreparedInvoke | None = None) -> None:
         """Start `llm_request` asynchronously. The sweep repeats a lost or refused invoke."""
         try:
-            start = self.prepare_invoke(register, step) if prepared is None else prepared()
-            start()
+            (prepared_invoke or self.invoke_of(register, step)).start()
         except AwsError as error:
-            said = {"session": register.pk, "turn": register.turn_id, "error": str(error)}
-            logger().warning("step invocation failed", extra=said)
+            fields = {"session": register.pk, "turn": register.turn_id, "error": str(error)}
+            logger().warning("step invocation failed", extra=fields)
 
     def count(self, user: str, spent: Spending, counters: Counters | None = None, at: int | None = None) -> None:
         """Add to the user's counters of the current time, or of the time `at` (ms).
@@ -356,7 +355,7 @@ class _SessionAccess:
         self._pk = keys.partition(user, session_id)
         self._written: set[str] = set()
         #: The invoke that the last commit begins.
-        self.prepared: Meanwhile[Callable[[], object]] | None = None
+        self.prepared_invoke: PreparedInvoke | None = None
         self.settings, self.clock, self.new_id = engine.settings, engine.clock, engine.ids
 
     def read(self, wanted: Sequence[str]) -> tuple[Register | None, dict[str, StoredItem | None]]:
@@ -382,12 +381,12 @@ class _SessionAccess:
         if new:
             self._engine.payloads.write(self._user, self._session_id, new)
             self._written |= new.keys()
-        step, self.prepared = transition.invoke, None
+        step, self.prepared_invoke = transition.invoke, None
         if step is None:
             self._store.commit(transition)
             return
-        with Meanwhile(lambda: self._engine.prepare_invoke(transition.after, step)) as self.prepared:
-            self._store.commit(transition)
+        self.prepared_invoke = self._engine.invoke_of(transition.after, step)
+        self._store.commit(transition, on_wait=self.prepared_invoke.prepare)
 
     def back_off(self, attempt: int) -> None:
         self._engine.pause(random.uniform(0, min(0.2, 0.002 * 2**attempt)))

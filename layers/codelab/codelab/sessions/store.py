@@ -5,7 +5,7 @@ guarded by the register's version. The exceptions (streamed text, reports of pos
 writes that cannot disturb another writer.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -211,8 +211,10 @@ class SessionStore(Protocol):
         Eventually consistent.
         """
 
-    def commit(self, transition: Transition) -> None:
+    def commit(self, transition: Transition, on_wait: Callable[[], object] | None = None) -> None:
         """Write a transition as one transaction.
+
+        on_wait: called while the answer is awaited, perhaps several times or never. It must not raise.
 
         Raises Duplicate, SeqTaken, SlotTaken or Conflict; then nothing was written.
         """

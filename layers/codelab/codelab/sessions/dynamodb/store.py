@@ -1,6 +1,6 @@
 """`SessionStore` over one DynamoDB table."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -215,7 +215,7 @@ class DynamoDBStore:
 
     # -- writes --------------------------------------------------------------------------------------------------
 
-    def commit(self, transition: Transition) -> None:
+    def commit(self, transition: Transition, on_wait: Callable[[], object] | None = None) -> None:
         """The client adds a ClientRequestToken to every transaction, so its own retry is harmless.
 
         If only the register is written, a single conditional update costs half as much. The client's retry of one that
@@ -247,7 +247,7 @@ class DynamoDBStore:
             if len(writes) == 1 and not transition.starts_something:
                 self._client.update_item(**writes[0]["Update"])
             else:
-                self._client.transact_write_items(TransactItems=writes)
+                self._client.transact_write_items(TransactItems=writes, on_wait=on_wait)
         except AwsRefused as error:
             raise _why(error, transition) or error from None
         after.version += 1
