@@ -28,9 +28,9 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any] | None:
     elif event.get("kind") == "revoke":
         return revoke(event["user"], context)
     else:
-        swept = sweeper.sweep(context.get_remaining_time_in_millis)
+        report = sweeper.sweep(context.get_remaining_time_in_millis)
         lag_ms = engine.clock() - int(1000 * datetime.fromisoformat(event["time"]).timestamp())
-        record("swept", due=swept.due, **metrics(SweepLagMs=lag_ms, OldestDueMs=swept.oldest_ms))
+        record("swept", due=report.due_count, **metrics(SweepLagMs=lag_ms, OldestDueMs=report.oldest_ms))
     return None
 
 

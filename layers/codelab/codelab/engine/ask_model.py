@@ -137,8 +137,8 @@ class _RequestLoop:
         """
         final_text = self._attempt.acquire_sender().close(keeps_last=isinstance(outcome, Answer))
         if self._request is not None:
-            failed = isinstance(outcome, RequestError) and not self._attempt.cancellation.cancelled
-            self._meter.add(self._usage, self._request.estimate_tokens(self._streamed), failed=failed)
+            is_failure = isinstance(outcome, RequestError) and not self._attempt.cancellation.cancelled
+            self._meter.add(self._usage, self._request.estimate_tokens(self._streamed), is_failure=is_failure)
         return final_text
 
     def _response(self) -> _Response:
@@ -153,18 +153,18 @@ class _RequestLoop:
         self._conversation = self._attachments.added_to(self._conversation, attempt.register)
         while True:
             request = self._request = self._prepare(executor)
-            failed = False
+            is_failure = False
             try:
-                response = self._traced(request, deadline)
+                response = self._stream_in_span(request, deadline)
                 if response is not None:
                     return response
                 usage = self._requests.usage_of(Usage(), request.config)
             except ModelError as error:
-                failed = True
+                is_failure = True
                 usage = self._reported_usage(request, error.usage, was_stopped=False)
                 if not self._may_ask_again(request, error, usage):
                     raise
-            self._meter.add(usage, request.estimate_tokens(self._streamed), failed=failed)
+            self._meter.add(usage, request.estimate_tokens(self._streamed), is_failure=is_failure)
             self._request = None
             if not self._streamed:  # otherwise counted when the text was discarded
                 self._previous_usage.update(usage)
@@ -206,7 +206,7 @@ class _RequestLoop:
         attempt.route(routing.NO_CHOICE)
         return prepare()
 
-    def _traced(self, request: PreparedRequest, deadline: float) -> _Response | None:
+    def _stream_in_span(self, request: PreparedRequest, deadline: float) -> _Response | None:
         """`_stream` within a span."""
         config, register = request.config, self._attempt.register
         with model_call(config.model, config.provider, session=register.pk, turn=register.turn_id) as span:

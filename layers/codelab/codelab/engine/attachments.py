@@ -14,7 +14,7 @@ from codelab.sessions.store import Conversation
 
 #: Messages whose attachments the model sees, the newest ones; and how many contents a process keeps, because a turn's
 #: steps read the same ones.
-_SHOWN, _KEPT = 10, 4
+_MAX_MESSAGES, _MAX_CONTENTS = 10, 4
 _ATTACHED = attrgetter("attached")
 
 
@@ -24,26 +24,26 @@ class Attachments:
     def __init__(self, payloads: Payloads, pool: Executor) -> None:
         self._payloads = payloads
         self._pool = pool
-        self._kept: OrderedDict[tuple[str, str], Any] = OrderedDict()
+        self._contents: OrderedDict[tuple[str, str], Any] = OrderedDict()
 
-    def added_to(self, read: Conversation, register: Register) -> Conversation:
+    def added_to(self, conversation: Conversation, register: Register) -> Conversation:
         """The conversation with its large attachments. Reads nothing if there are none, as in most conversations."""
-        wanted = [
+        digests = [
             message.attached.content.digest
-            for message in filter(_ATTACHED, read.history)
+            for message in filter(_ATTACHED, conversation.history)
             if message.attached and message.n > register.cut_n and isinstance(message.attached.content, Reference)
-        ][-_SHOWN:]
-        if not wanted:
-            return read
-        found = self._pool.map(lambda digest: self._read(register, digest), wanted)
-        return replace(read, attachments=dict(zip(wanted, found, strict=True)))
+        ][-_MAX_MESSAGES:]
+        if not digests:
+            return conversation
+        contents = self._pool.map(lambda digest: self._read(register, digest), digests)
+        return replace(conversation, attachments=dict(zip(digests, contents, strict=True)))
 
     def _read(self, register: Register, digest: str) -> Any:
         key = (register.pk, digest)
-        content = self._kept.get(key)
+        content = self._contents.get(key)
         if content is None:
             content = json.loads(self._payloads.read(register.user, register.session_id, digest))
-            self._kept[key] = content
-            while len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
+            self._contents[key] = content
+            while len(self._contents) > _MAX_CONTENTS:
+                self._contents.popitem(last=False)
         return content

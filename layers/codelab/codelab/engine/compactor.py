@@ -42,23 +42,23 @@ class Compactor:
             return
         if not compaction.is_due(register, self._settings) or remaining_ms() < _LEAST_MS:
             return
-        extent, most = compaction.extent(register)
-        read = self._engine.store.conversation(register.pk, extent, most)
-        cut = compaction.cut(register, read.history, self._settings)
+        extent, max_messages = compaction.extent(register)
+        conversation = self._engine.store.conversation(register.pk, extent, max_messages)
+        cut = compaction.cut(register, conversation.history, self._settings)
         if cut is not None:
             self._note(register, lambda draft: compaction.commit_cut(draft, cut))
             return
-        piece = compaction.piece(register, read.history, self._settings)
+        piece = compaction.piece(register, conversation.history, self._settings)
         if piece is None:
             return
-        said = compaction.said(read.summary, piece, budget(register, self._settings).tokens)
+        user_texts = compaction.said(conversation.summary, piece, budget(register, self._settings).tokens)
         deadline = time.monotonic() + min(_MOST_MS, remaining_ms() - _MARGIN_MS) / 1000
-        content = self._summary(register, compaction.messages(piece, read.summary), config, meter, deadline)
+        content = self._summary(register, compaction.messages(piece, conversation.summary), config, meter, deadline)
 
         def note(draft: Draft) -> Transition | None:
             if content is None:
                 return compaction.back_off(draft, register)
-            return compaction.commit(draft, piece, content, said)
+            return compaction.commit(draft, piece, content, user_texts)
 
         self._note(register, note)
 
@@ -66,56 +66,56 @@ class Compactor:
         self, register: Register, config: RequestConfig, meter: Meter, remaining_ms: Callable[[], int]
     ) -> None:
         """Make the compaction that a client asked for, unless another process does. The sweep repeats what is lost."""
-        left = remaining_ms() - _MARGIN_MS
-        if left < _LEAST_MS:
+        left_ms = remaining_ms() - _MARGIN_MS
+        if left_ms < _LEAST_MS:
             return
-        began, lasts = time.monotonic(), min(_MOST_MS, left)
-        lease, until = self._engine.ids(), self._engine.clock() + lasts + _MARGIN_MS
-        claimed = self._note(register, lambda draft: asked_compaction.claim(draft, lease, until), known=register)
-        if claimed is None:
+        started_at, lasting_ms = time.monotonic(), min(_MOST_MS, left_ms)
+        lease, until = self._engine.ids(), self._engine.clock() + lasting_ms + _MARGIN_MS
+        claim = self._note(register, lambda draft: asked_compaction.claim(draft, lease, until), latest=register)
+        if claim is None:
             return
-        register = claimed.after
-        extent, most = compaction.extent(register)
-        read = self._engine.store.conversation(register.pk, extent, most)
-        piece = compaction.piece(register, read.history, self._settings, is_asked=True)
-        content, said = None, tuple[str, ...]()
+        register = claim.after
+        extent, max_messages = compaction.extent(register)
+        conversation = self._engine.store.conversation(register.pk, extent, max_messages)
+        piece = compaction.piece(register, conversation.history, self._settings, is_asked=True)
+        content, user_texts = None, tuple[str, ...]()
         if piece is not None:
-            said = compaction.said(read.summary, piece, budget(register, self._settings).tokens)
-            asked = compaction.messages(piece, read.summary)
-            content = self._summary(register, asked, config, meter, began + lasts / 1000)
+            user_texts = compaction.said(conversation.summary, piece, budget(register, self._settings).tokens)
+            prompt = compaction.messages(piece, conversation.summary)
+            content = self._summary(register, prompt, config, meter, started_at + lasting_ms / 1000)
         try:
             self._engine.apply(
                 register.user,
                 register.session_id,
-                lambda draft: asked_compaction.end(draft, lease, read.summary, piece, content, said),
+                lambda draft: asked_compaction.end(draft, lease, conversation.summary, piece, content, user_texts),
             )
         except ProtocolError as error:
             logger().warning("compaction not stored", extra={"session": register.pk, "error": error.message})
 
     def _note(
-        self, register: Register, decide: Callable[[Draft], Transition | None], known: Register | None = None
+        self, register: Register, decide: Callable[[Draft], Transition | None], latest: Register | None = None
     ) -> Transition | None:
         try:
-            return self._engine.decide(register.user, register.session_id, decide, register=known)
+            return self._engine.decide(register.user, register.session_id, decide, register=latest)
         except ProtocolError as error:
             logger().warning("compaction not stored", extra={"session": register.pk, "error": error.message})
             return None
 
     def _summary(
-        self, register: Register, asked: list[dict[str, Any]], config: RequestConfig, meter: Meter, deadline: float
+        self, register: Register, prompt: list[dict[str, Any]], config: RequestConfig, meter: Meter, deadline: float
     ) -> str | None:
         """Ask the model for a summary; None if it fails. Asks only once if the last try failed."""
-        tries = 1 if register.summary_failed_tokens else 2
-        config, retry = config.changed(max_repairs=tries - 1), RetryPolicy(attempts=tries)
+        attempts = 1 if register.summary_failed_tokens else 2
+        config, retry = config.changed(max_repairs=attempts - 1), RetryPolicy(attempts=attempts)
         try:
-            request = Request(config, compaction.SCHEMA, asked, unsupported=self._unsupported, retry=retry)
+            request = Request(config, compaction.SCHEMA, prompt, unsupported=self._unsupported, retry=retry)
             with model_call(config.model, config.provider, session=register.pk) as span:
                 result = request.run(self._transport, deadline=deadline)
                 span.answered(result.usage, result.finish_reason)
         except RequestError as error:
-            meter.add(counted(error.usage, None) if isinstance(error, ModelError) else {}, failed=True)
-            said = {"session": register.pk, "error": str(error), **metrics(SummaryFailed=1)}
-            logger().warning("compaction failed", extra=said)
+            meter.add(counted(error.usage, None) if isinstance(error, ModelError) else {}, is_failure=True)
+            fields = {"session": register.pk, "error": str(error), **metrics(SummaryFailed=1)}
+            logger().warning("compaction failed", extra=fields)
             return None
         meter.add(counted(result.usage, None))
         return compaction.text_of(result.solution, register, self._settings)

@@ -38,41 +38,41 @@ class Deleter:
         """
         engine = self._engine
         lease = Lease(engine.ids(), engine.clock() + remaining_ms() + LEASE_MARGIN_MS)
-        begun = engine.decide(
+        deletion = engine.decide(
             user, session_id, lambda draft: lifecycle.begin_deletion(draft, lease), caller=caller, include_hidden=True
         )
-        if begun is None:
+        if deletion is None:
             return False
-        self._close_connections(begun)
-        if not self._purge(begun.after, remaining_ms):
-            return self._leave_to_sweep(begun.after, lease, engine.clock())
-        if begun.after.purge_after > engine.clock():
-            return self._leave_to_sweep(begun.after, lease, begun.after.purge_after)
-        engine.store.remove(begun.after)
+        self._close_connections(deletion)
+        if not self._purge(deletion.after, remaining_ms):
+            return self._leave_to_sweep(deletion.after, lease, engine.clock())
+        if deletion.after.purge_after > engine.clock():
+            return self._leave_to_sweep(deletion.after, lease, deletion.after.purge_after)
+        engine.store.remove(deletion.after)
         return True
 
-    def _close_connections(self, begun: Transition) -> None:
+    def _close_connections(self, deletion: Transition) -> None:
         """Send the session's connections an error and close them: their frames would no longer find the session."""
-        assert begun.before is not None
+        assert deletion.before is not None
         frame = Error.of(ProtocolError(ErrorCode.SESSION_NOT_FOUND, "The session was deleted")).wire()
-        connected, now = begun.before.connections, self._engine.clock()
+        connections, now = deletion.before.connections, self._engine.clock()
 
         def tell(connection_id: str) -> None:
-            if not connected[connection_id].has_expired(now):
+            if not connections[connection_id].has_expired(now):
                 self._engine.poster.attempt(connection_id, frame)
             self._engine.poster.close(connection_id)
 
         # One try each and in parallel, because connections that do not answer must not use up the request's time.
         with ThreadPoolExecutor(max_workers=CONNECTIONS_PER_SESSION) as pool:
-            list(pool.map(tell, connected))
+            list(pool.map(tell, connections))
 
     def _purge(self, register: Register, remaining_ms: Callable[[], int]) -> bool:
         """Delete the items, then the objects that they refer to. Returns False if the time has run out."""
         bulk, payloads = self._engine.store.bulk, self._engine.payloads
         while remaining_ms() > _MARGIN_MS:
-            found = bulk.keys(register.pk, _BATCH)
-            if found:
-                bulk.delete(register.pk, found)
+            sort_keys = bulk.keys(register.pk, _BATCH)
+            if sort_keys:
+                bulk.delete(register.pk, sort_keys)
             elif payloads.delete(register.user, register.session_id):
                 return True
         return False

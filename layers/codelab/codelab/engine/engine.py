@@ -115,14 +115,17 @@ class Engine:
         decide: Callable[[Draft], Transition | None],
         *,
         register: Register | None = None,
-        known: Mapping[str, StoredItem | None] = MappingProxyType({}),
+        items: Mapping[str, StoredItem | None] = MappingProxyType({}),
         caller: Caller | None = None,
         include_hidden: bool = False,
     ) -> Transition | None:
-        """Commit a decision without running its effects; see `decide_and_commit` for parameters and errors."""
+        """Commit a decision without running its effects; see `decide_and_commit` for parameters and errors.
+
+        `register` and `items` were just read.
+        """
         access = _SessionAccess(self, user, session_id)
         return decide_and_commit(
-            decide, access, register=register, known=known, caller=caller, include_hidden=include_hidden
+            decide, access, register=register, known=items, caller=caller, include_hidden=include_hidden
         ).transition
 
     def apply(
@@ -191,8 +194,8 @@ class Engine:
         with _left_to_the_sweep(register):
             self.send(fan_out, transition)
             self._resend(fan_out, transition)
-            for first, last in transition.repost:
-                self._repost(fan_out, register, first, last)
+            for first_seq, last_seq in transition.repost:
+                self._repost(fan_out, register, first_seq, last_seq)
         names = {} if request_id is None else {"request_id": request_id}
         for connection_id, frame in transition.replies:
             with _left_to_the_sweep(register):
@@ -215,7 +218,7 @@ class Engine:
         references = {call_id: reference_to(content, objects) for call_id, content in payloads.items()}
         if objects:
             self.payloads.write(register.user, register.session_id, objects)
-        shown = [
+        pending_calls = [
             {
                 **call,
                 "payload_url": self.payloads.url(register.user, register.session_id, reference.digest),
@@ -225,7 +228,7 @@ class Engine:
             else call
             for call in frame["pending_calls"]
         ]
-        return {**frame, "pending_calls": shown}
+        return {**frame, "pending_calls": pending_calls}
 
     def _count(self, transition: Transition) -> None:
         self.count(transition.after.user, transition.spent, transition.counters)
@@ -242,14 +245,14 @@ class Engine:
             fields = {"session": register.pk, "turn": register.turn_id, "error": str(error)}
             logger().warning("step invocation failed", extra=fields)
 
-    def count(self, user: str, spent: Spending, counters: Counters | None = None, at: int | None = None) -> None:
+    def count(self, user: str, spending: Spending, counters: Counters | None = None, at: int | None = None) -> None:
         """Add to the user's counters of the current time, or of the time `at` (ms).
 
         A count that fails is logged and lost.
         """
-        if spent:
+        if spending:
             try:
-                self.store.tally.count(user, spent, self.clock() if at is None else at, self.ids(), counters)
+                self.store.tally.count(user, spending, self.clock() if at is None else at, self.ids(), counters)
             except AwsError as error:
                 logger().warning("not counted", extra={"user": user, "error": str(error)})
 
@@ -265,25 +268,25 @@ class Engine:
 
     def admit(self, caller: Caller) -> None:
         """Raise ProtocolError UNAUTHORIZED if the caller's token was revoked. Reads no register, at most one item."""
-        wanted = admission.wanted(caller, self.settings, self.clock())
-        if wanted:
-            items = self.store.items(keys.of_user(caller.user), wanted)
+        item_keys = admission.wanted(caller, self.settings, self.clock())
+        if item_keys:
+            items = self.store.items(keys.of_user(caller.user), item_keys)
             admission.check(caller, items)
 
-    def reserve(self, caller: Caller, spent: Spending, room: Spending = _NO_MORE) -> int:
+    def reserve(self, caller: Caller, spending: Spending, room: Spending = _NO_MORE) -> int:
         """Count what the caller is about to use, if the quotas allow that plus `room`.
 
         For requests that read no register: one conditional write, none if the user has no limits. Returns the time (ms)
         to which it is counted. Raises ProtocolError RATE_LIMITED.
         """
         limits, now = self.settings.limits[caller.plan], self.clock()
-        beside = room.amounts()
-        most = {name: bound - beside[name] for name, bound in quotas.most(limits, spent + room).items()}
-        if most:
+        room_amounts = room.amounts()
+        bounds = {name: bound - room_amounts[name] for name, bound in quotas.most(limits, spending + room).items()}
+        if bounds:
             try:
-                self.store.tally.count(caller.user, quotas.counted(limits, spent), now, self.ids(), most=most)
+                self.store.tally.count(caller.user, quotas.counted(limits, spending), now, self.ids(), most=bounds)
             except Over as over:
-                quotas.check(limits, over.item, spent + room, now)
+                quotas.check(limits, over.item, spending + room, now)
                 raise
         return now
 
@@ -299,9 +302,9 @@ class Engine:
         One that was still joining when it answered 410 stays, though it may have spoken since; what it did not take is
         not reported: the sweep tries again.
         """
-        posted = fan_out.take_posted(at_end=True)
-        if posted:
-            self.store.posted(register, [delivery.first for delivery in posted])
+        deliveries = fan_out.take_posted(at_end=True)
+        if deliveries:
+            self.store.posted(register, [delivery.first for delivery in deliveries])
         for connection_id in fan_out.gone & register.connections.keys():
             self._forget(register, connection_id, register.connections[connection_id].generation)
 
@@ -320,29 +323,29 @@ class Engine:
         A call whose executor is being replayed to counts as failed: if replayer and connection are both dead, only a
         later post can detect it, so that another connection gets the call.
         """
-        live = register.live(self.clock())
+        connection_ids = register.live(self.clock())
         executors = {register.executor_of(event.frame) for event in events if event.audience is Audience.EXECUTOR}
-        if executors & register.connections.keys() - set(live):
+        if executors & register.connections.keys() - set(connection_ids):
             delivery.failed = True
-        shown = completed(self.store, self.payloads, events, register, live)
-        fan_out.send(shown, register, live, delivery)
+        whole_events = completed(self.store, self.payloads, events, register, connection_ids)
+        fan_out.send(whole_events, register, connection_ids, delivery)
 
     def _resend(self, fan_out: FanOut, transition: Transition) -> None:
         """Send calls again. They are not reported if their frames still wait to be posted to other connections."""
         if not transition.resend:
             return
-        register, first = transition.after, min(resend.seq for resend in transition.resend)
-        with fan_out.tracked(first) as delivery:
-            if transition.before is not None and first in transition.before.outbox:
+        register, first_seq = transition.after, min(resend.seq for resend in transition.resend)
+        with fan_out.tracked(first_seq) as delivery:
+            if transition.before is not None and first_seq in transition.before.outbox:
                 delivery.failed = True
             for resend in transition.resend:
                 events = self.store.events(register.pk, resend.seq, resend.seq, self.clock())
                 fan_out.send(events, register, [resend.connection_id], delivery)
 
-    def _repost(self, fan_out: FanOut, register: Register, first: int, last: int) -> None:
-        with fan_out.tracked(first) as delivery:
-            for start in range(max(abs(first), last - _REPOST + 1), last + 1, 100):
-                events = self.store.events(register.pk, start, min(last, start + 99), self.clock())
+    def _repost(self, fan_out: FanOut, register: Register, first_seq: int, last_seq: int) -> None:
+        with fan_out.tracked(first_seq) as delivery:
+            for start in range(max(abs(first_seq), last_seq - _REPOST + 1), last_seq + 1, 100):
+                events = self.store.events(register.pk, start, min(last_seq, start + 99), self.clock())
                 self._send_live(fan_out, events, register, delivery)
 
 
@@ -353,7 +356,7 @@ class _SessionAccess:
         self._engine, self._store = engine, engine.store
         self._user, self._session_id = user, session_id
         self._pk = keys.partition(user, session_id)
-        self._written: set[str] = set()
+        self._written_digests: set[str] = set()
         #: The invoke that the last commit begins.
         self.prepared_invoke: PreparedInvoke | None = None
         self.settings, self.clock, self.new_id = engine.settings, engine.clock, engine.ids
@@ -369,18 +372,18 @@ class _SessionAccess:
 
     def streamed(self, register: Register) -> list[EventItem]:
         end = self._store.log_end(self._pk, register.last_seq)
-        now, first = self.clock(), register.message_seq + 1
-        starts = range(first, end + 1, 100)
+        now, first_seq = self.clock(), register.message_seq + 1
+        starts = range(first_seq, end + 1, 100)
         return [event for start in starts for event in self._store.events(self._pk, start, min(end, start + 99), now)]
 
     def log_end(self, known: int) -> int:
         return self._store.log_end(self._pk, known)
 
     def commit(self, transition: Transition) -> None:
-        new = {digest: text for digest, text in transition.objects.items() if digest not in self._written}
-        if new:
-            self._engine.payloads.write(self._user, self._session_id, new)
-            self._written |= new.keys()
+        objects = {digest: text for digest, text in transition.objects.items() if digest not in self._written_digests}
+        if objects:
+            self._engine.payloads.write(self._user, self._session_id, objects)
+            self._written_digests |= objects.keys()
         step, self.prepared_invoke = transition.invoke, None
         if step is None:
             self._store.commit(transition)
@@ -403,11 +406,11 @@ def _left_to_the_sweep(register: Register) -> Iterator[None]:
 
 
 def _note_given_up(transition: Transition) -> None:
-    given_up = [event for event in transition.events if event.frame.get("details", {}).get("reason") == GIVEN_UP]
-    if given_up:
+    final_errors = [event for event in transition.events if event.frame.get("details", {}).get("reason") == GIVEN_UP]
+    if final_errors:
         before = transition.before or transition.after
         ids = {"session": before.pk, "turn": before.turn_id}
-        logger().error("step given up", extra=ids | metrics(StepsGivenUp=len(given_up)))
+        logger().error("step given up", extra=ids | metrics(StepsGivenUp=len(final_errors)))
 
 
 def _replaced() -> ProtocolError:

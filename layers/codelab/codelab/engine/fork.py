@@ -36,64 +36,69 @@ def fork(
     source = engine.store.read(keys.partition(user, source_id))
     if source is None or source.erase_at:
         raise ProtocolError(ErrorCode.SESSION_NOT_FOUND, "No such session")
-    last = source.history_n if up_to is None else up_to
-    if last > source.history_n:
+    last_n = source.history_n if up_to is None else up_to
+    if last_n > source.history_n:
         raise ProtocolError(
             ErrorCode.INVALID_ARGUMENTS,
             f"The history has only {source.history_n} messages",
             details={"field": "up_to"},
         )
     lease = Lease(engine.ids(), engine.clock() + remaining_ms() + LEASE_MARGIN_MS)
-    begun = engine.handle(lifecycle.begin_fork, lease, caller)
-    made = begun.register
-    if begun.transition is None:
-        return made
+    result = engine.handle(lifecycle.begin_fork, lease, caller)
+    new_session = result.register
+    if result.transition is None:
+        return new_session
     try:
-        _copy(engine, caller, source, made, last, remaining_ms)
+        _copy(engine, caller, source, new_session, last_n, remaining_ms)
         name = source.title if title is None else title
-        revealed = engine.decide(
-            user, fork_id, lambda draft: lifecycle.reveal(draft, lease, source, last, name), include_hidden=True
+        transition = engine.decide(
+            user, fork_id, lambda draft: lifecycle.reveal(draft, lease, source, last_n, name), include_hidden=True
         )
     except ProtocolError:
         now = engine.clock()
         engine.decide(user, fork_id, lambda draft: lifecycle.release(draft, lease, now), include_hidden=True)
         raise
-    if revealed is None:
+    if transition is None:
         raise ProtocolError(ErrorCode.BUSY, "The fork timed out; send the request again")
-    return revealed.after
+    return transition.after
 
 
 def _copy(
-    engine: Engine, caller: Caller, source: Register, made: Register, last: int, remaining_ms: Callable[[], int]
+    engine: Engine,
+    caller: Caller,
+    source: Register,
+    new_session: Register,
+    last_n: int,
+    remaining_ms: Callable[[], int],
 ) -> None:
     """Copy rules, files, summary and metadata, then the messages.
 
     Their approximate bytes are counted before they are written, so an unfinished copy counts as well.
     """
     store = engine.store
-    beside = store.items(source.pk, _beside_messages(source, last)).values()
-    engine.reserve(caller, Spending(stored_bytes=_bytes(beside)))
-    store.bulk.copy(beside, made.pk)
-    for first in range(1, last + 1, _BATCH):
+    other_items = store.items(source.pk, _other_keys(source, last_n)).values()
+    engine.reserve(caller, Spending(stored_bytes=_bytes(other_items)))
+    store.bulk.copy(other_items, new_session.pk)
+    for first_n in range(1, last_n + 1, _BATCH):
         if remaining_ms() < _MARGIN_MS:
             raise ProtocolError(
                 ErrorCode.PAYLOAD_TOO_LARGE,
-                f"Timed out after copying {first - 1} of {last} messages; fork from an earlier one",
+                f"Timed out after copying {first_n - 1} of {last_n} messages; fork from an earlier one",
                 details={"field": "up_to"},
             )
-        wanted = [keys.message_key(n) for n in range(first, min(last, first + _BATCH - 1) + 1)]
-        messages = store.items(source.pk, wanted)
-        if len(messages) != len(wanted):  # the source is being deleted
+        message_keys = [keys.message_key(n) for n in range(first_n, min(last_n, first_n + _BATCH - 1) + 1)]
+        messages = store.items(source.pk, message_keys)
+        if len(messages) != len(message_keys):  # the source is being deleted
             raise ProtocolError(ErrorCode.SESSION_NOT_FOUND, "No such session")
         engine.reserve(caller, Spending(stored_bytes=_bytes(messages.values())))
-        store.bulk.copy(messages.values(), made.pk)
+        store.bulk.copy(messages.values(), new_session.pk)
 
 
 def _bytes(items: Iterable[Mapping[str, Any]]) -> int:
     return sum(len(str(value).encode()) for item in items for value in item.values())
 
 
-def _beside_messages(source: Register, last: int) -> list[str]:
+def _other_keys(source: Register, last_n: int) -> list[str]:
     # A summary of more than the copied messages would be in the way of the fork's own.
-    summary = [keys.summary_key(source.summary_n)] if 0 < source.summary_n <= last else []
+    summary = [keys.summary_key(source.summary_n)] if 0 < source.summary_n <= last_n else []
     return [keys.ABOUT, keys.RULES, *summary, *map(keys.file_key, source.files)]

@@ -23,14 +23,18 @@ class Meter:
         #: The user's plan, from the register.
         self.user_plan = ""
 
-    def add(self, usage: Mapping[str, int], estimate: int = 0, *, failed: bool = False) -> None:
-        """Add a Request that has ended, with its `usage`; `failed` if the model gave no answer.
+    def add(self, usage: Mapping[str, int], estimate: int = 0, *, is_failure: bool = False) -> None:
+        """Add a Request that has ended, with its `usage`; `is_failure` if the model gave no answer.
 
         `estimate` is its number of tokens if the provider reported none, for example because the answer broke off.
         """
         tokens = usage.get("prompt_tokens", 0) + usage.get("completion_tokens", 0) or estimate
         self._spending += Spending(requests=usage.get("llm_calls", 0), tokens=tokens)
-        self._requests, self._errors, self._tokens = self._requests + 1, self._errors + failed, self._tokens + tokens
+        self._requests, self._errors, self._tokens = (
+            self._requests + 1,
+            self._errors + is_failure,
+            self._tokens + tokens,
+        )
 
     def add_first_token(self, delay_ms: int) -> None:
         """Add the time from the start of a step to its first text."""
@@ -48,8 +52,10 @@ class Meter:
     def flush(self) -> None:
         """Count what was added since the last flush, in one call, and log it in one line."""
         if self._requests:
-            first = {"FirstTokenMs": self._first_tokens} if self._first_tokens else {}
-            values = metrics(ModelRequests=self._requests, ModelErrors=self._errors, Tokens=self._tokens, **first)
+            first_tokens = {"FirstTokenMs": self._first_tokens} if self._first_tokens else {}
+            values = metrics(
+                ModelRequests=self._requests, ModelErrors=self._errors, Tokens=self._tokens, **first_tokens
+            )
             record("model asked", **values)
             self._requests = self._errors = self._tokens = 0
             self._first_tokens = []

@@ -34,41 +34,41 @@ def resume(
     That answer repeats the `request_id`. Waits at most `patience_s` seconds for a connection whose `$connect` has not
     returned yet.
     """
-    begun = engine.decide(
+    transition = engine.decide(
         caller.user, caller.session_id, lambda draft: control.begin_replay(draft, caller, last_seq), caller=caller
     )
-    if begun is None:
+    if transition is None:
         return
-    engine.revive(begun.after)
+    engine.revive(transition.after)
     replay = _Replay(engine, caller, last_seq, patience_s)
     try:
-        _replay(engine, caller, begun, replay, request_id)
+        _replay(engine, caller, transition, replay, request_id)
     except _Stopped:
         _switch_to_live(engine, caller)
 
 
-def _replay(engine: Engine, caller: Caller, begun: Transition, replay: "_Replay", request_id: str | None) -> None:
-    last_seq, end = replay.seq, engine.store.log_end(begun.after.pk, begun.after.last_seq)
-    if last_seq > end or not replay.up_to(begun.after, min(end, last_seq + limits.REPLAY_FRAMES)):
+def _replay(engine: Engine, caller: Caller, transition: Transition, replay: "_Replay", request_id: str | None) -> None:
+    last_seq, end = replay.seq, engine.store.log_end(transition.after.pk, transition.after.last_seq)
+    if last_seq > end or not replay.up_to(transition.after, min(end, last_seq + limits.REPLAY_FRAMES)):
         _switch_to_live(engine, caller)
         replay.post(ResyncRequired(last_seq=end, request_id=request_id).wire())
         return
-    engine.run_effects(begun)  # sends the calls that this connection executes from now on
-    register, more = begun.after, replay.seq < end
-    if not more:
+    engine.run_effects(transition)  # sends the calls that this connection executes from now on
+    register, has_more = transition.after, replay.seq < end
+    if not has_more:
         register = _switch_to_live(engine, caller) or register
         replay.up_to(register, engine.store.log_end(register.pk, max(register.last_seq, replay.seq)))
         if replay.seq > register.last_seq:  # the last frames may contain a call that was opened after the switch
             register = engine.store.read(register.pk) or register
     resumed = Resumed(
-        last_seq=replay.seq, open_calls=control.pending_calls(register), more=more or None, request_id=request_id
+        last_seq=replay.seq, open_calls=control.pending_calls(register), more=has_more or None, request_id=request_id
     )
     replay.post(resumed.wire())
 
 
 def _switch_to_live(engine: Engine, caller: Caller) -> Register | None:
-    switched = engine.decide(caller.user, caller.session_id, lambda draft: control.end_replay(draft, caller))
-    return switched.after if switched is not None else None
+    transition = engine.decide(caller.user, caller.session_id, lambda draft: control.end_replay(draft, caller))
+    return transition.after if transition is not None else None
 
 
 class _Stopped(Exception):
@@ -101,11 +101,11 @@ class _Replay:
         target = [self._connection_id] if self._connection_id in register.connections else []
         return completed(self._engine.store, self._engine.payloads, events, register, target)
 
-    def up_to(self, register: Register, last: int) -> bool:
-        """Post all frames up to `last`. Returns False if the log has a gap because its beginning has expired."""
-        while self.seq < last:
+    def up_to(self, register: Register, last_seq: int) -> bool:
+        """Post all frames up to `last_seq`. Returns False if the log has a gap because its beginning has expired."""
+        while self.seq < last_seq:
             self._check_time(register)
-            stop = min(last, self.seq + _PAGE)
+            stop = min(last_seq, self.seq + _PAGE)
             events = self._engine.store.events(register.pk, self.seq + 1, stop, self._engine.clock())
             if len(events) != stop - self.seq:
                 return False

@@ -21,7 +21,7 @@ _PAGE, _AT_ONCE = 100, 8
 
 
 @dataclass(slots=True)
-class Ended:
+class RevocationProgress:
     """The number of sessions processed and of connections closed.
 
     `complete`: no sessions remain; otherwise the next page begins at `position` (last activity in ms, session id).
@@ -39,7 +39,7 @@ class Revoker:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def revoke(self, user: str, remaining_ms: Callable[[], int]) -> tuple[int, Ended]:
+    def revoke(self, user: str, remaining_ms: Callable[[], int]) -> tuple[int, RevocationProgress]:
         """Revoke the user's tokens and close their connections. Returns the time (seconds) and what was closed."""
         revoked_at = self._engine.store.revocations.revoke(user, self._engine.clock())
         logger().warning("tokens revoked", extra={"user": user, "revoked_at": revoked_at})
@@ -48,31 +48,31 @@ class Revoker:
     def close_remaining(self, user: str, remaining_ms: Callable[[], int]) -> None:
         """Close the connections that the revocation missed or had no time for, from where the last run stopped."""
         revoked_at, position = self._engine.store.revocations.pending(user)
-        ended = self._end(user, revoked_at, remaining_ms, position)
-        self._engine.store.revocations.save_progress(user, revoked_at, ended.position)
+        progress = self._end(user, revoked_at, remaining_ms, position)
+        self._engine.store.revocations.save_progress(user, revoked_at, progress.position)
 
     def _end(
         self, user: str, revoked_at: int, remaining_ms: Callable[[], int], position: tuple[int, str] | None = None
-    ) -> Ended:
-        ended = Ended(position=position)
+    ) -> RevocationProgress:
+        progress = RevocationProgress(position=position)
         with ThreadPoolExecutor(max_workers=_AT_ONCE, thread_name_prefix="revoke") as pool:
             while remaining_ms() > _MARGIN_MS:
-                page, ended.position = self._engine.store.listed(user, _PAGE, ended.position)
-                closed = pool.map(
+                page, progress.position = self._engine.store.listed(user, _PAGE, progress.position)
+                closed_counts = pool.map(
                     lambda session_id: self._close(user, session_id, revoked_at), [it.session_id for it in page]
                 )
-                ended.connections += sum(closed)
-                ended.sessions += len(page)
-                if ended.position is None:
-                    ended.complete = True
+                progress.connections += sum(closed_counts)
+                progress.sessions += len(page)
+                if progress.position is None:
+                    progress.complete = True
                     break
-        return ended
+        return progress
 
     def _close(self, user: str, session_id: str, revoked_at: int) -> int:
         try:
-            done = self._engine.apply(
+            transition = self._engine.apply(
                 user, session_id, lambda draft: connections.revoke(draft, revoked_at), patience_s=0
             )
         except BeingDeleted:  # the deletion has closed its connections
             return 0
-        return len(done.cut) if done is not None else 0
+        return len(transition.cut) if transition is not None else 0

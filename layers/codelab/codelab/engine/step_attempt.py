@@ -93,14 +93,14 @@ class StepAttempt:
 
     def route(self, choice: routing.Choice) -> None:
         """Commit the choice, unless the user has made another one. Raises Cancelled if the step must not go on."""
-        sender, router, routed = self.acquire_sender(), self.register.agent, None
+        sender, router, transition = self.acquire_sender(), self.register.agent, None
         if not self.cancellation.cancelled:
-            routed = self._decide(sender, lambda draft: routing.route(draft, self.lease, router, choice))
-        if routed is None:
+            transition = self._decide(sender, lambda draft: routing.route(draft, self.lease, router, choice))
+        if transition is None:
             self.cancellation.cancel()
             raise Cancelled("the lease is lost, or the turn was cancelled")
-        sender.follow(routed)
-        self.register = routed.after
+        sender.follow(transition)
+        self.register = transition.after
 
     def restart(self, usage: dict[str, int]) -> bool:
         """Discard the streamed text; what follows is another message. `usage` is that of the Request that broke off.
@@ -109,12 +109,12 @@ class StepAttempt:
         """
         sender, message_id = self.acquire_sender(), "msg_" + self._engine.ids()
         sender.close()  # all text is logged before it is discarded
-        restarted = self._decide(
+        transition = self._decide(
             sender, lambda draft: steps.restart(draft, self.lease, message_id, usage, sender.log_end)
         )
-        if restarted is None:
+        if transition is None:
             return False
-        self._sender = self._start_sender(restarted, sender.lease_ends)
+        self._sender = self._start_sender(transition, sender.lease_ends)
         return True
 
     def _acquire(self) -> StreamSender | None:
@@ -132,10 +132,10 @@ class StepAttempt:
             same_prompt = steps.asks_the_same(draft.register, register)
             return steps.acquire(draft, step, lease) if same_prompt or steps.owns(draft.register, lease) else None
 
-        acquired = self._engine.decide(
-            register.user, register.session_id, decide, register=register, known=self._conversation.items
+        transition = self._engine.decide(
+            register.user, register.session_id, decide, register=register, items=self._conversation.items
         )
-        return None if acquired is None else self._start_sender(acquired, lease_ends)
+        return None if transition is None else self._start_sender(transition, lease_ends)
 
     def _decide(self, sender: StreamSender, decide: Callable[[Draft], Transition | None]) -> Transition | None:
         """Commit a decision of the step's owner, from the register as its sender has last read it."""

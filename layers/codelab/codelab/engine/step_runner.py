@@ -65,13 +65,13 @@ class StepRunner:
         meter = Meter(engine, user)
         invocation = Invocation(request_id, remaining_ms, fan_out, meter)
         next_step: Step | None = step
-        last: Transition | None = None
+        last_commit: Transition | None = None
         try:
             while next_step is not None:
-                committed = self._run_step(user, session_id, next_step, invocation)
-                last, next_step = committed or last, None if committed is None else committed.invoke
-                if next_step is not None and last is not None and remaining_ms() < _NEXT_STEP_MS:
-                    engine.invoke(last.after, next_step)
+                commit = self._run_step(user, session_id, next_step, invocation)
+                last_commit, next_step = commit or last_commit, None if commit is None else commit.invoke
+                if next_step is not None and last_commit is not None and remaining_ms() < _NEXT_STEP_MS:
+                    engine.invoke(last_commit.after, next_step)
                     break
         except ProtocolError as error:
             if error.code is not ErrorCode.SESSION_NOT_FOUND:  # the session was deleted meanwhile
@@ -79,9 +79,10 @@ class StepRunner:
         finally:
             fan_out.drain(min(DRAIN_S, remaining_ms() / 2000))
             meter.flush()
-        if last is not None:
-            engine.report(last.after, fan_out)
-            self._compactor.compact(last.after, self._requests.config_of(last.after), meter, remaining_ms)
+        if last_commit is not None:
+            register = last_commit.after
+            engine.report(register, fan_out)
+            self._compactor.compact(register, self._requests.config_of(register), meter, remaining_ms)
             meter.flush()
 
     def compact(self, user: str, session_id: str, remaining_ms: Callable[[], int]) -> None:
@@ -145,21 +146,21 @@ class StepRunner:
     ) -> Transition | None:
         """Commit the step's result, and send the frames of the commit. None if the lease is lost."""
         sender = attempt.acquire_sender()
-        committed = self._engine.decide(
+        transition = self._engine.decide(
             sender.register.user,
             sender.register.session_id,
             lambda draft: steps.commit(draft, attempt.lease, result, sender.log_end),
             register=sender.register,
-            known=conversation.items,
+            items=conversation.items,
         )
-        if committed is not None:
-            self._engine.send(invocation.fan_out, committed)
-        return committed
+        if transition is not None:
+            self._engine.send(invocation.fan_out, transition)
+        return transition
 
-    def _read(self, pk: str, extent: Extent, announced: tuple[int, int]) -> Conversation:
-        """The register and all that a step needs. `announced`: the first and the last seq of frames to read as well."""
+    def _read(self, pk: str, extent: Extent, event_range: tuple[int, int]) -> Conversation:
+        """The register and all that a step needs. `event_range`: the first and last seq of frames to read as well."""
         counters = [keys.usage_key(self._engine.clock())] if self._has_budgets else []
-        events = [keys.event_key(seq) for seq in range(announced[0], announced[1] + 1)]
+        events = [keys.event_key(seq) for seq in range(event_range[0], event_range[1] + 1)]
         return self._engine.store.conversation(
             pk, extent, models.most_messages(self._settings), (*_ITEM_KEYS, *counters, *events), with_register=True
         )

@@ -20,10 +20,10 @@ _AT_ONCE = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Swept:
+class SweepReport:
     """How many sessions and users were due, and for how long (ms) the oldest of them was."""
 
-    due: int
+    due_count: int
     oldest_ms: int
 
 
@@ -40,9 +40,9 @@ class Sweeper:
         self._revoked_users: list[str] = []
         self._pool = ThreadPoolExecutor(max_workers=_AT_ONCE, thread_name_prefix="sweep")
 
-    def sweep(self, remaining_ms: Callable[[], int]) -> Swept:
+    def sweep(self, remaining_ms: Callable[[], int]) -> SweepReport:
         """Repair every session that is due."""
-        seen: set[str] = set()
+        visited: set[str] = set()
         oldest_ms = 0
         self._to_delete.clear()
         self._revoked_users.clear()
@@ -50,18 +50,17 @@ class Sweeper:
             while remaining_ms() > _MARGIN_MS:
                 now = self._engine.clock()
                 # The index is eventually consistent: what this sweep has repaired may still be in it.
-                found = {pk: at for pk, at in self._engine.store.due(shard, now) if pk not in seen}
-                due = list(found)
-                if not due:
+                due_at = {pk: at for pk, at in self._engine.store.due(shard, now) if pk not in visited}
+                if not due_at:
                     break
-                oldest_ms = max(oldest_ms, *(now - at for at in found.values()))
-                seen.update(due)
-                list(self._pool.map(self._visit, due))
-        list(self._pool.map(lambda found: self._delete(found[0], found[1], remaining_ms), self._to_delete))
+                oldest_ms = max(oldest_ms, *(now - at for at in due_at.values()))
+                visited.update(due_at)
+                list(self._pool.map(self._visit, due_at))
+        list(self._pool.map(lambda session: self._delete(session[0], session[1], remaining_ms), self._to_delete))
         for user in self._revoked_users:
             with _failures_logged(keys.of_user(user)):
                 self._revoker.close_remaining(user, remaining_ms)
-        return Swept(len(seen), oldest_ms)
+        return SweepReport(len(visited), oldest_ms)
 
     def recover(self, user: str, session_id: str, dead: str) -> None:
         """Give the step of the failed invocation `dead` to another attempt now, before its lease ends."""
