@@ -2,7 +2,8 @@
 
 Processor time from the start of a process until it asks for its first event. Each function sees what it would see in
 Lambda: its own packages, the layer's, and the runtime's, all with their bytecode. They alternate with a bare handler,
-and with an argument also with the same functions of an older commit:
+and with an argument also with the same functions of an older commit, or with `plain` without what
+`codelab/process_start.py` does:
 
     python -m benchmarks.bench_first_conversation 2317c28
 
@@ -78,8 +79,10 @@ def _named(requirements: Path) -> list[str]:
     return re.findall(r"^([\w.-]+)==", requirements.read_text(), re.MULTILINE) if requirements.exists() else []
 
 
-def init_ms(folder: Path, function: str, secrets: str, *options: str, log: int = subprocess.DEVNULL) -> float:
-    """Milliseconds of a processor until a process of the function asks for an event."""
+def init_ms(
+    folder: Path, function: str, secrets: str, *options: str, log: int = subprocess.DEVNULL, start: str = ""
+) -> float:
+    """Milliseconds of a processor until a process of the function asks for an event; `start` is PROCESS_START."""
     with socket.create_server(("127.0.0.1", 0)) as runtime_api:
         runtime_api.settimeout(120)
         task = folder / "task" / function
@@ -104,6 +107,7 @@ def init_ms(folder: Path, function: str, secrets: str, *options: str, log: int =
             "LLM_PROVIDER": "openai",
             "CONTROL_FUNCTION": "control",
             "CONNECTIONS_URL": "https://api.execute-api.us-east-1.amazonaws.com/v1",
+            "PROCESS_START": start,
             **dict.fromkeys(_SECRETS[function], "arn:aws:secretsmanager:us-east-1:123456789012:secret:s"),
         }
         process = subprocess.Popen(
@@ -136,7 +140,7 @@ def compare(folders: dict[str, Path], secrets: str) -> None:
     for turn in range(ROUNDS + 1):
         for name, folder in folders.items():
             for function in ["bare"] if name == "bare" else FUNCTIONS:
-                measured = init_ms(folder, function, secrets)
+                measured = init_ms(folder, function, secrets, start="plain" if name == "plain" else "")
                 if turn:  # the first one leaves the bytecode
                     found.setdefault((name, function), []).append(measured)
     middle = {key: statistics.median(values) for key, values in found.items()}
@@ -172,7 +176,9 @@ def main() -> None:
         link(list(RUNTIME), folders["bare"] / "runtime")
         (folders["bare"] / "task/bare").mkdir(parents=True)
         (folders["bare"] / "task/bare/handler.py").write_text("def handler(event, context): ...\n")
-        if arguments and arguments[0] != "imports":
+        if arguments == ["plain"]:
+            folders["plain"] = Path(temporary) / "now"
+        elif arguments and arguments[0] != "imports":
             tree = Path(temporary) / "tree"
             tree.mkdir()
             archive = subprocess.run(["git", "archive", arguments[0]], cwd=ROOT, capture_output=True, check=True)

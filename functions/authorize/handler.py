@@ -3,6 +3,10 @@
 import secrets
 from typing import Any
 
+from codelab.process_start import begin_init
+
+begin_init()
+
 from codelab.gateway.identity import SESSION_ID, context_of, query_of
 from codelab.gateway.tokens import InvalidToken, bearer_of
 from codelab.observability import begin, logger

@@ -4,6 +4,10 @@ import json
 import re
 from typing import Any
 
+from codelab.process_start import begin_init
+
+begin_init()
+
 from codelab.gateway.identity import SUBPROTOCOL, caller_of, name_in_log, offered_subprotocols, query_of
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.turns.connections import connect

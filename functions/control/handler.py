@@ -4,6 +4,10 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from codelab.process_start import begin_init
+
+begin_init()
+
 from codelab.engine import replay
 from codelab.engine.engine import Engine
 from codelab.gateway.app import WebSocketApp

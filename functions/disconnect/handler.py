@@ -2,6 +2,10 @@
 
 from typing import Any
 
+from codelab.process_start import begin_init
+
+begin_init()
+
 from codelab.gateway.identity import caller_of, name_in_log
 from codelab.turns import connections, oversize
 from codelab.wiring import posting_engine

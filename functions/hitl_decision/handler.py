@@ -1,5 +1,9 @@
 """hitl_decision: a human approves, edits or rejects a call."""
 
+from codelab.process_start import begin_init
+
+begin_init()
+
 from codelab.gateway.app import WebSocketApp
 from codelab.turns.calls import hitl_decision
 

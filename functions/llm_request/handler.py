@@ -4,6 +4,10 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from codelab.process_start import begin_init
+
+begin_init()
+
 from codelab import aws
 from codelab.config import settings
 from codelab.engine.ask_model import log_failure

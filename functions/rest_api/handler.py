@@ -2,6 +2,11 @@
 
 from typing import Any
 
+from codelab.process_start import begin_init, hide_pydantic_1
+
+begin_init()
+hide_pydantic_1()
+
 from codelab.observability import begin
 from codelab.rest.app import create_app
 from codelab.rest.identity import verify_tokens

@@ -4,6 +4,10 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
+from codelab.process_start import begin_init
+
+begin_init()
+
 from codelab.engine.revoker import Revoker
 from codelab.engine.sweeper import Sweeper
 from codelab.gateway.identity import USER_ID

@@ -1,5 +1,9 @@
 """switch_agent: another agent answers from the next step on, and the frame's message at once."""
 
+from codelab.process_start import begin_init
+
+begin_init()
+
 from codelab.gateway.app import WebSocketApp
 from codelab.turns.control import switch_agent
 

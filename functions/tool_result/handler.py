@@ -1,5 +1,9 @@
 """tool_result: settle a call; the last one of a step starts the next step."""
 
+from codelab.process_start import begin_init
+
+begin_init()
+
 from codelab.gateway.app import WebSocketApp
 from codelab.turns.calls import tool_result
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from aws_lambda_powertools import Logger
 
-from codelab import garbage
 from codelab.config import settings
+from codelab.process_start import end_init
 
 _NAMESPACE = "CodeLab"
 #: What a line is about; all lines of an invocation have those that are known. See docs/operations.md.
@@ -28,7 +28,7 @@ def begin(**ids: str) -> None:
 
     Those of the last event end.
     """
-    garbage.collect()
+    end_init()
     logger().remove_keys(_IDS)
     bind(**ids)
 

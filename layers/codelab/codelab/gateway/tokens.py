@@ -13,8 +13,8 @@ from typing import Any, Protocol
 from codelab import aws
 from codelab.config import ConfigurationError, settings
 from codelab.gateway.identity import USER_ID, Identity, token_of
-from codelab.gateway.pyjwt import pyjwt
 from codelab.observability import logger
+from codelab.process_start import import_pyjwt
 from codelab.secret import Secret, secret
 from codelab.sessions.dynamodb.revocations import DynamoDBRevocations
 
@@ -74,14 +74,15 @@ class PublishedKeys:
     algorithms = _PUBLISHED
 
     def __init__(self, url: str, clock: Callable[[], float] = time.time) -> None:
-        self._client = pyjwt().PyJWKClient(url, cache_keys=False, cache_jwk_set=False, timeout=3)
+        self._jwt = import_pyjwt(with_keys=True)
+        self._client = self._jwt.PyJWKClient(url, cache_keys=False, cache_jwk_set=False, timeout=3)
         self._clock = clock
         self._keys: dict[str, Any] = {}
         self._fetched: float | None = None
 
     def find(self, token: str) -> Any:
         try:
-            kid = pyjwt().get_unverified_header(token).get("kid", "")
+            kid = self._jwt.get_unverified_header(token).get("kid", "")
         except Exception as error:  # as in `verify`
             raise InvalidToken(str(error)) from None
         age = None if self._fetched is None else self._clock() - self._fetched
@@ -98,7 +99,7 @@ class PublishedKeys:
         self._fetched = self._clock()
         try:
             found = self._client.get_signing_keys()
-        except pyjwt().PyJWKClientError as error:
+        except self._jwt.PyJWKClientError as error:
             if not self._keys:
                 raise InvalidToken(f"the signing keys cannot be fetched: {error}") from None
             logger().warning("the signing keys cannot be fetched; the old ones are kept", extra={"error": str(error)})
@@ -120,7 +121,7 @@ class TokenVerifier:
         max_age_s: int = 86_400,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._jwt = pyjwt()
+        self._jwt = import_pyjwt(with_keys=isinstance(keys, PublishedKeys))
         self._keys = keys
         self._issuer = issuer or None
         self._audience = audience or None

@@ -4,25 +4,22 @@ from fastapi import FastAPI
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from codelab.rest.imports import without_pydantic_1
-
-with without_pydantic_1():
-    from codelab.rest import (
-        approvals,
-        calls,
-        chat,
-        client_config,
-        context,
-        docs_page,
-        errors,
-        health,
-        prompt,
-        requests,
-        sessions,
-        stream,
-        tools,
-        usage,
-    )
+from codelab.rest import (
+    approvals,
+    calls,
+    chat,
+    client_config,
+    context,
+    docs_page,
+    errors,
+    health,
+    prompt,
+    requests,
+    sessions,
+    stream,
+    tools,
+    usage,
+)
 
 _DESCRIPTION = (
     """Sessions, messages, tools and context of an AI agent for IDEs, over the same engine as the WebSocket."""
