@@ -86,7 +86,7 @@ def install(file: str) -> None:
     sys.meta_path.insert(0, _Finder(wrap))
 
 
-def _call(_connections: Any, request: Any) -> str:
+def _call(_connections: Any, request: Any, _on_wait: Any = None) -> str:
     target = request.headers.get("X-Amz-Target", "")
     return target.rpartition(".")[2] or ("Invoke" if request.url.endswith("/invocations") else "Post")
 
