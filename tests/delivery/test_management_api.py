@@ -108,7 +108,7 @@ def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_a_post_that_is_refused_for_a_wrong_clock_is_signed_again(gateway: Gateway, hours: int, posts: int) -> None:
     """A 403 at the right time is a refusal; nothing is posted twice after it."""
     date = format_datetime(datetime.now(UTC) + timedelta(hours=hours), usegmt=True)
-    refusal = f"HTTP/1.1 403 Forbidden\r\nDate: {date}\r\nContent-Length: 0\r\n\r\n".encode()
+    refusal = f"HTTP/1.1 403 Forbidden\r\nDate: {date}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode()
     gateway.answer = lambda connection: (setattr(gateway, "answer", 200), connection.sendall(refusal))
     assert ManagementApi(gateway.url).post(CONNECTION, DATA) == (200 if hours else 403)
     assert len(gateway.received) == posts
