@@ -30,7 +30,7 @@ lint: $(VENV)/.synced .venv-sam/.synced  ## check the code, the types, the templ
 # mypy first, because it takes longest.
 lint-python: $(VENV)/.synced
 	@echo "lint: mypy"; out=$$($(VENV)/bin/mypy --no-error-summary 2>&1) || { echo "$$out" >&2; exit 1; }
-	@echo "lint: retired names"; $(VENV)/bin/python -m infra.retired
+	@echo "lint: names"; $(VENV)/bin/python -m infra.names >/dev/null
 	@echo "lint: imports"; out=$$($(VENV)/bin/lint-imports --no-cache 2>&1) || { echo "$$out" >&2; exit 1; }
 	@echo "lint: ruff check"; $(VENV)/bin/ruff check --quiet .
 	@echo "lint: ruff format"; $(VENV)/bin/ruff format --quiet --diff . >&2
