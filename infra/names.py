@@ -27,7 +27,7 @@ _ROOT = Path(__file__).resolve().parent.parent
 LIMITS: dict[tuple[str, ...], float] = {
     ("layers", "functions"): 11.1,
     ("clients/codelab_client",): 13.3,
-    ("local",): 7.4,
+    ("local",): 0.5,
 }
 
 

@@ -111,8 +111,8 @@ class Cloud:
         _raise_file_limit()
         # A kept stack knows the template that it was made of.
         expanded = ExpandedTemplate(template.body, settings.region) if settings.state_dir is None else None
-        known = None if expanded is None else expanded.read()
-        self._emulator.start(template.services, expands=known is None)
+        snapshot = None if expanded is None else expanded.read()
+        self._emulator.start(template.services, expands=snapshot is None)
         if settings.state_dir is not None:
             self._lambdas.journal = EventJournal(settings.state_dir / "events.jsonl")
         model_url = self._start_model()
@@ -126,8 +126,8 @@ class Cloud:
             await self._start_view()
         await self._internal.start()
         self._internal.lambdas = self._lambdas
-        if known is not None:
-            template, expanded = replace(template, body=known), None
+        if snapshot is not None:
+            template, expanded = replace(template, body=snapshot), None
         deployment = await asyncio.to_thread(self._deploy, template, expanded)
         await self._start_functions(deployment)
         await self._start_gateway(deployment, model_url)
@@ -245,9 +245,11 @@ class Cloud:
 
     async def _start_functions(self, deployment: Deployment) -> None:
         (self._folder / "functions").mkdir()
-        read = {name for function in deployment.functions for name in function.environment}
-        given = {**self._settings.caller, **self._settings.overrides}
-        self.hints = [*hints(given, read | self._settings.pass_names, demo_model=self._model is not None)]
+        function_variables = {name for function in deployment.functions for name in function.environment}
+        variables = {**self._settings.caller, **self._settings.overrides}
+        self.hints = [
+            *hints(variables, function_variables | self._settings.pass_names, demo_model=self._model is not None)
+        ]
         for function in deployment.functions:
             name, recorder = function.source.name, self._recorder
             log = FunctionLog(name, None if recorder is None else partial(recorder.line, name))
@@ -324,7 +326,7 @@ class Cloud:
         )
         health = Health(settings, self._emulator, model_url)
         buckets = deployment.buckets
-        public = {buckets[name]: given for name, given in settings.public_objects.items() if name in buckets}
+        public = {buckets[name]: prefixes for name, prefixes in settings.public_objects.items() if name in buckets}
         store = ObjectStore(self._emulator, settings.region, public)
         self._internal.objects = store.handle_function
         policy = OriginPolicy(settings.host, self.port, settings.allowed_hosts, settings.allowed_origins)
@@ -358,9 +360,9 @@ class Cloud:
                     return function.handle(request)
             if request.path.startswith(f"{PREFIX}/"):
                 return store.handle(request)
-            shown = None if page is None else page.handle(request)
-            if shown is not None:
-                return shown
+            page_answer = None if page is None else page.handle(request)
+            if page_answer is not None:
+                return page_answer
             if gateway is not None and (request.path != "/health" or gateway.serves(request.method, request.path)):
                 return gateway.handle(request)
             return health.handle(request) if request.path == "/health" else Response.json({"message": "Not Found"}, 404)

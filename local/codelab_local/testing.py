@@ -79,8 +79,8 @@ class LocalCloud:
             has_ended = self.process.poll() is not None
             if has_ended or time.monotonic() > deadline:
                 self.stop()
-                why = "" if has_ended else f"it was not ready after {START_TIMEOUT:.0f} s. "
-                raise RuntimeError(f"the local cloud failed to start: {why}{self.logs()}")
+                reason = "" if has_ended else f"it was not ready after {START_TIMEOUT:.0f} s. "
+                raise RuntimeError(f"the local cloud failed to start: {reason}{self.logs()}")
             time.sleep(0.02)
         self.info: dict[str, Any] = json.loads(info.read_text())
         return self
@@ -146,19 +146,19 @@ class LocalCloud:
         try:
             with urllib.request.urlopen(request, timeout=60) as response:
                 body = response.read()
-                failed = response.headers.get("X-Amz-Function-Error")
+                error_kind = response.headers.get("X-Amz-Function-Error")
         except urllib.error.HTTPError as error:
             raise FunctionError(json.loads(error.read()), error.code) from None
         answer = json.loads(body) if body else None
-        if failed:
+        if error_kind:
             raise FunctionError(answer)
         return answer
 
     def functions(self) -> dict[str, dict[str, Any]]:
         """Deployed names, worker pids, and how many requests each worker has served, by folder name."""
         with urllib.request.urlopen(f"{self.info['internal']}/_local/functions", timeout=10) as response:
-            found: dict[str, dict[str, Any]] = json.loads(response.read())
-        return found
+            by_folder: dict[str, dict[str, Any]] = json.loads(response.read())
+        return by_folder
 
     def workers(self, function: str) -> list[int]:
         """The pids of a function's worker processes."""

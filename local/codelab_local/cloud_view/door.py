@@ -48,8 +48,8 @@ class Door:
 
     def exchange(self, request: Request) -> Response:
         """The cookie for the secret."""
-        given = loads(request.body)
-        secret = given.get("secret") if isinstance(given, dict) else None
+        document = loads(request.body)
+        secret = document.get("secret") if isinstance(document, dict) else None
         if not isinstance(secret, str) or not _same(secret, self.secret):
             return refused(403, "This is not the secret of this run: open the address that the local cloud has printed")
         return Response(204, cookies=(f"{_COOKIE}={self._cookie}; Path=/; HttpOnly; SameSite=Strict",))
@@ -64,5 +64,5 @@ def refused(status: int, message: str) -> Response:
     return Response.json({"message": message}, status)
 
 
-def _same(one: str, other: str) -> bool:
-    return hmac.compare_digest(one.encode("utf-8", "replace"), other.encode())
+def _same(secret: str, expected: str) -> bool:
+    return hmac.compare_digest(secret.encode("utf-8", "replace"), expected.encode())

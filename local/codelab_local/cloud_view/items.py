@@ -16,7 +16,7 @@ def find_items(aws: AwsApi, match: str) -> dict[str, Any]:
 
     A scan, since only the application knows how it builds its keys. Raises :class:`AwsError`, OSError.
     """
-    found: list[dict[str, Any]] = []
+    items: list[dict[str, Any]] = []
     size = 0
     for table in _call(aws, "ListTables", {})["TableNames"]:
         keys = {
@@ -36,20 +36,20 @@ def find_items(aws: AwsApi, match: str) -> dict[str, Any]:
             for item in page.get("Items", ()):
                 values = {name: _plain(value) for name, value in item.items()}
                 size += len(str(values))
-                if len(found) == _MOST_ITEMS or size > _MOST_BYTES:
-                    return {"items": _sorted(found), "complete": False}
+                if len(items) == _MOST_ITEMS or size > _MOST_BYTES:
+                    return {"items": _sorted(items), "complete": False}
                 key = str(values.get(partition)), "" if sort is None else str(values.get(sort))
-                found.append({"table": table, "partition": key[0], "sort": key[1], "item": values})
+                items.append({"table": table, "partition": key[0], "sort": key[1], "item": values})
             if "LastEvaluatedKey" not in page:
                 break
             scan["ExclusiveStartKey"] = page["LastEvaluatedKey"]
         else:
-            return {"items": _sorted(found), "complete": False}
-    return {"items": _sorted(found), "complete": True}
+            return {"items": _sorted(items), "complete": False}
+    return {"items": _sorted(items), "complete": True}
 
 
-def _sorted(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return sorted(found, key=lambda one: (one["table"], one["partition"], one["sort"]))
+def _sorted(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(items, key=lambda item: (item["table"], item["partition"], item["sort"]))
 
 
 def _call(aws: AwsApi, operation: str, body: dict[str, Any]) -> Any:
@@ -58,21 +58,21 @@ def _call(aws: AwsApi, operation: str, body: dict[str, Any]) -> Any:
 
 def _plain(value: dict[str, Any]) -> Any:
     """An attribute value of DynamoDB as JSON. Numbers stay texts if they are not exact; bytes are only described."""
-    [(kind, given)] = value.items()
+    [(kind, payload)] = value.items()
     if kind == "M":
-        return {name: _plain(one) for name, one in given.items()}
+        return {name: _plain(part) for name, part in payload.items()}
     if kind == "L":
-        return [_plain(one) for one in given]
+        return [_plain(part) for part in payload]
     if kind == "NULL":
         return None
     if kind == "N":
-        return _number(given)
+        return _number(payload)
     if kind == "NS":
-        return [_number(one) for one in given]
+        return [_number(part) for part in payload]
     if kind == "B":
-        content = base64.b64decode(given)
+        content = base64.b64decode(payload)
         return f"<{len(content)} bytes: {content[:_BYTES_SHOWN].hex()}{'…' if len(content) > _BYTES_SHOWN else ''}>"
-    return given  # S, BOOL, SS and BS
+    return payload  # S, BOOL, SS and BS
 
 
 def _number(text: str) -> int | str:

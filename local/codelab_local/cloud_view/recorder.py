@@ -49,17 +49,17 @@ class Recorder:
         """Remember a line of the log."""
         self._lines.append((next(self._numbers), _now(), function, text[:_LINE_CHARS]))
 
-    def invocations(self, match: str, most: int) -> list[dict[str, Any]]:
+    def invocations(self, match: str, limit: int) -> list[dict[str, Any]]:
         """The newest whose events or answers contain the text, newest first."""
         needle = match.encode()
-        everything = (trace for traces in self._invocations.values() for trace in traces if trace.has(needle))
-        newest = sorted(everything, key=lambda trace: trace.number, reverse=True)
-        return [trace.describe() for trace in newest[:most]]
+        matches = (trace for traces in self._invocations.values() for trace in traces if trace.has(needle))
+        newest = sorted(matches, key=lambda trace: trace.number, reverse=True)
+        return [trace.describe() for trace in newest[:limit]]
 
-    def lines(self, match: str, most: int) -> list[dict[str, Any]]:
+    def lines(self, match: str, limit: int) -> list[dict[str, Any]]:
         """The newest that contain the text, newest first."""
-        found = ({"n": n, "at": at, "function": name, "text": text} for n, at, name, text in self._matching(match))
-        return list(itertools.islice(found, most))
+        matches = ({"n": n, "at": at, "function": name, "text": text} for n, at, name, text in self._matching(match))
+        return list(itertools.islice(matches, limit))
 
     def _matching(self, match: str) -> Iterator[tuple[int, int, str, str]]:
         return (line for line in reversed(self._lines) if match in line[3])
@@ -92,15 +92,15 @@ class InvocationTrace:
         self._ended = time.monotonic()
         if result.error is not None:
             answer = loads(result.payload)
-            told = answer if isinstance(answer, dict) else {}
-            self._error = f"{told.get('errorType', result.error)}: {told.get('errorMessage', '')}"[:_TEXT_CHARS]
+            error = answer if isinstance(answer, dict) else {}
+            self._error = f"{error.get('errorType', result.error)}: {error.get('errorMessage', '')}"[:_TEXT_CHARS]
 
     def has(self, needle: bytes) -> bool:
         return needle in self._event
 
     def describe(self) -> dict[str, Any]:
         now = time.monotonic()
-        begun = self._began
+        start = self._began
         return {
             "n": self.number,
             "request_id": self._request_id,
@@ -108,15 +108,15 @@ class InvocationTrace:
             "kind": self._kind,
             "text": self._text,
             "at": self._at,
-            "waited_ms": _ms((begun if begun is not None else self._ended or now) - self._accepted),
-            "duration_ms": None if begun is None else _ms((self._ended or now) - begun),
+            "waited_ms": _ms((start if start is not None else self._ended or now) - self._accepted),
+            "duration_ms": None if start is None else _ms((self._ended or now) - start),
             "cold": self._cold,
             "state": "failed"
             if self._error is not None
             else "done"
             if self._ended
             else "running"
-            if begun
+            if start
             else "waiting",
             "error": self._error,
         }

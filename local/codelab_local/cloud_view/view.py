@@ -117,13 +117,15 @@ class CloudView:
             "functions": [self._function(pool) for pool in self._pools.values()],
             "connections": [
                 {
-                    "id": one.id,
-                    "about": {name: given[-1] for name, given in one.caller.query.items() if name in self._variables},
-                    "user_agent": one.caller.user_agent[:200],
-                    "connected_at": one.caller.connected_at,
-                    "unsent_bytes": one.unsent,
+                    "id": connection.id,
+                    "about": {
+                        name: values[-1] for name, values in connection.caller.query.items() if name in self._variables
+                    },
+                    "user_agent": connection.caller.user_agent[:200],
+                    "connected_at": connection.caller.connected_at,
+                    "unsent_bytes": connection.unsent,
                 }
-                for one in open_connections
+                for connection in open_connections
             ],
             "invocations": self._recorder.invocations(match, _MOST_INVOCATIONS),
             "lines": self._recorder.lines(match, _MOST_LINES),
@@ -143,44 +145,44 @@ class CloudView:
     async def _items(self, match: str) -> Response:
         aws = AwsApi(self._emulator.port, self._region, self._emulator.credentials, timeout=10.0)
         try:
-            found = await asyncio.to_thread(find_items, aws, match)
+            items = await asyncio.to_thread(find_items, aws, match)
         except (OSError, HTTPException, AwsError) as error:
             return refused(502, f"DynamoDB does not answer: {error}")
         finally:
             aws.close()
-        return Response(200, json.dumps(found).encode(), headers=dict(_HEADERS))
+        return Response(200, json.dumps(items).encode(), headers=dict(_HEADERS))
 
     # Faults.
 
     def _disturb(self, request: Request) -> Response:
-        given = loads(request.body)
+        command = loads(request.body)
         try:
-            if not isinstance(given, dict):
+            if not isinstance(command, dict):
                 raise _Invalid("The body must be a JSON object")
             if request.path == "/drop":
-                connection = given.get("connection")
+                connection = command.get("connection")
                 if self.connections is None or not isinstance(connection, str) or not self.connections.drop(connection):
                     raise _Invalid("No open connection has this id")
                 return Response(204)
             pool = next(
-                (one for one in self._pools.values() if one.function.source.name == given.get("function")), None
+                (pool for pool in self._pools.values() if pool.function.source.name == command.get("function")), None
             )
             if pool is None:
                 raise _Invalid("No function has this name")
             faults = self._recorder.faults.setdefault(pool.function.source.name, Faults())
             if request.path == "/delay":
-                faults.delay = _seconds(given, "ms")
-            elif "after_ms" not in given:
+                faults.delay = _seconds(command, "ms")
+            elif "after_ms" not in command:
                 return Response.json({"killed": pool.kill_running()})
             else:
-                faults.kill_after = None if given["after_ms"] is None else _seconds(given, "after_ms")
+                faults.kill_after = None if command["after_ms"] is None else _seconds(command, "after_ms")
         except _Invalid as error:
             return refused(400, str(error))
         return Response(204)
 
 
-def _seconds(given: dict[str, Any], name: str) -> float:
-    value = given.get(name)
+def _seconds(command: dict[str, Any], name: str) -> float:
+    value = command.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _MOST_MS:
         raise _Invalid(f"{name} must be a number of milliseconds from 0 to {_MOST_MS}")
     return value / 1000

@@ -93,8 +93,10 @@ class Answer:
 
     def pieces(self, limit: int | None) -> Iterator[tuple[int, str, str]]:
         """At most `limit` pieces, as (number of the part, its field, the text)."""
-        found = ((number, name, one) for number, (name, text) in enumerate(self.parts) for one in pieces(text))
-        return itertools.islice(found, limit)
+        numbered_pieces = (
+            (number, name, piece) for number, (name, text) in enumerate(self.parts) for piece in pieces(text)
+        )
+        return itertools.islice(numbered_pieces, limit)
 
 
 def answer(request: Request) -> Answer:
@@ -105,24 +107,26 @@ def answer(request: Request) -> Answer:
         return _by_functions(functions, request.tool_choice, talk)
     if request.response_format is None or request.response_format.type == "text":
         return Answer(_said(player.answer(talk, set())))
-    described = request.response_format.json_schema
-    return _structured(described.definition if described else _schema_in(talk.system), talk)
+    json_schema = request.response_format.json_schema
+    return _structured(json_schema.definition if json_schema else _schema_in(talk.system), talk)
 
 
 def _by_functions(functions: dict[str, Any], choice: str | dict[str, Any], talk: Conversation) -> Answer:
-    forced = choice["function"]["name"] if isinstance(choice, dict) else ""
-    for name in [forced] if forced else functions:
+    required_name = choice["function"]["name"] if isinstance(choice, dict) else ""
+    for name in [required_name] if required_name else functions:
         if name not in functions:
             raise BadRequest(f"Tool choice '{name}' not found in 'tools'.", "tool_choice")
         if name == "generate_response" or _tools_of(functions[name]) is not None:  # the answer itself is asked for
             whole = _structured(functions[name], talk)
             return Answer([(f"call:{name}" if part == "content" else part, text) for part, text in whole.parts])
     reply = player.answer(talk, {*functions})
-    calls = [(name, given) for name, given in reply.calls if forced in ("", name)]
+    calls = [(name, call_arguments) for name, call_arguments in reply.calls if required_name in ("", name)]
     if not calls and choice != "auto":
-        calls = [(forced or next(iter(functions)), {})]
-    made = [(name, instance(functions[name], given, _wishes(talk))) for name, given in calls]
-    return Answer([*_said(reply), *((f"call:{name}", _json(arguments)) for name, arguments in made)])
+        calls = [(required_name or next(iter(functions)), {})]
+    complete_calls = [
+        (name, instance(functions[name], call_arguments, _wishes(talk))) for name, call_arguments in calls
+    ]
+    return Answer([*_said(reply), *((f"call:{name}", _json(arguments)) for name, arguments in complete_calls)])
 
 
 def _said(reply: player.Reply) -> list[tuple[str, str]]:
@@ -135,17 +139,17 @@ def _structured(schema: Any, talk: Conversation) -> Answer:
     tools = _tools_of(schema)
     reply = player.answer(talk, tools or set())
     names = schema.get("properties", {}) if isinstance(schema, dict) else {}
-    given: dict[str, Any] = {}
+    preset: dict[str, Any] = {}
     if tools is not None and isinstance(names.get("agent"), dict):  # chosen before anything is said
-        offered = names["agent"].get("enum", ())
-        given["agent"] = next((wish for wish in _wishes(talk) if wish in offered), "universal")
-    given |= {name: reply.say for name in _SPOKEN if name in names}
+        agents = names["agent"].get("enum", ())
+        preset["agent"] = next((wish for wish in _wishes(talk) if wish in agents), "universal")
+    preset |= {name: reply.say for name in _SPOKEN if name in names}
     if "title" in names:
-        given["title"] = " ".join(talk.question.split()[:6])
+        preset["title"] = " ".join(talk.question.split()[:6])
     if tools is None:
-        return Answer([("content", _json(instance(schema, given or None, _wishes(talk))))])
-    given["calls"] = [{"_tool": tool, **arguments} for tool, arguments in reply.calls]
-    reply.say = "" if reply.refuse else _json(instance(schema, given))
+        return Answer([("content", _json(instance(schema, preset or None, _wishes(talk))))])
+    preset["calls"] = [{"_tool": tool, **arguments} for tool, arguments in reply.calls]
+    reply.say = "" if reply.refuse else _json(instance(schema, preset))
     return Answer(_said(reply))
 
 
@@ -172,14 +176,14 @@ def _tags(node: Any) -> Iterator[str]:
 
 def _schema_in(text: str) -> Any:
     """The last JSON object in a prompt, which is the schema of the answer."""
-    found, at = {"type": "object"}, text.find("{")
+    schema, at = {"type": "object"}, text.find("{")
     while at != -1:
         try:
-            found, end = json.JSONDecoder().raw_decode(text, at)
+            schema, end = json.JSONDecoder().raw_decode(text, at)
         except (ValueError, RecursionError):
             end = at + 1
         at = text.find("{", end)
-    return found
+    return schema
 
 
 def _json(value: Any) -> str:
@@ -198,10 +202,14 @@ def _head(request: Request, kind: str) -> dict[str, Any]:
             "system_fingerprint": "fp_demonstration"}  # fmt: skip
 
 
-def _usage(request: Request, written: int) -> dict[str, Any]:
+def _usage(request: Request, completion_tokens: int) -> dict[str, Any]:
     """The prompt's tokens are an estimate: four characters each."""
-    asked = len(request.model_dump_json(include={"messages", "response_format", "tools"})) // 4
-    return {"prompt_tokens": asked, "completion_tokens": written, "total_tokens": asked + written}
+    prompt_tokens = len(request.model_dump_json(include={"messages", "response_format", "tools"})) // 4
+    return {
+        "prompt_tokens": prompt_tokens,
+        "completion_tokens": completion_tokens,
+        "total_tokens": prompt_tokens + completion_tokens,
+    }
 
 
 def _call(index: int, name: str, arguments: str) -> dict[str, Any]:
@@ -218,10 +226,10 @@ def _finish(answer: Answer, limit: int | None) -> str:
 def whole(request: Request, answer: Answer) -> dict[str, Any]:
     """The body of a `chat.completion`."""
     limit = request.limit
-    written = list(answer.pieces(limit))
+    answer_pieces = list(answer.pieces(limit))
     message: dict[str, Any] = {"role": "assistant", "content": None, "refusal": None}
     for number, (name, _) in enumerate(answer.parts):
-        text = "".join(piece for one, _, piece in written if one == number)
+        text = "".join(piece for part, _, piece in answer_pieces if part == number)
         if name.startswith("call:"):
             calls = message.setdefault("tool_calls", [])
             calls.append(_call(len(calls), name.removeprefix("call:"), text))
@@ -231,7 +239,7 @@ def whole(request: Request, answer: Answer) -> dict[str, Any]:
     choices = [
         {"index": index, "message": message, "logprobs": None, "finish_reason": finish} for index in range(request.n)
     ]
-    usage = _usage(request, len(written) * request.n)
+    usage = _usage(request, len(answer_pieces) * request.n)
     return {**_head(request, "chat.completion"), "choices": choices, "usage": usage}
 
 
@@ -240,7 +248,7 @@ def events(request: Request, answer: Answer) -> Iterator[bytes]:
     head = _head(request, "chat.completion.chunk")
     limit = request.limit
     numbers = [number for number, (name, _) in enumerate(answer.parts) if name.startswith("call:")]
-    opened, written = set(), 0
+    started_parts, piece_count = set(), 0
 
     def event(delta: dict[str, Any], finish: str | None = None) -> bytes:
         choices = [{"index": index, "delta": delta, "finish_reason": finish} for index in range(request.n)]
@@ -250,16 +258,16 @@ def events(request: Request, answer: Answer) -> Iterator[bytes]:
 
     yield event({"role": "assistant", "content": ""})
     for number, name, piece in answer.pieces(limit):
-        written += 1
+        piece_count += 1
         if number not in numbers:
             yield event({name: piece})
-        elif number in opened:
+        elif number in started_parts:
             yield event({"tool_calls": [{"index": numbers.index(number), "function": {"arguments": piece}}]})
         else:
-            opened.add(number)
+            started_parts.add(number)
             yield event({"tool_calls": [_call(numbers.index(number), name.removeprefix("call:"), piece)]})
     yield event({}, _finish(answer, limit))
     if (request.stream_options or {}).get("include_usage"):
-        usage = _usage(request, written * request.n)
+        usage = _usage(request, piece_count * request.n)
         yield b"data: " + _json({**head, "choices": [], "usage": usage}).encode() + b"\n\n"
     yield b"data: [DONE]\n\n"

@@ -45,8 +45,8 @@ class Call:
             elif result.get("error"):
                 error = result["error"]
                 self.outcomes = {"failed"}
-                said = f"{error.get('code')}: {error.get('message')}" if isinstance(error, dict) else str(error)
-                self.values["reason"] = said.removesuffix(".")  # it ends a sentence
+                message = f"{error.get('code')}: {error.get('message')}" if isinstance(error, dict) else str(error)
+                self.values["reason"] = message.removesuffix(".")  # it ends a sentence
             elif "exit_code" in result:
                 self.outcomes.add("passed" if result["exit_code"] == 0 else "not_passed")
             elif result.get("success") is True:
@@ -88,31 +88,31 @@ def text_of(content: Any) -> str:
 
 def read(messages: Sequence[Mapping[str, Any]]) -> Conversation:
     """The conversation that `messages` (as OpenAI has them) are."""
-    found = Conversation()
-    asked: list[str] = []
+    conversation = Conversation()
+    questions: list[str] = []
     open_calls: dict[str, Call] = {}
     for message in messages:
         role, text = message["role"], text_of(message.get("content"))
         if role in ("system", "developer"):
-            found.system += text + "\n"
+            conversation.system += text + "\n"
         elif role == "user":
             text = _SITUATION.sub("", text)
-            results, text = _results(text) if found.rounds else ([], text)
-            for call, result in zip(found.rounds[-1] if results else (), results, strict=False):
+            results, text = _results(text) if conversation.rounds else ([], text)
+            for call, result in zip(conversation.rounds[-1] if results else (), results, strict=False):
                 call.settle(result)
             if text or not results:
-                found.question, found.rounds = _last_question(text), []
-                asked.append(found.question)
+                conversation.question, conversation.rounds = _last_question(text), []
+                questions.append(conversation.question)
         elif role == "assistant" and (own := _own_calls(text)):
-            found.rounds.append(own)
+            conversation.rounds.append(own)
         elif role == "assistant":
             calls = {call.pop("id"): Call(**call) for call in map(_called, message.get("tool_calls") or ())}
-            found.rounds += [list(calls.values())] if calls else []
+            conversation.rounds += [list(calls.values())] if calls else []
             open_calls |= calls
         elif role == "tool" and message.get("tool_call_id") in open_calls:
             open_calls[message["tool_call_id"]].settle(text)
-    found.language = next((one for one in map(_language, reversed(asked)) if one), "en")
-    return found
+    conversation.language = next((language for language in map(_language, reversed(questions)) if language), "en")
+    return conversation
 
 
 def _own_calls(text: str) -> list[Call]:
@@ -128,8 +128,8 @@ def _results(text: str) -> tuple[list[str], str]:
     if not text.startswith(_RESULTS):
         return [], text
     results = list(_RESULT.finditer(text))
-    said = text[results[-1].end() :].strip() if results else ""
-    return [result.group(2) for result in results], _REMINDER.sub("", said).strip()
+    remainder = text[results[-1].end() :].strip() if results else ""
+    return [result.group(2) for result in results], _REMINDER.sub("", remainder).strip()
 
 
 def _called(item: Mapping[str, Any]) -> dict[str, Any]:
@@ -176,15 +176,15 @@ def _without_numbers(lines: list[str]) -> list[str]:
 
 def _whole_file(lines: list[str]) -> str | None:
     """The file whose numbered lines these are; None if they are a part of it. Its last line is taken to have an end."""
-    notes = [found for line in lines[-2:] if (found := _NOTE.fullmatch(line))]
+    notes = [note for line in lines[-2:] if (note := _NOTE.fullmatch(line))]
     counts = next((note for note in notes if note["total"]), None)
-    numbered = lines[: len(lines) - len(notes)]
+    file_lines = lines[: len(lines) - len(notes)]
     if counts is None or counts["first"] != "1" or counts["last"] != counts["total"]:
         return None
-    if len(numbered) != int(counts["total"]) or not all(map(_NUMBERED.match, numbered)):
+    if len(file_lines) != int(counts["total"]) or not all(map(_NUMBERED.match, file_lines)):
         return None
     end = "\r\n" if len(notes) > 1 else "\n"
-    return "".join(f"{line.partition(chr(9))[2]}{end}" for line in numbered)
+    return "".join(f"{line.partition(chr(9))[2]}{end}" for line in file_lines)
 
 
 def _entry(entry: Any) -> str:

@@ -24,8 +24,8 @@ _FORMATS = {
 }  # fmt: skip
 
 
-def instance(schema: Any, given: Any = None, wishes: tuple[str, ...] = ()) -> Any:
-    """A valid instance with all of `given` in it, the same one each time.
+def instance(schema: Any, preset: Any = None, wishes: tuple[str, ...] = ()) -> Any:
+    """A valid instance with all of `preset` in it, the same one each time.
 
     given: a part of the instance, to which what is missing is added; without it if there is none with it. wishes:
     values to prefer wherever the schema lets choose, in this order. If none is found, an invalid one is made, or None
@@ -35,10 +35,10 @@ def instance(schema: Any, given: Any = None, wishes: tuple[str, ...] = ()) -> An
     plain = jsonschema_rs.canonicalize(schema, validate_formats=True).to_json_schema()
     if _Maker(plain, wishes, 0).height(plain) >= _ENDLESS:
         return None
-    made = (_Maker(plain, wishes, attempt).value(plain, given) for attempt in range(_ATTEMPTS))
-    first = next(made)
-    found = first if is_valid(first) else next(filter(is_valid, made), None)
-    return found if is_valid(found) else first if given is None else instance(schema, None, wishes)
+    attempts = (_Maker(plain, wishes, attempt).value(plain, preset) for attempt in range(_ATTEMPTS))
+    first = next(attempts)
+    valid_instance = first if is_valid(first) else next(filter(is_valid, attempts), None)
+    return valid_instance if is_valid(valid_instance) else first if preset is None else instance(schema, None, wishes)
 
 
 class _Maker:
@@ -53,23 +53,23 @@ class _Maker:
         self.targets: dict[str, Any] = {}
         self.heights: dict[tuple[int, int], tuple[Any, int]] = {}
 
-    def value(self, schema: Any, given: Any = None, depth: int = 0, name: str = "") -> Any:
+    def value(self, schema: Any, preset: Any = None, depth: int = 0, name: str = "") -> Any:
         self.size += 1
-        schema = self.flat(schema, given, depth)
+        schema = self.flat(schema, preset, depth)
         if "const" in schema:
             return schema["const"]
-        if given is not None and not isinstance(given, dict | list):
-            return given
+        if preset is not None and not isinstance(preset, dict | list):
+            return preset
         if "enum" in schema:
-            wished = [wish for wish in self.wishes if wish in schema["enum"]]
-            return wished[0] if wished and self.attempt == 0 else self.pick(schema["enum"])
-        kinds = [_kind(given)] if given is not None else _kinds(schema)
-        some = [kind for kind in kinds if kind != "null"] or kinds
-        kind = "null" if "null" in kinds and self.small(depth) else self.pick(some)
+            wishes = [wish for wish in self.wishes if wish in schema["enum"]]
+            return wishes[0] if wishes and self.attempt == 0 else self.pick(schema["enum"])
+        kinds = [_kind(preset)] if preset is not None else _kinds(schema)
+        candidates = [kind for kind in kinds if kind != "null"] or kinds
+        kind = "null" if "null" in kinds and self.small(depth) else self.pick(candidates)
         if kind == "object":
-            return self.object(schema, given or {}, depth)
+            return self.object(schema, preset or {}, depth)
         if kind == "array":
-            return self.array(schema, given, depth, name)
+            return self.array(schema, preset, depth, name)
         if kind in ("integer", "number"):
             return self.number(schema, kind == "integer")
         return self.string(schema, name) if kind == "string" else None if kind == "null" else self.pick([True, False])
@@ -85,7 +85,7 @@ class _Maker:
             self.targets[reference] = self.resolver.lookup(reference).contents
         return self.targets[reference]
 
-    def flat(self, schema: Any, given: Any, depth: int) -> dict[str, Any]:
+    def flat(self, schema: Any, preset: Any, depth: int) -> dict[str, Any]:
         """`schema` without `$ref`, `allOf`, `anyOf` and `oneOf`: one alternative of each is merged into it."""
         flat: dict[str, Any] = schema if isinstance(schema, dict) else {} if schema else {"const": None}
         for key in [key for key in ("$ref", "allOf", "anyOf", "oneOf") if key in flat]:
@@ -93,30 +93,32 @@ class _Maker:
             if key == "$ref":
                 parts = [self.target(parts)]
             elif key != "allOf":
-                fitting = [part for part in parts if given is None or self.fits(part, given, depth)] or parts
+                fitting = [part for part in parts if preset is None or self.fits(part, preset, depth)] or parts
                 heights = [self.height(part) for part in fitting]
-                most = min(heights) if self.small(depth) else max(min(heights), _ENDLESS - 1)
-                parts = [self.pick([part for part, height in zip(fitting, heights, strict=True) if height <= most])]
+                max_height = min(heights) if self.small(depth) else max(min(heights), _ENDLESS - 1)
+                parts = [
+                    self.pick([part for part, height in zip(fitting, heights, strict=True) if height <= max_height])
+                ]
             flat = {name: value for name, value in flat.items() if name != key}
             for part in parts:
-                for name, value in self.flat(part, given, depth).items():
-                    known = flat.get(name)
-                    if isinstance(known, dict) and isinstance(value, dict):
-                        value = {**known, **value}
-                    flat[name] = [*known, *value] if name == "required" and known else value
+                for name, value in self.flat(part, preset, depth).items():
+                    present = flat.get(name)
+                    if isinstance(present, dict) and isinstance(value, dict):
+                        value = {**present, **value}
+                    flat[name] = [*present, *value] if name == "required" and present else value
         return flat
 
-    def fits(self, option: Any, given: Any, depth: int) -> bool:
-        """Whether `given` may be a part of an instance of `option`, by its kind and its constants."""
-        schema = self.flat(option, given, depth)
+    def fits(self, option: Any, preset: Any, depth: int) -> bool:
+        """Whether `preset` may be a part of an instance of `option`, by its kind and its constants."""
+        schema = self.flat(option, preset, depth)
         if "const" in schema or "enum" in schema:
-            return given in schema.get("enum", [schema.get("const")])
-        if not isinstance(given, dict) or "object" not in _kinds(schema):
-            return _kind(given) in _kinds(schema)
+            return preset in schema.get("enum", [schema.get("const")])
+        if not isinstance(preset, dict) or "object" not in _kinds(schema):
+            return _kind(preset) in _kinds(schema)
         return all(
-            self.fits(part, given[name], depth)
+            self.fits(part, preset[name], depth)
             for name, part in schema.get("properties", {}).items()
-            if name in given and not isinstance(given[name], dict | list)
+            if name in preset and not isinstance(preset[name], dict | list)
         )
 
     def height(self, schema: Any, levels: int = _LEVELS) -> int:
@@ -142,17 +144,17 @@ class _Maker:
         if "object" in _kinds(schema) or "array" in _kinds(schema):
             yield from (1 + self.height(part, levels - 1) for part in inner)
 
-    def object(self, schema: dict[str, Any], given: Any, depth: int) -> dict[str, Any]:
+    def object(self, schema: dict[str, Any], preset: Any, depth: int) -> dict[str, Any]:
         required = schema.get("required", ())
-        most = schema.get("maxProperties", math.inf)
-        optional = not given and not self.small(depth) and self.pick([True, False])
+        max_size = schema.get("maxProperties", math.inf)
+        optional = not preset and not self.small(depth) and self.pick([True, False])
         value: dict[str, Any] = {}
-        for key in dict.fromkeys([*given, *schema.get("properties", {}), *required]):
+        for key in dict.fromkeys([*preset, *schema.get("properties", {}), *required]):
             part = self.property(schema, key)
-            room = len(value) + sum(one not in value for one in required) < most and self.height(part) < _ENDLESS
-            if key in given and self.may_have(schema, key):
-                value[key] = self.value(part, given[key], depth + 1, key)
-            elif key in required and given and self.attempt == 0 and self.nullable(part):
+            room = len(value) + sum(key not in value for key in required) < max_size and self.height(part) < _ENDLESS
+            if key in preset and self.may_have(schema, key):
+                value[key] = self.value(part, preset[key], depth + 1, key)
+            elif key in required and preset and self.attempt == 0 and self.nullable(part):
                 value[key] = None
             elif key in required or (optional and room):
                 value[key] = self.value(part, None, depth + 1, key)
@@ -175,21 +177,27 @@ class _Maker:
     def property(self, schema: dict[str, Any], key: str) -> Any:
         """The schema of the property `key`."""
         patterns = schema.get("patternProperties", {}).items()
-        found = [part for pattern, part in patterns if jsonschema_rs.is_valid({"pattern": pattern}, key)]
-        found += [schema["properties"][key]] if key in schema.get("properties", {}) else []
-        return found[0] if len(found) == 1 else {"allOf": found} if found else schema.get("additionalProperties", True)
+        schemas = [part for pattern, part in patterns if jsonschema_rs.is_valid({"pattern": pattern}, key)]
+        schemas += [schema["properties"][key]] if key in schema.get("properties", {}) else []
+        return (
+            schemas[0]
+            if len(schemas) == 1
+            else {"allOf": schemas}
+            if schemas
+            else schema.get("additionalProperties", True)
+        )
 
     def new_name(self, schema: dict[str, Any], index: int) -> str:
         """A name of a property, other than those for other indexes if that can be."""
         names = schema.get("propertyNames", True)
-        made = str(_Maker(names, (), index).value(names, name="key")) if isinstance(names, dict) else "key"
-        return f"{made}{index}" if jsonschema_rs.is_valid(names, f"{made}{index}") else made
+        name = str(_Maker(names, (), index).value(names, name="key")) if isinstance(names, dict) else "key"
+        return f"{name}{index}" if jsonschema_rs.is_valid(names, f"{name}{index}") else name
 
-    def array(self, schema: dict[str, Any], given: Any, depth: int, name: str) -> list[Any]:
+    def array(self, schema: dict[str, Any], preset: Any, depth: int, name: str) -> list[Any]:
         prefix, items = schema.get("prefixItems", []), schema.get("items", True)
         low, high = schema.get("minItems", 0), schema.get("maxItems", 10**6)
-        if given is not None:
-            return [self.value(items, one, depth + 1, name) for one in given[:high]]
+        if preset is not None:
+            return [self.value(items, item, depth + 1, name) for item in preset[:high]]
         size = low if self.small(depth) or not self.pick([True, False]) else max(low, len(prefix), 1)
         size = min(size, high, max(low, len(prefix)) if self.height(items) >= _ENDLESS else high)
         parts = [*prefix, *[items] * size][:size]
@@ -200,10 +208,10 @@ class _Maker:
         before = self.attempt
         for part in parts:
             for self.attempt in range(before, before + 40):
-                one = self.value(part, None, depth + 1, name)
-                if not schema.get("uniqueItems") or one not in value:
+                item = self.value(part, None, depth + 1, name)
+                if not schema.get("uniqueItems") or item not in value:
                     break
-            value.append(one)
+            value.append(item)
         self.attempt = before
         return value
 
@@ -216,21 +224,21 @@ class _Maker:
             *bounds,
             *(bound + self.chance.choice([-1, 1]) * self.chance.randrange(100) for bound in [1, *bounds]),
         ]
-        tried = [step * (math.floor(one / step) + shift) for one in near for shift in (0, 1, -1)]
-        tried += (
+        candidates = [step * (math.floor(number / step) + shift) for number in near for shift in (0, 1, -1)]
+        candidates += (
             []
             if integer
             else [sum(bounds) / max(1, len(bounds)), *(bound + shift for bound in bounds for shift in (0.25, -0.25))]
         )
-        valid = [one for one in tried if jsonschema_rs.is_valid(schema, one)]
-        number = self.pick(valid or tried)
+        valid = [number for number in candidates if jsonschema_rs.is_valid(schema, number)]
+        number = self.pick(valid or candidates)
         return int(number) if float(number).is_integer() else number
 
     def string(self, schema: dict[str, Any], name: str) -> str:
         low, high = schema.get("minLength", 0), schema.get("maxLength", 10**6)
         if "pattern" in schema:
-            made = [self.matching(schema["pattern"]) for _ in range(20)]
-            return min(made, key=lambda text: (not low <= len(text) <= high, len(text) < low, len(text)))
+            strings = [self.matching(schema["pattern"]) for _ in range(20)]
+            return min(strings, key=lambda text: (not low <= len(text) <= high, len(text) < low, len(text)))
         text = _FORMATS.get(schema.get("format", ""), "")
         if not text or self.attempt % 3 == 2:
             text = f"demonstration {name}".strip() if self.attempt == 0 else f"{name} {self.chance.randrange(1000)}"

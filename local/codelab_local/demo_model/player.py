@@ -64,12 +64,12 @@ class Scenario:
 @cache
 def scenarios() -> dict[str, Scenario]:
     """All scenarios in the order in which they are tried, including `common`."""
-    found = {}
+    by_name = {}
     for path in sorted(SCENARIOS.glob("*.toml")):
         data = tomllib.loads(path.read_text(encoding="utf-8"))
         name = path.stem.lstrip("0123456789_")
-        found[name] = Scenario(name, data, tuple(compiled(pattern) for pattern in data.get("asked", ())))
-    return found
+        by_name[name] = Scenario(name, data, tuple(compiled(pattern) for pattern in data.get("asked", ())))
+    return by_name
 
 
 def compiled(pattern: str) -> re.Pattern[str]:
@@ -121,19 +121,19 @@ def answer(talk: Conversation, tools: set[str]) -> Reply:
     scenario, slots = chosen(talk.question)
     files = list(dict.fromkeys(re.findall(_FILE, talk.question[:_LOOKED_AT]))) if "file" in slots else []
     short = " ".join(talk.question.split())[:120]
-    known = {"question": short, **scenario.data.get("given", {}), **slots, "file": ", ".join(files) or None}
-    play = _Play(scenario, known, files, talk.language)
-    taken = [play.step(-1, None)]
+    slot_values = {"question": short, **scenario.data.get("given", {}), **slots, "file": ", ".join(files) or None}
+    play = _Play(scenario, slot_values, files, talk.language)
+    outcomes = [play.step(-1, None)]
     for calls in talk.rounds:
-        position = max((index for index, reply in taken if reply.calls), default=len(play.steps))
-        taken = [play.step(position, call) for call in calls]
-    replies = [reply for _, reply in taken]
-    every = [call for reply in replies for call in reply.calls]
-    wanted = [call for number, call in enumerate(every) if call not in every[:number]]
-    if missing := [tool for tool, _ in wanted if tool not in tools]:
+        position = max((index for index, reply in outcomes if reply.calls), default=len(play.steps))
+        outcomes = [play.step(position, call) for call in calls]
+    replies = [reply for _, reply in outcomes]
+    all_calls = [call for reply in replies for call in reply.calls]
+    unique_calls = [call for number, call in enumerate(all_calls) if call not in all_calls[:number]]
+    if missing := [tool for tool, _ in unique_calls if tool not in tools]:
         return Reply(play.text("no_tool", {"tool": missing[0]}))
     say, think, refuse = (_joined(replies, name) for name in ("say", "think", "refuse"))
-    return Reply(say, think, refuse, wanted)
+    return Reply(say, think, refuse, unique_calls)
 
 
 @cache
@@ -157,11 +157,11 @@ class _Unknown(Exception):
 class _Play:
     """A scenario with the values from the question."""
 
-    def __init__(self, scenario: Scenario, known: dict[str, Any], files: list[str], language: str) -> None:
+    def __init__(self, scenario: Scenario, slots: dict[str, Any], files: list[str], language: str) -> None:
         common = scenarios()[_COMMON].data
         self.steps = [*scenario.data.get("step", ()), *common["step"]]
         self.texts, self.tables = {**common["texts"], "setup": _setup()}, scenario.data.get("by_extension", {})
-        self.known, self.files, self.language = known, files, language
+        self.known, self.files, self.language = slots, files, language
 
     def step(self, position: int, call: Call | None) -> tuple[int, Reply]:
         """The first step after `position` that follows `call` and whose values are all known, with its index."""
@@ -177,15 +177,15 @@ class _Play:
         return len(self.steps), Reply()
 
     def reply(self, step: Mapping[str, Any], values: dict[str, Any]) -> Reply:
-        said = {name: self.filled(step.get(name, ""), values) for name in ("say", "think", "refuse")}
+        texts = {name: self.filled(step.get(name, ""), values) for name in ("say", "think", "refuse")}
         if "words" in step:
-            said["say"] = _lengthened(said["say"], int(self.filled(step["words"], values)))
+            texts["say"] = _lengthened(texts["say"], int(self.filled(step["words"], values)))
         calls = [
-            (call["tool"], self.filled({name: part for name, part in call.items() if name != "tool"}, one))
+            (call["tool"], self.filled({name: part for name, part in call.items() if name != "tool"}, file_values))
             for call in step.get("calls", ())
-            for one in self.each_file(call, values)
+            for file_values in self.each_file(call, values)
         ]
-        return Reply(**said, calls=calls)
+        return Reply(**texts, calls=calls)
 
     def each_file(self, call: Mapping[str, Any], values: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """The values of each call: a call that names {file} is made once per file in the question."""

@@ -54,7 +54,7 @@ class DemoModel:
     async def _complete(self, receive: Receive, send: Send) -> None:
         try:
             request = parsed(await _body(receive))
-            said = answer(request)
+            reply = answer(request)
         except BadRequest as problem:
             return await _error(send, problem)
         except Exception as problem:  # a client must see an error, not a closed connection
@@ -62,19 +62,19 @@ class DemoModel:
             return await _error(send, BadRequest(f"The demonstration model failed: {problem!r}", status=500))
         await asyncio.sleep(self.delays.first)
         if not request.stream:
-            return await _json(send, 200, whole(request, said))
-        gone = asyncio.ensure_future(receive())  # the only sign that the client left
+            return await _json(send, 200, whole(request, reply))
+        disconnect = asyncio.ensure_future(receive())  # the only sign that the client left
         self.streams += 1
         try:
             await _start(send, 200, "text/event-stream; charset=utf-8")
-            async for part in _in_time(events(request, said), self.delays.piece):
-                if gone.done():
+            async for part in _in_time(events(request, reply), self.delays.piece):
+                if disconnect.done():
                     return None
                 await send({"type": "http.response.body", "body": part, "more_body": True})
             await send({"type": "http.response.body", "body": b""})
         finally:
             self.streams -= 1
-            gone.cancel()
+            disconnect.cancel()
 
 
 async def _in_time(parts: Iterable[bytes], delay: float) -> AsyncIterator[bytes]:
@@ -92,11 +92,11 @@ async def _in_time(parts: Iterable[bytes], delay: float) -> AsyncIterator[bytes]
 
 
 async def _body(receive: Receive) -> bytes:
-    parts, more = [], True
-    while more:
+    parts, more_body = [], True
+    while more_body:
         message = await receive()
         parts.append(message.get("body", b""))
-        more = message.get("more_body", False)
+        more_body = message.get("more_body", False)
     return b"".join(parts)
 
 

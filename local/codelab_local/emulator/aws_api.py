@@ -42,12 +42,12 @@ class AwsApi:
     def request(
         self, service: str, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
     ) -> bytes:
-        named = {"Host": self._host, **(headers or {})}
-        sent = sign(self._credentials, self._region, service, method, path, named, body)
+        unsigned_headers = {"Host": self._host, **(headers or {})}
+        signed_headers = sign(self._credentials, self._region, service, method, path, unsigned_headers, body)
         if time.monotonic() - self._used_at > _KEPT_S:
             self._connection.close()
         try:
-            self._connection.request(method, path, body, sent)
+            self._connection.request(method, path, body, signed_headers)
             response = self._connection.getresponse()
             answer = response.read()
         except (OSError, http.client.HTTPException):
@@ -60,8 +60,8 @@ class AwsApi:
 
     def rest(self, service: str, method: str, path: str, body: Any = None) -> Any:
         """The REST-JSON protocol: Lambda, API Gateway v2, EventBridge Scheduler."""
-        sent = b"" if body is None else json.dumps(body).encode()
-        answer = self.request(service, method, path, sent, {"Content-Type": "application/json"})
+        payload = b"" if body is None else json.dumps(body).encode()
+        answer = self.request(service, method, path, payload, {"Content-Type": "application/json"})
         return json.loads(answer) if answer.strip() else {}
 
     def rest_all(self, service: str, path: str, key: str, token: str, parameter: str) -> list[dict[str, Any]]:

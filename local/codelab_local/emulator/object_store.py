@@ -60,26 +60,26 @@ class ObjectStore:
         try:
             target = self._check(request)
             headers = _passed_on(request.headers)
-        except Refused as refused:
-            body = f"<Error><Code>{refused.code}</Code><Message>{escape(str(refused))}</Message></Error>"
+        except Refused as refusal:
+            body = f"<Error><Code>{refusal.code}</Code><Message>{escape(str(refusal))}</Message></Error>"
             return Response(403, body.encode(), "application/xml")
         return self._serve_client(request, target, headers)
 
     def handle_function(self, request: Request) -> Awaitable[Response]:
         """All of S3, for callers that know the internal port's secret."""
         target = request.path.removeprefix(PREFIX) + (f"?{request.query}" if request.query else "")
-        dropped = _HOP_BY_HOP | _SIGNATURE | {"host"}
-        headers = {name: value for name, value in request.headers.items() if name not in dropped}
+        removed_names = _HOP_BY_HOP | _SIGNATURE | {"host"}
+        headers = {name: value for name, value in request.headers.items() if name not in removed_names}
         return asyncio.to_thread(self._forward, request, target, headers)
 
     async def _serve_client(self, request: Request, target: str, headers: dict[str, str]) -> Response:
         answer = await asyncio.to_thread(self._forward, request, target, headers)
-        kept = {
+        public_headers = {
             name: value
             for name, value in answer.headers.items()
             if name.lower() in _RESPONSE_HEADERS or name.lower().startswith(_CHECKSUM)
         }
-        answer.headers = {**kept, **_AS_DATA}
+        answer.headers = {**public_headers, **_AS_DATA}
         return answer
 
     def _check(self, request: Request) -> str:
@@ -100,31 +100,38 @@ class ObjectStore:
 
     def _forward(self, request: Request, target: str, headers: dict[str, str]) -> Response:
         port = self._emulator.port
-        named = {"host": f"127.0.0.1:{port}", **headers}
+        unsigned_headers = {"host": f"127.0.0.1:{port}", **headers}
         payload = request.headers.get("x-amz-content-sha256", "")
         if payload.startswith("STREAMING-"):  # The body has a chunked encoding.
-            named["x-amz-content-sha256"] = payload
-        sent = sign(self._emulator.credentials, self._region, "s3", request.method, target, named, request.body)
+            unsigned_headers["x-amz-content-sha256"] = payload
+        signed_headers = sign(
+            self._emulator.credentials, self._region, "s3", request.method, target, unsigned_headers, request.body
+        )
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT)
         try:
-            connection.request(request.method, target, request.body, sent)
+            connection.request(request.method, target, request.body, signed_headers)
             answer = connection.getresponse()
             body = answer.read()
         finally:
             connection.close()
-        found = {name: value for name, value in answer.getheaders() if name.lower() not in _HOP_BY_HOP}
-        content_type = found.pop("Content-Type", None) or found.pop("content-type", "application/octet-stream")
+        response_headers = {name: value for name, value in answer.getheaders() if name.lower() not in _HOP_BY_HOP}
+        content_type = response_headers.pop("Content-Type", None) or response_headers.pop(
+            "content-type", "application/octet-stream"
+        )
         if request.method == "HEAD":
-            found |= {"Content-Length": answer.getheader("Content-Length") or "0", "Content-Type": content_type}
-        return Response(answer.status, body, content_type, found)
+            response_headers |= {
+                "Content-Length": answer.getheader("Content-Length") or "0",
+                "Content-Type": content_type,
+            }
+        return Response(answer.status, body, content_type, response_headers)
 
 
 def _passed_on(headers: Mapping[str, str]) -> dict[str, str]:
     """The headers for the emulator. Raises :class:`Refused` for unsupported S3 headers."""
-    passed = {}
+    headers_out = {}
     for name, value in headers.items():
         if name in _REQUEST_HEADERS or name.startswith(_CHECKSUM):
-            passed[name] = value
+            headers_out[name] = value
         elif name.startswith("x-amz-") and name not in _SIGNATURE:
             raise Refused("AccessDenied", f"The header {name} is not allowed")
-    return passed
+    return headers_out

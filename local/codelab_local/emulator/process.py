@@ -34,16 +34,16 @@ def main() -> int:
     When a parent with several threads dies, the kernel sends one signal per thread. The second one would interrupt the
     cleanup.
     """
-    awaited = {signal.SIGTERM, signal.SIGCHLD}
-    signal.pthread_sigmask(signal.SIG_BLOCK, awaited)
+    signals = {signal.SIGTERM, signal.SIGCHLD}
+    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     me = os.getpid()
     server = os.fork()
     if server == 0:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, awaited)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
         die_with_parent(me)
         _serve()
         return 0
-    if signal.sigwait(awaited) == signal.SIGTERM:
+    if signal.sigwait(signals) == signal.SIGTERM:
         os.kill(server, signal.SIGTERM)
     _, status = os.waitpid(server, 0)
     # The parent does this too, unless it was killed.
@@ -142,8 +142,8 @@ class SignedRequestsOnly:
         path, query = scope["raw_path"].decode("latin-1"), scope["query_string"].decode("latin-1")
         try:
             check_header(self._credentials, scope["method"], path, query, headers, body)
-        except Refused as refused:
-            return await _refuse(send, refused.code)
+        except Refused as refusal:
+            return await _refuse(send, refusal.code)
         parts = iter([{"type": "http.request", "body": body, "more_body": False}])
 
         async def receive_again() -> Message:

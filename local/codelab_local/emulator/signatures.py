@@ -69,8 +69,8 @@ def sign(
 
 def key_id_of(headers: Mapping[str, str]) -> str:
     """The access key id in a request's Authorization, or an empty string."""
-    found = _AUTHORIZATION.fullmatch(headers.get("authorization", ""))
-    return found[1].partition("/")[0] if found else ""
+    match = _AUTHORIZATION.fullmatch(headers.get("authorization", ""))
+    return match[1].partition("/")[0] if match else ""
 
 
 def check_header(
@@ -87,10 +87,10 @@ def check_header(
     `headers` have lower-case names; `path` and `query` are unparsed. The date is checked if `now` is given.
     Raises :class:`Refused`.
     """
-    found = _AUTHORIZATION.fullmatch(headers.get("authorization", ""))
-    if found is None:
+    match = _AUTHORIZATION.fullmatch(headers.get("authorization", ""))
+    if match is None:
         raise Refused("AccessDenied", "Access Denied")
-    credential, names, given = found.groups()
+    credential, names, signature = match.groups()
     scope, service = _scope(credentials, credential)
     date = headers.get("x-amz-date", "")
     if now is not None and abs((_seconds(date) or 0) - now) > MAX_SKEW:
@@ -102,7 +102,7 @@ def check_header(
     if service != "s3" and payload != digest:
         raise Refused("SignatureDoesNotMatch", "Only S3 accepts an unsigned body.")
     canonical = _canonical(service, method, path, _pairs(query), headers, names, payload)
-    _compare(_signature(credentials.secret, date, scope, canonical), given, names)
+    _compare(_signature(credentials.secret, date, scope, canonical), signature, names)
     return service
 
 
@@ -112,8 +112,8 @@ def check_presigned(
     """Verify a presigned URL, and return its query parameters without the signature's. Raises :class:`Refused`."""
     parameters = _pairs(query)
     signed = {name: value for name, value in parameters if name.startswith("X-Amz-")}
-    rest = {name for name, _ in parameters if name not in signed}
-    if len(parameters) != len(signed) + len(rest) or signed.get("X-Amz-Algorithm") != ALGORITHM:
+    other_names = {name for name, _ in parameters if name not in signed}
+    if len(parameters) != len(signed) + len(other_names) or signed.get("X-Amz-Algorithm") != ALGORITHM:
         raise Refused("AuthorizationQueryParametersError", "A parameter is repeated, or X-Amz-Algorithm is wrong")
     date, names = signed.get("X-Amz-Date", ""), signed.get("X-Amz-SignedHeaders", "")
     begin, life = _seconds(date), _number(signed.get("X-Amz-Expires", ""))
@@ -124,10 +124,10 @@ def check_presigned(
     scope, service = _scope(credentials, signed.get("X-Amz-Credential", ""))
     if service != "s3":
         raise Refused("AuthorizationQueryParametersError", "Only S3 URLs can be presigned")
-    unsigned = [(name, value) for name, value in parameters if name != "X-Amz-Signature"]
-    canonical = _canonical(service, method, path, unsigned, headers, names, "UNSIGNED-PAYLOAD")
+    unsigned_parameters = [(name, value) for name, value in parameters if name != "X-Amz-Signature"]
+    canonical = _canonical(service, method, path, unsigned_parameters, headers, names, "UNSIGNED-PAYLOAD")
     _compare(_signature(credentials.secret, date, scope, canonical), signed.get("X-Amz-Signature", ""), names)
-    return rest
+    return other_names
 
 
 def encoded(text: str, safe: str = "") -> str:
@@ -183,8 +183,8 @@ def _scope(credentials: Credentials, credential: str) -> tuple[str, str]:
     return scope, parts[2]
 
 
-def _compare(calculated: str, given: str, names: str) -> None:
-    if "host" not in names.split(";") or not hmac.compare_digest(calculated.encode(), given.encode()):
+def _compare(expected: str, signature: str, names: str) -> None:
+    if "host" not in names.split(";") or not hmac.compare_digest(expected.encode(), signature.encode()):
         message = "The request signature we calculated does not match the signature you provided."
         raise Refused("SignatureDoesNotMatch", message)
 

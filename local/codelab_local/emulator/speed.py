@@ -58,24 +58,24 @@ def _speed_up_transactions(functions: Any) -> None:
         functions._index_write_units,
     )
     request: Any = None
-    made: dict[int, tuple[Any, Any]] = {}
+    updates: dict[int, tuple[Any, Any]] = {}
 
-    def write_items(asked: Any) -> Any:
+    def write_items(new_request: Any) -> Any:
         nonlocal request
-        request = asked
+        request = new_request
         try:
-            return write(asked)
+            return write(new_request)
         finally:
             request = None
-            made.clear()
+            updates.clear()
 
-    def update_once(item: Any, expression: str, values: Any, names: Any, changed: Any = None) -> Any:
-        if request is None or changed is not None:
-            return update(item, expression, values, names, changed)
-        before, result = made.get(id(values), (None, None))  # an item is updated once in a transaction
+    def update_once(item: Any, expression: str, values: Any, names: Any, changed_attributes: Any = None) -> Any:
+        if request is None or changed_attributes is not None:
+            return update(item, expression, values, names, changed_attributes)
+        before, result = updates.get(id(values), (None, None))  # an item is updated once in a transaction
         if before != item:
             before, result = deep_copy(item), update(item, expression, values, names)
-            made[id(values)] = before, result
+            updates[id(values)] = before, result
         return deep_copy(result[0]), result[1]
 
     def count_if_asked(*change: Any) -> float:
@@ -89,8 +89,8 @@ def _speed_up_transactions(functions: Any) -> None:
 
 def _remembering(of_number: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Remember what the function says of a number's text. A request may have anything in its place."""
-    remembered = lru_cache(_NUMBERS)(of_number)
-    return lambda text: remembered(text) if type(text) is str else of_number(text)
+    cached = lru_cache(_NUMBERS)(of_number)
+    return lambda text: cached(text) if type(text) is str else of_number(text)
 
 
 def deep_copy(value: Any) -> Any:
@@ -118,13 +118,15 @@ def straight_to_dynamodb(application: Asgi, dynamodb: ModuleType) -> Asgi:
         responses.set_request_region(router.extract_region(headers))
         body = (await receive())["body"]
         try:
-            status, answered, content = await dynamodb.handle_request(scope["method"], scope["path"], headers, body, {})
+            status, response_headers, content = await dynamodb.handle_request(
+                scope["method"], scope["path"], headers, body, {}
+            )
         except Exception as error:
-            status, answered = 500, {"Content-Type": responses.JSON_1_0_CONTENT_TYPE}
+            status, response_headers = 500, {"Content-Type": responses.JSON_1_0_CONTENT_TYPE}
             content = json.dumps({"__type": "InternalServerError", "message": str(error)}).encode()
         content = content.encode() if isinstance(content, str) else content
-        answered |= {"Content-Length": str(len(content)), "x-amzn-RequestId": str(uuid4())}
-        fields = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in answered.items()]
+        response_headers |= {"Content-Length": str(len(content)), "x-amzn-RequestId": str(uuid4())}
+        fields = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in response_headers.items()]
         await send({"type": "http.response.start", "status": status, "headers": fields})
         await send({"type": "http.response.body", "body": content})
 

@@ -59,17 +59,17 @@ class TableJournal:
             self._changes.clear()
             os.ftruncate(self._file, 0)
 
-    def _changed(self, table: str, event: str, old: Any, new: Any, *rest: Any, **named: Any) -> None:
-        known = self._dynamodb._tables.get(table)
-        if known:
-            names = [known[name] for name in ("pk_name", "sk_name") if known[name]]
+    def _changed(self, table: str, event: str, old: Any, new: Any, *arguments: Any, **keywords: Any) -> None:
+        table_object = self._dynamodb._tables.get(table)
+        if table_object:
+            names = [table_object[name] for name in ("pk_name", "sk_name") if table_object[name]]
             self._changes.append((table, {name: (new or old)[name] for name in names}, new))
-        self._emit(table, event, old, new, *rest, **named)
+        self._emit(table, event, old, new, *arguments, **keywords)
 
     def _apply(self, name: str, key: dict[str, Any], item: dict[str, Any] | None) -> None:
         dynamodb = self._dynamodb
-        for (_account, _region, known), table in dynamodb._tables.all_items():
-            if known != name:
+        for (_account, _region, table_name), table in dynamodb._tables.all_items():
+            if table_name != name:
                 continue
             pk = dynamodb._extract_key_val(key[table["pk_name"]])
             sk = dynamodb._extract_key_val(key[table["sk_name"]]) if table["sk_name"] else "__no_sort__"
@@ -82,7 +82,7 @@ class TableJournal:
 def _identity(path: Path) -> tuple[int, int] | None:
     """Of a file that is replaced when it is written."""
     try:
-        found = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         return None
-    return found.st_ino, found.st_mtime_ns
+    return status.st_ino, status.st_mtime_ns

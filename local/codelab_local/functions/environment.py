@@ -74,14 +74,16 @@ def function_environment(
         "AWS_ENDPOINT_URL_APIGATEWAYMANAGEMENTAPI": callback,
         "CODELAB_LOCAL": "1",
     }
-    deployed = function.environment
-    may_pass = settings.pass_names | deployed.keys()
+    template_variables = function.environment
+    may_pass = settings.pass_names | template_variables.keys()
     # An empty value does not replace the local cloud's own: with `LLM_BASE_URL=` the demonstration model answers.
-    passed = {name: caller[name] for name in may_pass if name in caller and (caller[name] or name not in overlay)}
+    caller_variables = {
+        name: caller[name] for name in may_pass if name in caller and (caller[name] or name not in overlay)
+    }
     address = re.compile(rf"(?:https?|wss?)://{re.escape(api.api_id)}\.execute-api\.[^/\s\"']+")
     if "AWS_ENDPOINT_URL" in settings.overrides:  # Another emulator or the cloud has its own S3.
         del values["AWS_ENDPOINT_URL_S3"]
-    for layer in (deployed, settings.environment, overlay, passed, settings.overrides):
+    for layer in (template_variables, settings.environment, overlay, caller_variables, settings.overrides):
         values.update({name: address.sub(internal, value) for name, value in layer.items()})
     return values
 
@@ -98,20 +100,20 @@ def shared_imports(folders: Iterable[Path], layers: Iterable[Path] = (), preload
     ahead = [(_module(path, folder), path) for folder in folders for path in folder.rglob("*.py")]
     in_layers = {_module(path, layer): path for layer in layers for path in layer.rglob("*.py")}
     own = {name.split(".")[0] for name in (*in_layers, *(name for name, _ in ahead))} - set(preload)
-    found, named = set(preload), set(preload)
+    modules, pending = set(preload), set(preload)
     while ahead:
         for module, members in _imports(*ahead.pop()):
-            found.add(module)
-            named.update((module, *members))
-        while named:  # To import a module imports the packages around it.
-            name = named.pop()
+            modules.add(module)
+            pending.update((module, *members))
+        while pending:  # To import a module imports the packages around it.
+            name = pending.pop()
             if name in in_layers:
                 ahead.append((name, in_layers.pop(name)))
             if "." in name:
-                named.add(name.rpartition(".")[0])
+                pending.add(name.rpartition(".")[0])
     # The runtime client must not be imported before the fork.
-    skipped = own | set(sys.stdlib_module_names) | {"awslambdaric", "runtime_client", "__future__"}
-    return sorted(name for name in found if name.split(".")[0] not in skipped)
+    excluded_modules = own | set(sys.stdlib_module_names) | {"awslambdaric", "runtime_client", "__future__"}
+    return sorted(name for name in modules if name.split(".")[0] not in excluded_modules)
 
 
 def _imports(name: str, path: Path) -> Iterator[tuple[str, list[str]]]:

@@ -31,14 +31,14 @@ class EventJournal:
         self.unfinished: dict[str, Event] = {}
         if path.exists():
             self._read(path)
-        written = path.with_suffix(".new")
-        self._file = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+        new_path = path.with_suffix(".new")
+        self._file = os.open(new_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
         self._size = 0
         for event in self.unfinished.values():
             self._write_event(event)
             if event.started:
                 self._write({"started": event.request_id})
-        written.replace(path)
+        new_path.replace(path)
 
     def accepted(self, request_id: str, function: str, payload: bytes) -> None:
         """Write the event down before it is accepted. Raises :class:`OSError`."""
@@ -68,9 +68,9 @@ class EventJournal:
     def _write(self, line: dict[str, str]) -> None:
         # The line break before it ends a line that could only be written in part.
         data = b"\n" + json.dumps(line, separators=(",", ":")).encode() + b"\n"
-        written = os.write(self._file, data)
-        self._size += written
-        if written != len(data):
+        byte_count = os.write(self._file, data)
+        self._size += byte_count
+        if byte_count != len(data):
             raise OSError(errno.ENOSPC, "the events in STATE_DIR cannot be written")
 
     def _read(self, path: Path) -> None:

@@ -88,7 +88,13 @@ class InternalApi:
     def _describe(self) -> Response:
         functions = {}
         for pool in self.lambdas.pools.values():
-            served = {worker.pid: worker.served for worker in pool.workers.values() if worker.pid and worker.seen}
+            request_counts = {
+                worker.pid: worker.request_count for worker in pool.workers.values() if worker.pid and worker.seen
+            }
             name = pool.function.source.name
-            functions[name] = {"name": pool.function.name, "workers": [*served], "served": [*served.values()]}
+            functions[name] = {
+                "name": pool.function.name,
+                "workers": [*request_counts],
+                "served": [*request_counts.values()],
+            }
         return Response.json(functions)

@@ -87,19 +87,19 @@ class LambdaService:
 
     async def _deliver(self, pool: Pool, payload: bytes, request_id: str, *, died: bool) -> None:
         """`died` means that the first attempt ended with the last run of the local cloud."""
-        started = None if self.journal is None else partial(self.journal.started, request_id)
-        function, accepted = pool.function, time.monotonic()
+        on_start = None if self.journal is None else partial(self.journal.started, request_id)
+        function, accepted_at = pool.function, time.monotonic()
         attempt, condition = 0, ""
         while not condition:
             attempt += 1
-            result = _DIED if died and attempt == 1 else await pool.invoke(payload, request_id, started=started)
+            result = _DIED if died and attempt == 1 else await pool.invoke(payload, request_id, on_start=on_start)
             if result.error is None:
                 condition = "Success"
             elif attempt > function.retries:
                 condition = "RetriesExhausted"
             else:
                 await asyncio.sleep(self._retry_minute * attempt)  # One minute, then two.
-                if time.monotonic() - accepted > function.max_age:
+                if time.monotonic() - accepted_at > function.max_age:
                     condition = "EventAgeExceeded"
         destination = function.on_success if result.error is None else function.on_failure
         context = {"requestId": request_id, "condition": condition, "approximateInvokeCount": attempt}
@@ -144,13 +144,13 @@ class LambdaService:
 
 def _record(function: Function, payload: bytes, context: dict[str, Any], result: Result) -> bytes:
     """The event for a destination."""
-    failed = {"functionError": result.error} if result.error is not None else {}
+    error_field = {"functionError": result.error} if result.error is not None else {}
     record = {
         "version": "1.0",
         "timestamp": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         "requestContext": {**context, "functionArn": f"{function.arn}:$LATEST"},
         "requestPayload": json.loads(payload or b"{}"),
-        "responseContext": {"statusCode": 200, "executedVersion": "$LATEST", **failed},
+        "responseContext": {"statusCode": 200, "executedVersion": "$LATEST", **error_field},
         "responsePayload": _json_or_text(result.payload),
     }
     return json.dumps(record).encode()

@@ -54,10 +54,10 @@ class Invocation:
     """One request on its way through a worker."""
 
     payload: bytes
-    done: "asyncio.Future[Result]"
+    result: "asyncio.Future[Result]"
     request_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     client_context: str | None = None
-    started: Callable[[], None] | None = None
+    on_start: Callable[[], None] | None = None
     deadline: asyncio.TimerHandle | None = None
     trace: Trace | None = None
 
@@ -74,7 +74,7 @@ class Worker:
     invocation: Invocation | None = None
     idle_since: float = 0.0
     seen: bool = False
-    served: int = 0
+    request_count: int = 0
 
 
 class Pool:
@@ -120,22 +120,22 @@ class Pool:
         payload: bytes,
         request_id: str | None = None,
         client_context: str | None = None,
-        started: Callable[[], None] | None = None,
+        on_start: Callable[[], None] | None = None,
     ) -> "asyncio.Future[Result]":
-        """Run the function. Waits for a worker if all are busy, and calls `started` before one gets the request.
+        """Run the function. Waits for a worker if all are busy, and calls `on_start` before one gets the request.
 
         Never raises; failures are results.
         """
-        invocation = Invocation(payload, self._loop.create_future(), client_context=client_context, started=started)
+        invocation = Invocation(payload, self._loop.create_future(), client_context=client_context, on_start=on_start)
         if request_id is not None:
             invocation.request_id = request_id
         if self._trace is not None:
             trace = invocation.trace = self._trace(invocation.request_id, self.function, payload)
             if trace.delay:
                 self._loop.call_later(trace.delay, self._enqueue, invocation)
-                return invocation.done
+                return invocation.result
         self._enqueue(invocation)
-        return invocation.done
+        return invocation.result
 
     def _enqueue(self, invocation: Invocation) -> None:
         self._queue.append(invocation)
@@ -154,8 +154,8 @@ class Pool:
             if not poll.done():
                 poll.set_result(self._hand_over(worker))
         starting = sum(not worker.seen for worker in self.workers.values()) if self._queue else 0
-        wanted = min(len(self._queue), self.limit - len(self.workers) + starting, self._processes.starts_at_once)
-        for _ in range(wanted - starting):
+        target = min(len(self._queue), self.limit - len(self.workers) + starting, self._processes.starts_at_once)
+        for _ in range(target - starting):
             self._start_worker()
 
     def _preferred(self) -> Worker:
@@ -166,12 +166,12 @@ class Pool:
         """Answer `invocation/next` with the oldest waiting request, and start its timeout."""
         invocation = self._queue.popleft()
         worker.invocation = invocation
-        if invocation.started is not None:
-            invocation.started()
+        if invocation.on_start is not None:
+            invocation.on_start()
         self._running += 1
         timeout = self.function.timeout
         if invocation.trace is not None:
-            kill_after = invocation.trace.began(cold=not worker.served)
+            kill_after = invocation.trace.began(cold=not worker.request_count)
             if kill_after is not None:
                 self._loop.call_later(kill_after, self._kill, worker, invocation)
         invocation.deadline = self._loop.call_later(timeout, self._time_out, worker, invocation)
@@ -210,7 +210,7 @@ class Pool:
         if invocation is None:
             return
         self._running -= 1
-        worker.served += 1
+        worker.request_count += 1
         if invocation.deadline is not None:
             invocation.deadline.cancel()
         _settle(invocation, result)
@@ -274,9 +274,9 @@ class Pool:
         if worker.poll is not None:
             worker.poll.cancel()
         if worker.invocation is not None:
-            how = _exit_text(status)
-            self._report(f"worker {worker.pid} ended during a request: {how}")
-            text = f"RequestId: {worker.invocation.request_id} Error: Runtime exited with error: {how}"
+            cause = _exit_text(status)
+            self._report(f"worker {worker.pid} ended during a request: {cause}")
+            text = f"RequestId: {worker.invocation.request_id} Error: Runtime exited with error: {cause}"
             self._finish(worker, _failure("Runtime.ExitError", text))
         self._close_if_unused(worker.processes)
         self._dispatch()
@@ -369,9 +369,9 @@ class Pool:
     def reap(self, idle_seconds: float) -> None:
         """End workers that were idle for `seconds`, but keep one."""
         before = self._loop.time() - idle_seconds
-        kept = self._preferred() if self._idle else None
+        next_worker = self._preferred() if self._idle else None
         for worker in self._idle.copy():
-            if worker is not kept and worker.idle_since < before:
+            if worker is not next_worker and worker.idle_since < before:
                 self._idle.remove(worker)
                 worker.processes.kill(worker.name)
 
@@ -389,8 +389,8 @@ class Pool:
 def _settle(invocation: Invocation, result: Result) -> None:
     if invocation.trace is not None:
         invocation.trace.ended(result)
-    if not invocation.done.done():
-        invocation.done.set_result(result)
+    if not invocation.result.done():
+        invocation.result.set_result(result)
 
 
 def _failure(kind: str, message: str) -> Result:

@@ -65,15 +65,15 @@ def scheduled(arn: str, account: str, region: str, source: str) -> dict[str, Any
 
 def _readable(schedules: Sequence[Schedule]) -> list[tuple[Schedule, int]]:
     """The supported schedules with their intervals in minutes."""
-    found = []
+    supported = []
     for schedule in schedules:
         rate = _RATE.fullmatch(schedule.expression.strip())
         if rate is not None:
-            found.append((schedule, int(rate.group(1)) * _MINUTES[rate.group(2)]))
+            supported.append((schedule, int(rate.group(1)) * _MINUTES[rate.group(2)]))
         elif schedule.expression.startswith(("cron(* ", "cron(*/1 ")):
-            found.append((schedule, 1))
+            supported.append((schedule, 1))
         else:
             notice(
                 f"the schedule {schedule.expression} is ignored: only rate(…) and a cron of every minute are supported"
             )
-    return found
+    return supported

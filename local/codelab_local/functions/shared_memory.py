@@ -35,11 +35,11 @@ def make_immortal() -> bool:
     objects = gc.get_objects()
     while objects:
         mortal = []
-        for each in objects:
-            place = id(each) >> 2
+        for item in objects:
+            place = id(item) >> 2
             if counts[place] >= 0:
                 counts[place] = _ALL_ONES
-                mortal.append(each)
+                mortal.append(item)
         objects = gc.get_referents(*mortal)  # Strings and the like, which the collector does not know.
     return True
 

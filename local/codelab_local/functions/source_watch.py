@@ -30,9 +30,9 @@ class SourceWatch:
         folders = {folder for pool in self._pools for folder in _folders(pool)}
         options = {"debounce": 200, "step": 100, "watch_filter": DefaultFilter()}
         async for changes in awatch(*folders, stop_event=self._stop, **options):  # type: ignore[arg-type]
-            changed = {Path(path) for _, path in changes}
+            changed_paths = {Path(path) for _, path in changes}
             for pool in self._pools:
-                if any(path.is_relative_to(folder) for folder in _folders(pool) for path in changed):
+                if any(path.is_relative_to(folder) for folder in _folders(pool) for path in changed_paths):
                     pool.change()
 
 

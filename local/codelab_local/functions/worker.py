@@ -125,16 +125,16 @@ def _share_descriptions(services: list[str]) -> None:
     import botocore.session
 
     create = botocore.loaders.create_loader
-    shared = create()
+    loader = create()
     for service in services:
         for kind in ("service-2", "endpoint-rule-set-1"):
             with suppress(botocore.exceptions.BotoCoreError):  # the function's own client will say so
-                shared.load_service_model(service, kind, api_version=None)
+                loader.load_service_model(service, kind, api_version=None)
     for name in ("endpoints", "partitions", "sdk-default-configuration", "_retry"):
-        shared.load_data_with_path(name)
+        loader.load_data_with_path(name)
     # A function may name a folder of its own for them (AWS_DATA_PATH).
     sessions: Any = botocore.session
-    sessions.create_loader = lambda folders=None: shared if folders is None else create(folders)
+    sessions.create_loader = lambda folders=None: loader if folders is None else create(folders)
 
 
 def _load_libraries() -> None:
@@ -148,10 +148,10 @@ def _load_libraries() -> None:
 
 
 class _Zygote:
-    def __init__(self, control: socket.socket, config: dict[str, Any], preloaded: Sequence[str] = ()) -> None:
+    def __init__(self, control: socket.socket, config: dict[str, Any], modules: Sequence[str] = ()) -> None:
         self._control = control
         self._config = config
-        self._preloaded = preloaded
+        self._preloaded = modules
         self._workers: dict[int, str] = {}
 
     def serve(self) -> None:
@@ -257,13 +257,13 @@ class _Zygote:
             os._exit(0)  # The local cloud ended.
 
 
-def _forget_layers(layers: Sequence[str], kept: Sequence[str]) -> None:
-    """Forget the modules of `layers` that the root has imported, but for those of the folders `kept`."""
-    if set(layers) <= set(kept):
+def _forget_layers(layers: Sequence[str], kept_layers: Sequence[str]) -> None:
+    """Forget the modules of `layers` that the root has imported, but for those of the folders `kept_layers`."""
+    if set(layers) <= set(kept_layers):
         return  # Looking at every module would copy their pages into this process.
-    forgotten = tuple(f"{layer}/" for layer in set(layers) - set(kept))
+    prefixes = tuple(f"{layer}/" for layer in set(layers) - set(kept_layers))
     for name, module in list(sys.modules.items()):
-        if (getattr(module, "__file__", None) or "").startswith(forgotten):
+        if (getattr(module, "__file__", None) or "").startswith(prefixes):
             del sys.modules[name]
 
 

@@ -90,18 +90,18 @@ class Root:
         self._control: socket.socket | None = None
 
     def start(self) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
+        parent_socket, child_socket = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with child_socket:
             self._process = spawn(
                 _MODULE,
                 "--root",
-                str(theirs.fileno()),
+                str(child_socket.fileno()),
                 PADDING,
                 environment=_base_environment(),
-                pass_fds=(theirs.fileno(),),
+                pass_fds=(child_socket.fileno(),),
             )
-        self._control = ours
-        ours.send(json.dumps(self._shared).encode())
+        self._control = parent_socket
+        parent_socket.send(json.dumps(self._shared).encode())
 
     def fork(self, message: dict[str, Any], descriptors: list[int]) -> None:
         if self._process is None or self._process.poll() is not None:
@@ -120,11 +120,11 @@ class Root:
 class _Channel:
     """A control channel with a process, read by the event loop."""
 
-    def __init__(self, receive: Callable[[dict[str, Any]], None], ended: Callable[[], None]) -> None:
+    def __init__(self, receive: Callable[[dict[str, Any]], None], on_end: Callable[[], None]) -> None:
         self.ours, self.theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.ours.setblocking(False)
         self._receive = receive
-        self._ended = ended
+        self._ended = on_end
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self.ours.fileno(), self._readable)
 
@@ -160,7 +160,7 @@ class Zygote:
     def __init__(self, root: Root, config: WorkerConfig, log: int, listener: Listener) -> None:
         self._listener = listener
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._ready.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self._ready.add_done_callback(lambda future: future.cancelled() or future.exception())
         self._channel = _Channel(self._receive, self._ended)
         with self._channel.theirs:
             root.fork(config.message(), [self._channel.theirs.fileno(), log])
@@ -214,14 +214,14 @@ class ColdStarts:
 
     def start(self, worker: str, niceness: int) -> None:
         channel = _Channel(lambda message: self._receive(worker, message), lambda: self._ended(worker))
-        with channel.theirs as theirs:
+        with channel.theirs as child_socket:
             process = spawn(
                 _MODULE,
                 "--cold",
-                str(theirs.fileno()),
+                str(child_socket.fileno()),
                 self._config.folder,
                 environment=_base_environment(),
-                pass_fds=(theirs.fileno(),),
+                pass_fds=(child_socket.fileno(),),
             )
         self._running[worker] = (process, channel)
         message = json.dumps({**self._config.message(), "start": worker, "niceness": niceness}).encode()

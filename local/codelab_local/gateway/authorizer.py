@@ -35,8 +35,8 @@ async def authorize(
     answer = loads(result.payload)
     if result.error is not None:
         # API Gateway answers 401 only for an exception with exactly this message.
-        unauthorized = isinstance(answer, dict) and answer.get("errorMessage") == "Unauthorized"
-        raise Refused(401, "Unauthorized") if unauthorized else Refused(500, "Internal server error")
+        is_unauthorized = isinstance(answer, dict) and answer.get("errorMessage") == "Unauthorized"
+        raise Refused(401, "Unauthorized") if is_unauthorized else Refused(500, "Internal server error")
     if not isinstance(answer, dict) or not isinstance(answer.get("policyDocument"), dict):
         raise Refused(500, "Internal server error")
     if not allows(answer["policyDocument"], event["methodArn"]):

@@ -78,9 +78,9 @@ class EventBuilder:
         context["disconnectStatusCode"] = status
         context["disconnectReason"] = reason
         headers = {"Host": self.domain_name, "x-api-key": "", "X-Forwarded-For": "", "x-restapi": ""}
-        many = {name: [value] for name, value in headers.items()}
+        value_lists = {name: [value] for name, value in headers.items()}
         return self._with_stage(
-            {"headers": headers, "multiValueHeaders": many, "requestContext": context, "isBase64Encoded": False}
+            {"headers": headers, "multiValueHeaders": value_lists, "requestContext": context, "isBase64Encoded": False}
         )
 
     def _with_stage(self, event: dict[str, Any]) -> dict[str, Any]:
@@ -114,4 +114,4 @@ class EventBuilder:
 
 
 def _last(values: Mapping[str, list[str]]) -> dict[str, str]:
-    return {name: many[-1] for name, many in values.items()}
+    return {name: value_list[-1] for name, value_list in values.items()}

@@ -35,16 +35,16 @@ class Health:
             self._check = asyncio.get_running_loop().create_task(self._dependencies())
         dependencies = await asyncio.shield(self._check)
         good = all(state in ("connected", "available") for state in dependencies.values())
-        named = {"service": self._settings.service, "version": self._settings.version}
-        return Response.json({"status": "healthy" if good else "degraded", **named, "dependencies": dependencies})
+        identity = {"service": self._settings.service, "version": self._settings.version}
+        return Response.json({"status": "healthy" if good else "degraded", **identity, "dependencies": dependencies})
 
     async def _dependencies(self) -> dict[str, str]:
         dynamodb, llm = await asyncio.gather(self._dynamodb(), self.model_answers())
         self._checked_at = time.monotonic()
-        found = {"dynamodb": "connected" if dynamodb else "disconnected"}
+        states = {"dynamodb": "connected" if dynamodb else "disconnected"}
         if self._llm_url is not None:
-            found["llm"] = "available" if llm else "unavailable"
-        return found
+            states["llm"] = "available" if llm else "unavailable"
+        return states
 
     async def _dynamodb(self) -> bool:
         aws = AwsApi(self._emulator.port, self._settings.region, self._emulator.credentials, CHECK_TIMEOUT)

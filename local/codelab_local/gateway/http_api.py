@@ -38,14 +38,14 @@ class HttpGateway:
 
     def handle(self, request: Request) -> Response | Awaitable[Response]:
         """Answer a request; 404 if no route matches."""
-        found = self._match(request.method, request.path)
-        if found is None:
+        match = self._match(request.method, request.path)
+        if match is None:
             return _refusal(404, "Not Found")
-        if not self._throttle.admits(found[0].key):
+        if not self._throttle.admits(match[0].key):
             return _refusal(429, TOO_MANY_REQUESTS)
         if len(request.body) > MAX_BODY:
             return _refusal(413, "Request Entity Too Large")
-        route, parameters = found
+        route, parameters = match
         return self._run(request, route, parameters)
 
     def _match(self, method: str, path: str) -> tuple[Route, dict[str, str]] | None:
@@ -60,8 +60,8 @@ class HttpGateway:
     async def _run(self, request: Request, route: Route, parameters: dict[str, str]) -> Response:
         context = None
         if route.authorizer is not None:
-            asked = self._events.authorize(request, route.key, parameters)
-            allowed = await self._authorize(route.authorizer, asked)
+            authorizer_event = self._events.authorize(request, route.key, parameters)
+            allowed = await self._authorize(route.authorizer, authorizer_event)
             if isinstance(allowed, Response):
                 return allowed
             context = allowed
@@ -72,8 +72,8 @@ class HttpGateway:
         if len(payload) > MAX_SYNCHRONOUS:  # The API allows 10 MB, but an event only 6.
             return _refusal(413, "Request Entity Too Large")
         running = asyncio.ensure_future(self._lambdas.invoke(route.function, payload))
-        done, _ = await asyncio.wait({running}, timeout=min(route.timeout, self._integration_timeout))
-        return _response(running.result()) if done else _refusal(503, "Service Unavailable")
+        finished_tasks, _ = await asyncio.wait({running}, timeout=min(route.timeout, self._integration_timeout))
+        return _response(running.result()) if finished_tasks else _refusal(503, "Service Unavailable")
 
     async def _authorize(self, authorizer: Authorizer, event: dict[str, Any]) -> dict[str, Any] | Response:
         """The authorizer's context, or its refusal."""
@@ -108,19 +108,19 @@ class _Pattern:
             return {}
         if self._method not in ("ANY", method):
             return None
-        given = path.split("/")[1:]
-        found: dict[str, str] = {}
+        segments = path.split("/")[1:]
+        parameters: dict[str, str] = {}
         for index, part in enumerate(self._parts):
             if part.endswith("+}"):
-                rest = unquote("/".join(given[index:]))
-                return {**found, part[1:-2]: rest} if rest else None
-            if index >= len(given) or not given[index]:
+                remainder = unquote("/".join(segments[index:]))
+                return {**parameters, part[1:-2]: remainder} if remainder else None
+            if index >= len(segments) or not segments[index]:
                 return None
             if part.startswith("{"):
-                found[part[1:-1]] = unquote(given[index])
-            elif part != unquote(given[index]):
+                parameters[part[1:-1]] = unquote(segments[index])
+            elif part != unquote(segments[index]):
                 return None
-        return found if len(given) == len(self._parts) else None
+        return parameters if len(segments) == len(self._parts) else None
 
 
 def _response(result: Result) -> Response:

@@ -25,10 +25,10 @@ class PathForms:
         parts = urlsplit(target)
         path = parts.path.rstrip("/") or "/"
         for pattern in self._patterns:
-            found = pattern.fullmatch(path)
-            if found is not None:
-                named = {name: [unquote(value)] for name, value in found.groupdict().items()}
-                return parse_qs(parts.query, keep_blank_values=True) | named
+            match = pattern.fullmatch(path)
+            if match is not None:
+                parameters = {name: [unquote(value)] for name, value in match.groupdict().items()}
+                return parse_qs(parts.query, keep_blank_values=True) | parameters
         return None
 
 

@@ -48,7 +48,7 @@ class PublicPort:
                 port,
                 create_connection=create,  # type: ignore[arg-type]
                 process_request=self._connect,
-                select_subprotocol=lambda socket, offered: self._gateway.select_subprotocol(socket, offered),
+                select_subprotocol=lambda socket, subprotocols: self._gateway.select_subprotocol(socket, subprotocols),
                 max_size=(MAX_MESSAGE, MAX_FRAME),
                 # API Gateway does not compress and sends no pings.
                 compression=None,
@@ -63,8 +63,8 @@ class PublicPort:
             )
         except OSError as error:
             raise StartError(_why(error, host, port)) from None
-        taken: int = self._server.sockets[0].getsockname()[1]
-        return taken
+        bound_port: int = self._server.sockets[0].getsockname()[1]
+        return bound_port
 
     async def serve(self, gateway: Gateway, http: Application, policy: OriginPolicy) -> None:
         """Accept clients."""
@@ -79,8 +79,8 @@ class PublicPort:
         self._server.close()
         for protocol in list(self._protocols):
             protocol.transport.abort()
-        for undecided in list(self._undecided):
-            undecided.abandon()
+        for first_look in list(self._undecided):
+            first_look.abandon()
         try:
             await asyncio.wait_for(self._server.wait_closed(), seconds)
         except TimeoutError:
@@ -117,13 +117,13 @@ class _FirstLook(ServerConnection):
     def __init__(
         self,
         to_http: Callable[[asyncio.Transport, bytes, Callable[[bytes], None]], None],
-        undecided: "set[_FirstLook]",
+        waiting: "set[_FirstLook]",
         *arguments: Any,
         **keywords: Any,
     ) -> None:
         super().__init__(*arguments, **keywords)
         self._to_http = to_http
-        self._undecided = undecided
+        self._undecided = waiting
         self._head: bytes | None = b""
         self._raw: asyncio.Transport
         self._timer: asyncio.TimerHandle

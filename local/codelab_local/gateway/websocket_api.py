@@ -66,7 +66,7 @@ class Gateway:
             return http_response(refusal.status, json.dumps({**body, "requestId": new_request_id()}))
         return None
 
-    def select_subprotocol(self, socket: ServerConnection, _offered: Any) -> Any:
+    def select_subprotocol(self, socket: ServerConnection, _subprotocols: Any) -> Any:
         """Echo the subprotocol that `$connect` returned."""
         return self._accepted[socket][1]
 
@@ -128,7 +128,7 @@ class Gateway:
         answer = await self._integrate(route, self._events.connect(caller))
         self._accepted[socket] = (caller, self._accept(answer, request.headers))
 
-    def _accept(self, answer: Result | None, offered: Headers) -> str | None:
+    def _accept(self, answer: Result | None, request_headers: Headers) -> str | None:
         """Interpret the `$connect` integration's answer: refuse, or return the subprotocol to echo."""
         if answer is None:
             raise Refused(504, "Endpoint request timed out")
@@ -139,10 +139,10 @@ class Gateway:
             body = loads(str(value.get("body") or "").encode())
             message = body.get("message") if isinstance(body, dict) else value.get("body")
             raise Refused(value["statusCode"], str(message or HTTPStatus(value["statusCode"]).phrase))
-        for name, echoed in {**(value.get("headers") or {}), **(value.get("multiValueHeaders") or {})}.items():
+        for name, values in {**(value.get("headers") or {}), **(value.get("multiValueHeaders") or {})}.items():
             if name.lower() == "sec-websocket-protocol":
-                chosen = str(echoed[0] if isinstance(echoed, list) else echoed)
-                return chosen if offered.get_all("Sec-WebSocket-Protocol") else None
+                subprotocol = str(values[0] if isinstance(values, list) else values)
+                return subprotocol if request_headers.get_all("Sec-WebSocket-Protocol") else None
         return None
 
     # Messages
@@ -175,8 +175,8 @@ class Gateway:
         assert route.function is not None
         running = asyncio.ensure_future(self._lambdas.invoke(route.function, json.dumps(event).encode()))
         limit = min(route.timeout, self._settings.integration_timeout)
-        done, _ = await asyncio.wait({running}, timeout=limit)
-        return running.result() if done else None
+        finished_tasks, _ = await asyncio.wait({running}, timeout=limit)
+        return running.result() if finished_tasks else None
 
     async def _send_error(self, connection: Connection, message: str, request_id: str) -> None:
         frame = {"message": message, "connectionId": connection.id, "requestId": request_id}

@@ -35,10 +35,10 @@ _MAX_QUOTED = 200
 
 def normal_host(text: str) -> str | None:
     """Normalize a host name or address without port: `LOCALHOST.` becomes `localhost`. None if it is invalid."""
-    found = _HOST.fullmatch(text.strip().lower())
-    if found is None and ":" in text:
-        found = _HOST.fullmatch(f"[{text.strip().lower()}]")
-    return None if found is None or found[2] is not None else _bare(found[1])
+    match = _HOST.fullmatch(text.strip().lower())
+    if match is None and ":" in text:
+        match = _HOST.fullmatch(f"[{text.strip().lower()}]")
+    return None if match is None or match[2] is not None else _bare(match[1])
 
 
 def normal_origin(text: str) -> str | None:
@@ -69,16 +69,16 @@ class OriginPolicy:
             return _refused("A request must have a Host header", 400)
         for name in (host, authority):
             if name and not self._is_own_host(name):
-                found = _HOST.fullmatch(name.lower())
-                hint = f"; to allow it, start with ALLOWED_HOSTS={_bare(found[1])}" if found else ""
+                match = _HOST.fullmatch(name.lower())
+                hint = f"; to allow it, start with ALLOWED_HOSTS={_bare(match[1])}" if match else ""
                 return self._refuse(f"Host {_quoted(name)} is not allowed{hint}")
         if origin is not None:
             if self._allows(origin):
                 return None
             if origin == "null":
                 return self._refuse("Pages with an opaque origin (Origin: null) are never allowed")
-            known = normal_origin(origin)
-            hint = f"; to allow them, start with ALLOWED_ORIGINS={known}" if known else ""
+            origin_name = normal_origin(origin)
+            hint = f"; to allow them, start with ALLOWED_ORIGINS={origin_name}" if origin_name else ""
             return self._refuse(f"Pages of {_quoted(origin)} are not allowed{hint}")
         if site.strip().lower() == "cross-site":
             return self._refuse(
@@ -101,14 +101,14 @@ class OriginPolicy:
             cors = {"Access-Control-Allow-Origin": origin, "Vary": "Origin", **_EXPOSED}
             if request.method == "OPTIONS" and "access-control-request-method" in headers:
                 return Response(204, headers={**cors, **_PREFLIGHT})
-            given = application(request)
-            return _with_cors(given, cors) if isinstance(given, Response) else _later(given, cors)
+            response = application(request)
+            return _with_cors(response, cors) if isinstance(response, Response) else _later(response, cors)
 
         return answer
 
     def _is_own_host(self, text: str) -> bool:
-        found = _HOST.fullmatch(text.lower())
-        return found is not None and (_is_loopback(name := _bare(found[1])) or name in self._hosts)
+        match = _HOST.fullmatch(text.lower())
+        return match is not None and (_is_loopback(name := _bare(match[1])) or name in self._hosts)
 
     def _allows(self, origin: str) -> bool:
         parts = _origin_parts(origin)
@@ -131,10 +131,10 @@ class OriginPolicy:
 
 def _origin_parts(text: str) -> tuple[str, str, str] | None:
     """Scheme, host and port, by default the scheme's."""
-    found = _ORIGIN.fullmatch(text.lower())
-    if found is None:
+    match = _ORIGIN.fullmatch(text.lower())
+    if match is None:
         return None
-    scheme, host, port = found.groups()
+    scheme, host, port = match.groups()
     return scheme, _bare(host), port or _DEFAULT_PORTS.get(scheme, "")
 
 
@@ -178,8 +178,8 @@ def _with_cors(answer: Response, cors: dict[str, str]) -> Response:
 
 
 async def _later(answer: Awaitable[Answer], cors: dict[str, str]) -> Answer:
-    given = await answer
-    if isinstance(given, Response):
-        return _with_cors(given, cors)
-    given.headers |= cors
-    return given
+    response = await answer
+    if isinstance(response, Response):
+        return _with_cors(response, cors)
+    response.headers |= cors
+    return response

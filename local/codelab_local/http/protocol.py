@@ -176,8 +176,8 @@ class HttpProtocol(asyncio.Protocol):
             self._lines.append(name + b": " + value)
         key = name.decode("latin-1").lower()
         text = value.decode("latin-1")
-        known = self._headers.get(key)
-        self._headers[key] = text if known is None else f"{known}, {text}"
+        previous = self._headers.get(key)
+        self._headers[key] = text if previous is None else f"{previous}, {text}"
 
     def on_headers_complete(self) -> None:
         # The AWS SDKs wait for this before they send a large body.
@@ -224,13 +224,13 @@ class HttpProtocol(asyncio.Protocol):
             self.transport.resume_reading()
             self._upgrade(self._upgrading)
 
-    def _finish(self, keep_alive: bool, done: "asyncio.Future[Answer]") -> None:
+    def _finish(self, keep_alive: bool, future: "asyncio.Future[Answer]") -> None:
         self._running = None
-        if done.cancelled():
+        if future.cancelled():
             self.transport.close()
             return
-        error = done.exception()
-        answer = done.result() if error is None else _internal_error(error)
+        error = future.exception()
+        answer = future.result() if error is None else _internal_error(error)
         if isinstance(answer, Stream):
             self._running = asyncio.ensure_future(self._pass_on(answer))
             return
@@ -239,16 +239,18 @@ class HttpProtocol(asyncio.Protocol):
 
     async def _pass_on(self, stream: Stream) -> None:
         """Pass the response on. Buffers at most one chunk besides the transport's own buffer."""
-        added = "".join(f"{name}: {value}\r\n" for name, value in stream.headers.items()).encode("latin-1", "replace")
-        begun = b""
+        header_lines = "".join(f"{name}: {value}\r\n" for name, value in stream.headers.items()).encode(
+            "latin-1", "replace"
+        )
+        buffer = b""
         async with aclosing(stream.chunks) as chunks:
             try:
                 async for chunk in chunks:
-                    if added:
-                        begun += chunk
-                        if b"\r\n" not in begun:
+                    if header_lines:
+                        buffer += chunk
+                        if b"\r\n" not in buffer:
                             continue  # The first line is not complete yet.
-                        chunk, added = begun.replace(b"\r\n", b"\r\n" + added, 1), b""
+                        chunk, header_lines = buffer.replace(b"\r\n", b"\r\n" + header_lines, 1), b""
                     self.transport.write(chunk)
                     await self._writable.wait()
             except OSError:

@@ -57,10 +57,10 @@ class Page:
         """The answer; None if the page has no such file."""
         if request.method not in ("GET", "HEAD"):
             return None
-        found = self._file(request.path)
-        if found is None:
+        file = self._file(request.path)
+        if file is None:
             return self._waiting() if request.path == "/" else None
-        return self._answer(request, *found)
+        return self._answer(request, *file)
 
     def _file(self, path: str) -> tuple[Path, bytes] | None:
         name = "index.html" if path == "/" else path[1:]
@@ -75,8 +75,8 @@ class Page:
 
     def _answer(self, request: Request, file: Path, body: bytes) -> Response:
         tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
-        hashed = request.path.startswith(_HASHED)
-        caching = "public, max-age=31536000, immutable" if hashed else "no-cache"
+        is_hashed = request.path.startswith(_HASHED)
+        caching = "public, max-age=31536000, immutable" if is_hashed else "no-cache"
         headers = {**self._headers, "ETag": tag, "Cache-Control": caching}
         if request.headers.get("if-none-match") == tag:
             return Response(304, headers=headers)
@@ -100,11 +100,11 @@ class Page:
             ),
             State.OFF: ("The page is not built", "Build it with: make page"),
         }[build.state]
-        shown = _WAITING.format(
+        page = _WAITING.format(
             title=title,
             text=text,
             refresh='<meta http-equiv="refresh" content="1">' if running else "",
             output=html.escape("\n".join(build.output[-1:] if running else build.output)),
         )
         headers = {**_HEADERS, "Content-Security-Policy": _WAITING_POLICY, "Cache-Control": "no-store"}
-        return Response(503 if running else 404, shown.encode(), "text/html; charset=utf-8", headers)
+        return Response(503 if running else 404, page.encode(), "text/html; charset=utf-8", headers)

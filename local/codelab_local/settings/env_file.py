@@ -20,11 +20,11 @@ def read_env_file(path: Path) -> dict[str, str]:
             return {}
         if not path.is_file():
             raise StartError(f"{path} is not a file", 2)
-        with path.open(encoding="utf-8") as opened:
-            found = os.fstat(opened.fileno())
-            if found.st_uid != os.getuid() or found.st_mode & 0o077:
+        with path.open(encoding="utf-8") as file:
+            status = os.fstat(file.fileno())
+            if status.st_uid != os.getuid() or status.st_mode & 0o077:
                 raise StartError(f"others can read or own {path}, which may have a key: run chmod 600 {path}", 2)
-            text = opened.read()
+            text = file.read()
     except (OSError, UnicodeDecodeError) as error:
         raise StartError(f"cannot read {path}: {error}", 2) from None
     from dotenv import dotenv_values
@@ -41,9 +41,9 @@ def with_env_file(environ: Mapping[str, str], path: Path) -> tuple[dict[str, str
     values = read_env_file(path)
     if not values:
         return dict(environ), ""
-    named = sorted(values.keys() & environ.keys())
-    if named:
-        return dict(environ), f"{path} is not used, because the environment sets {', '.join(named)}"
+    duplicates = sorted(values.keys() & environ.keys())
+    if duplicates:
+        return dict(environ), f"{path} is not used, because the environment sets {', '.join(duplicates)}"
     return {**values, **environ}, f"variables of {path}: {', '.join(values)}"
 
 

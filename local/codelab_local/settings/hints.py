@@ -12,11 +12,11 @@ _LIKE = 0.8
 
 def hints(environment: Mapping[str, str], functions: Collection[str], *, demo_model: bool) -> Iterator[str]:
     """Sentences for the user. functions: the variables that the functions read. demo_model: that one answers."""
-    known = sorted({*functions, *OWN})
+    known_names = sorted({*functions, *OWN})
     for name, value in sorted(environment.items()):
-        if not value or name in known or "_" not in name:
+        if not value or name in known_names or "_" not in name:
             continue
-        near = difflib.get_close_matches(name.upper(), known, n=1, cutoff=_LIKE)
+        near = difflib.get_close_matches(name.upper(), known_names, n=1, cutoff=_LIKE)
         if near and near[0] not in environment:
             yield f"{name} is no setting; did you mean {near[0]}?"
     lone = [name for name in ("LLM_API_KEY", "LLM_MODEL", "LLM_PROVIDER") if environment.get(name)]

@@ -60,12 +60,12 @@ class Settings:
     @property
     def sign_in_origins(self) -> tuple[str, ...]:
         """Where the page asks for tokens: the issuer's origin and SIGN_IN_ORIGINS; nowhere if users cannot sign in."""
-        given = {**self.caller, **self.overrides}
-        if not (given.get("JWKS_URL") and given.get("JWT_CLIENT_ID")):
+        variables = {**self.caller, **self.overrides}
+        if not (variables.get("JWKS_URL") and variables.get("JWT_CLIENT_ID")):
             return ()
-        issuer = urlsplit(given.get("JWT_ISSUER", ""))
-        named = (f"{issuer.scheme}://{issuer.netloc}", *given.get("SIGN_IN_ORIGINS", "").split(","))
-        return tuple(filter(None, map(normal_origin, named)))
+        issuer = urlsplit(variables.get("JWT_ISSUER", ""))
+        origins = (f"{issuer.scheme}://{issuer.netloc}", *variables.get("SIGN_IN_ORIGINS", "").split(","))
+        return tuple(filter(None, map(normal_origin, origins)))
 
     @classmethod
     def from_environment(
@@ -81,13 +81,13 @@ class Settings:
         template = template.resolve()
         if not template.is_file():
             raise StartError(f"template {template} does not exist: name one with --template", 2)
-        read = _Reader(environ)
+        reader = _Reader(environ)
         host = environ.get("HOST", "").strip() or "127.0.0.1"
         if any(c.isspace() or c in "/?#@" for c in host) or "://" in host:
             raise StartError(f"HOST must be a host name or an IP address, not {host!r}: for example HOST=127.0.0.1", 2)
         state = environ.get("STATE_DIR", "").strip()
         project = _project(template.parent / "pyproject.toml", parameters or {})
-        origins = read.origins("ALLOWED_ORIGINS")
+        origins = reader.origins("ALLOWED_ORIGINS")
         auth_mode = _auth_mode(environ, overrides or {}, project)
         if ANY_ORIGIN in origins and auth_mode == "none":
             raise StartError(
@@ -95,31 +95,31 @@ class Settings:
                 "example ALLOWED_ORIGINS=https://ide.example.com, or set AUTH_MODE=jwt",
                 2,
             )
-        given = {**environ, **(overrides or {})}
+        variables = {**environ, **(overrides or {})}
         takes_key = "JWT_SECRET" in project.get("pass_names", ()) and not parameters
-        if auth_mode == "jwt" and takes_key and not (given.get("JWT_SECRET") or given.get("JWKS_URL")):
+        if auth_mode == "jwt" and takes_key and not (variables.get("JWT_SECRET") or variables.get("JWKS_URL")):
             # The functions would verify tokens with the template's own secret, which is random and which nobody has.
             raise StartError("AUTH_MODE=jwt needs the key that verifies tokens: set JWT_SECRET or JWKS_URL", 2)
         return cls(
             template=template,
             host=host,
-            port=read.integer("PORT", 8000, 0, 65535),
-            allowed_hosts=read.hosts("ALLOWED_HOSTS"),
+            port=reader.integer("PORT", 8000, 0, 65535),
+            allowed_hosts=reader.hosts("ALLOWED_HOSTS"),
             allowed_origins=origins,
             state_dir=Path(state).expanduser().resolve() if state else None,
-            concurrency=read.integer("LOCAL_CONCURRENCY", 100, 1, 10_000),
-            cold=read.flag("COLD"),
+            concurrency=reader.integer("LOCAL_CONCURRENCY", 100, 1, 10_000),
+            cold=reader.flag("COLD"),
             region=environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION") or "us-east-1",
-            schedule_minute=read.seconds("LOCAL_SCHEDULE_MINUTE_S", 1.0),
-            retry_minute=read.seconds("LOCAL_RETRY_MINUTE_S", 1.0),
-            integration_timeout=read.seconds("GATEWAY_INTEGRATION_TIMEOUT_S", 29.0),
-            idle_timeout=read.seconds("GATEWAY_IDLE_S", 600.0),
-            connection_limit=read.seconds("GATEWAY_CONNECTION_S", 7200.0),
-            shuffle_seed=read.optional_integer("GATEWAY_SHUFFLE"),
-            worker_idle=read.seconds("LOCAL_WORKER_IDLE_S", 120.0),
-            watch=not read.flag("LOCAL_NO_WATCH"),
-            inspect=read.flag("INSPECT"),
-            plain_emulator=read.flag("LOCAL_PLAIN_EMULATOR"),
+            schedule_minute=reader.seconds("LOCAL_SCHEDULE_MINUTE_S", 1.0),
+            retry_minute=reader.seconds("LOCAL_RETRY_MINUTE_S", 1.0),
+            integration_timeout=reader.seconds("GATEWAY_INTEGRATION_TIMEOUT_S", 29.0),
+            idle_timeout=reader.seconds("GATEWAY_IDLE_S", 600.0),
+            connection_limit=reader.seconds("GATEWAY_CONNECTION_S", 7200.0),
+            shuffle_seed=reader.optional_integer("GATEWAY_SHUFFLE"),
+            worker_idle=reader.seconds("LOCAL_WORKER_IDLE_S", 120.0),
+            watch=not reader.flag("LOCAL_NO_WATCH"),
+            inspect=reader.flag("INSPECT"),
+            plain_emulator=reader.flag("LOCAL_PLAIN_EMULATOR"),
             overrides=dict(overrides or {}),
             caller=dict(environ),
             build_page=build_page,
@@ -233,10 +233,10 @@ def _project(path: Path, parameters: Mapping[str, str]) -> dict[str, Any]:
     for key, value in table.items():
         if key not in _TABLE:
             raise StartError(f"{path}: [tool.codelab-local] has no setting {key!r}; valid are {', '.join(_TABLE)}")
-        kind, read = _TABLE[key]
+        kind, read_value = _TABLE[key]
         if not isinstance(value, kind):
             raise StartError(f"{path}: [tool.codelab-local] {key} must be a {kind.__name__}")
-        fields["pass_names" if key == "pass" else key] = read(value)
+        fields["pass_names" if key == "pass" else key] = read_value(value)
     fields["parameters"] = {**fields.get("parameters", {}), **parameters}
     if "page" in fields:
         fields["page"] = path.parent / fields["page"]

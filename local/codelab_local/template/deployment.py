@@ -115,13 +115,13 @@ def deploy(aws: AwsApi, template: Template, parameters: dict[str, str], region: 
     """Create the stack (or update the one in STATE_DIR) and read it. Raises :class:`StartError`."""
     missing = [
         name
-        for name, declared in template.parameters.items()
-        if isinstance(declared, dict) and "Default" not in declared and name not in parameters
+        for name, declaration in template.parameters.items()
+        if isinstance(declaration, dict) and "Default" not in declaration and name not in parameters
     ]
     if missing:
         raise StartError(f"the template requires {', '.join(missing)}: set it with --parameter {missing[0]}=VALUE", 2)
     _upload_placeholder(aws)
-    kept = _deploy_stack(aws, template, parameters)
+    is_update = _deploy_stack(aws, template, parameters)
     resources = _stack_resources(aws)
     api, http_api = _read_api(aws, resources, "WEBSOCKET"), _read_api(aws, resources, "HTTP")
     if api is None:
@@ -134,7 +134,7 @@ def deploy(aws: AwsApi, template: Template, parameters: dict[str, str], region: 
         functions=_read_functions(aws, resources, template),
         api=api,
         http_api=http_api,
-        schedules=(*_take_rules(aws, resources, kept), *_take_scheduler(aws, resources, kept)),
+        schedules=(*_take_rules(aws, resources, is_update), *_take_scheduler(aws, resources, is_update)),
         buckets=dict(resources.get("AWS::S3::Bucket", {})),
     )
 
@@ -147,8 +147,8 @@ def processed_template(aws: AwsApi) -> str:
 
 def function_name(reference: str) -> str:
     """The function's name in a name, (partial) ARN or integration URI, with or without a qualifier."""
-    found = re.search(r"(?:^|:)function:([A-Za-z0-9_-]+)", reference)
-    return found.group(1) if found else reference.split(":")[0]
+    match = re.search(r"(?:^|:)function:([A-Za-z0-9_-]+)", reference)
+    return match.group(1) if match else reference.split(":")[0]
 
 
 def _upload_placeholder(aws: AwsApi) -> None:
@@ -210,33 +210,33 @@ def _wait_for_stack(aws: AwsApi) -> None:
 
 def _first_failure(aws: AwsApi) -> str:
     answer = aws.cloudformation("DescribeStackEvents", {"StackName": STACK})
-    failed = [
+    reasons = [
         f"{event.findtext('LogicalResourceId')}: {event.findtext('ResourceStatusReason')}"
         for event in answer.iter("member")
         if (event.findtext("ResourceStatus") or "").endswith("_FAILED")
         and "cancelled" not in (event.findtext("ResourceStatusReason") or "").lower()
     ]
-    return failed[-1] if failed else "no reason given"
+    return reasons[-1] if reasons else "no reason given"
 
 
 def _stack_resources(aws: AwsApi) -> dict[str, dict[str, str]]:
     """Physical ids by logical id, by resource type."""
-    found: dict[str, dict[str, str]] = {}
+    by_type: dict[str, dict[str, str]] = {}
     token = ""
     while True:
         request = {"StackName": STACK, **({"NextToken": token} if token else {})}
         answer = aws.cloudformation("ListStackResources", request)
         for member in answer.iter("member"):
-            of_type = found.setdefault(member.findtext("ResourceType") or "", {})
+            of_type = by_type.setdefault(member.findtext("ResourceType") or "", {})
             of_type[member.findtext("LogicalResourceId") or ""] = member.findtext("PhysicalResourceId") or ""
         token = answer.findtext("NextToken") or ""
         if not token:
-            return found
+            return by_type
 
 
 def _read_functions(aws: AwsApi, resources: dict[str, dict[str, str]], template: Template) -> tuple[Function, ...]:
-    listed = aws.rest_all("lambda", "/2015-03-31/functions/", "Functions", "NextMarker", "Marker")
-    configurations = {item["FunctionName"]: item for item in listed}
+    items = aws.rest_all("lambda", "/2015-03-31/functions/", "Functions", "NextMarker", "Marker")
+    configurations = {item["FunctionName"]: item for item in items}
     functions = []
     for logical_id, name in resources.get("AWS::Lambda::Function", {}).items():
         source = template.sources.get(logical_id)
@@ -367,16 +367,16 @@ def _take_rules(aws: AwsApi, resources: dict[str, dict[str, str]], kept: bool) -
     return schedules
 
 
-def _take_scheduler(aws: AwsApi, resources: dict[str, dict[str, str]], kept: bool) -> list[Schedule]:
+def _take_scheduler(aws: AwsApi, resources: dict[str, dict[str, str]], is_update: bool) -> list[Schedule]:
     """The same for EventBridge Scheduler (a function's `ScheduleV2` event)."""
     schedules = []
     for physical_id in resources.get("AWS::Scheduler::Schedule", {}).values():
         path = f"/schedules/{quote(physical_id.rpartition('/')[2])}"
         item = aws.rest("scheduler", "GET", path)
-        if item.get("State") == "DISABLED" and not kept:
+        if item.get("State") == "DISABLED" and not is_update:
             continue
-        needed = ("FlexibleTimeWindow", "ScheduleExpression", "Target", "GroupName")
-        aws.rest("scheduler", "PUT", path, {**{k: item[k] for k in needed if k in item}, "State": "DISABLED"})
+        fields = ("FlexibleTimeWindow", "ScheduleExpression", "Target", "GroupName")
+        aws.rest("scheduler", "PUT", path, {**{k: item[k] for k in fields if k in item}, "State": "DISABLED"})
         target = item["Target"]
         if ":function:" in target["Arn"]:
             expression = item["ScheduleExpression"]

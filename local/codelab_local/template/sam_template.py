@@ -105,14 +105,14 @@ def read_template(path: Path) -> Template:
 
 def _services(resources: dict[str, Any]) -> frozenset[str]:
     types = [str(resource.get("Type")) for resource in resources.values() if isinstance(resource, dict)]
-    named = {parts[1] for parts in (kind.split("::") for kind in types) if len(parts) == 3}
-    return frozenset(_ALWAYS | {_SERVICES.get(name, name.lower()) for name in named})
+    namespaces = {parts[1] for parts in (kind.split("::") for kind in types) if len(parts) == 3}
+    return frozenset(_ALWAYS | {_SERVICES.get(name, name.lower()) for name in namespaces})
 
 
 def _take_sources(document: dict[str, Any], root: Path) -> dict[str, Source]:
     """Find every local folder in `document`, and replace it with the object in S3."""
     resources: dict[str, Any] = document["Resources"]
-    shared = (document.get("Globals") or {}).get("Function") or {}
+    global_properties = (document.get("Globals") or {}).get("Function") or {}
     layers: dict[str, tuple[Path, ...]] = {}
     for logical_id, resource in resources.items():
         if isinstance(resource, dict) and resource.get("Type") == _LAYER:
@@ -128,14 +128,14 @@ def _take_sources(document: dict[str, Any], root: Path) -> dict[str, Source]:
         properties = resource.setdefault("Properties", {})
         if "InlineCode" in properties or "ImageUri" in properties:
             continue
-        folder = _local_folder(properties.get("CodeUri", shared.get("CodeUri")), root, logical_id)
+        folder = _local_folder(properties.get("CodeUri", global_properties.get("CodeUri")), root, logical_id)
         if folder is not None:
             properties["CodeUri"] = _CODE_OBJECT
-            used = [*(shared.get("Layers") or []), *(properties.get("Layers") or [])]
-            names = [item["Ref"] for item in used if isinstance(item, dict) and "Ref" in item]
+            all_layers = [*(global_properties.get("Layers") or []), *(properties.get("Layers") or [])]
+            names = [item["Ref"] for item in all_layers if isinstance(item, dict) and "Ref" in item]
             sources[logical_id] = Source(folder, tuple(p for name in names for p in layers.get(name, ())))
-    if isinstance(shared, dict) and isinstance(shared.get("CodeUri"), str):
-        shared["CodeUri"] = _CODE_OBJECT
+    if isinstance(global_properties, dict) and isinstance(global_properties.get("CodeUri"), str):
+        global_properties["CodeUri"] = _CODE_OBJECT
     return sources
 
 
@@ -150,5 +150,5 @@ def _local_folder(value: Any, root: Path, logical_id: str) -> Path | None:
 
 def _layer_paths(folder: Path) -> tuple[Path, ...]:
     """A built layer has `python/` (extracted to /opt/python); a source folder for `sam build` does not."""
-    built = folder / "python"
-    return (built, folder) if built.is_dir() else (folder,)
+    python_folder = folder / "python"
+    return (python_folder, folder) if python_folder.is_dir() else (folder,)
