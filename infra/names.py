@@ -26,7 +26,7 @@ _ROOT = Path(__file__).resolve().parent.parent
 # The highest share in percent that each group of trees may have.
 LIMITS: dict[tuple[str, ...], float] = {
     ("layers", "functions"): 11.1,
-    ("clients/codelab_client",): 13.3,
+    ("clients/codelab_client",): 0.5,
     ("local",): 0.5,
 }
 

@@ -274,7 +274,7 @@ class Interleaving:
         """The user has said yes: everything that was named is taken back, to something that was there before."""
         before = read(self._folder)
         rest = await session.checkpoints.undo(everything=True)
-        assert (rest.label, rest.failed) == (undone.label, ()), (self._seed, rest)
+        assert (rest.label, rest.failed_paths) == (undone.label, ()), (self._seed, rest)
         for path, content in read(self._folder).items():
             if content == before[path]:
                 continue

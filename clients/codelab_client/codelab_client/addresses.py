@@ -20,22 +20,22 @@ Resolve = Callable[[str, int], Sequence[Address]]
 
 def resolve(host: str, port: int) -> list[Address]:
     """The addresses of a host, as the system resolves it."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [(str(address[0]), port) for *_, address in found]
+    results = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [(str(address[0]), port) for *_, address in results]
 
 
 def is_public(address: str) -> bool:
     """Whether an address is one of the public internet."""
     try:
-        found = ipaddress.ip_address(address.partition("%")[0])
+        ip = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return False
-    if isinstance(found, ipaddress.IPv6Address):
-        if found.ipv4_mapped is not None:
-            return is_public(str(found.ipv4_mapped))
-        if found not in _UNICAST or any(found in network for network in _EMBEDDING):
+    if isinstance(ip, ipaddress.IPv6Address):
+        if ip.ipv4_mapped is not None:
+            return is_public(str(ip.ipv4_mapped))
+        if ip not in _UNICAST or any(ip in network for network in _EMBEDDING):
             return False
-    return found.is_global and not (found.is_multicast or found.is_reserved or found.is_unspecified)
+    return ip.is_global and not (ip.is_multicast or ip.is_reserved or ip.is_unspecified)
 
 
 class ForbiddenAddress(Exception):

@@ -58,33 +58,33 @@ class _Parser(argparse.ArgumentParser):
     ) -> tuple[argparse.Namespace, list[str]]:
         """Refuse an unknown option first: what follows it would be taken for a command."""
         args = sys.argv[1:] if args is None else args
-        known = set(self._option_string_actions)
+        options = set(self._option_string_actions)
         for command in self.commands.values():
-            known |= set(command._option_string_actions)
+            options |= set(command._option_string_actions)
         for argument in args:
             name = argument.partition("=")[0]
             if argument == "--":
                 break
-            if argument.startswith("--") and " " not in name and name not in known:
-                self.error(f"unknown option {name}{_meant(name, known) or ': --help lists the options'}")
-        found, others = super().parse_known_args(args, namespace)
-        if others and not self.commands:  # the parser of all commands would show its own usage
-            is_text = not others[0].startswith("-") and {"prompt", "message"} & vars(found).keys()
+            if argument.startswith("--") and " " not in name and name not in options:
+                self.error(f"unknown option {name}{_meant(name, options) or ': --help lists the options'}")
+        parsed, unparsed = super().parse_known_args(args, namespace)
+        if unparsed and not self.commands:  # the parser of all commands would show its own usage
+            is_text = not unparsed[0].startswith("-") and {"prompt", "message"} & vars(parsed).keys()
             quote = ": put the whole message in quotes" if is_text else ""
-            self.error(f"unexpected {' '.join(others)[:60]!r}{quote}")
-        return found, others
+            self.error(f"unexpected {' '.join(unparsed)[:60]!r}{quote}")
+        return parsed, unparsed
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices and self.commands:
             names = ", ".join(self.commands)
-            meant = _meant(str(value), self.commands)
+            suggestion = _meant(str(value), self.commands)
             instead = f': `codelab exec "…"` sends a prompt; the commands are {names}'
-            raise argparse.ArgumentError(None, f"{str(value)[:60]!r} is not a command{meant or instead}")
+            raise argparse.ArgumentError(None, f"{str(value)[:60]!r} is not a command{suggestion or instead}")
         super()._check_value(action, value)
 
 
-def _meant(word: str, known: Collection[str]) -> str:
-    near = difflib.get_close_matches(word, sorted(known), n=1)
+def _meant(word: str, words: Collection[str]) -> str:
+    near = difflib.get_close_matches(word, sorted(words), n=1)
     return f": did you mean {near[0]}?" if near else ""
 
 
@@ -101,24 +101,26 @@ def parser() -> argparse.ArgumentParser:
     )
     common.add_argument("--workspace", type=Path, metavar="FOLDER", help="the folder to work in; default: this one")
     talking = _Parser(add_help=False, argument_default=argparse.SUPPRESS)
-    which = talking.add_mutually_exclusive_group()
-    which.add_argument("--session", metavar="ID", help="the conversation to go on with, or to begin")
-    which.add_argument("--continue", dest="again", action="store_true", help="the last conversation in this folder")
+    session_group = talking.add_mutually_exclusive_group()
+    session_group.add_argument("--session", metavar="ID", help="the conversation to go on with, or to begin")
+    session_group.add_argument(
+        "--continue", dest="again", action="store_true", help="the last conversation in this folder"
+    )
     talking.add_argument("--agent", help="the agent that answers")
     talking.add_argument("--model", help="the model that answers, one that the server offers")
-    made = _Parser(
+    root = _Parser(
         prog="codelab",
         description="Talk to the CodeLab agent about the files in this folder. It asks before it changes anything.",
         epilog=_ENVIRONMENT,
         parents=[common, talking],
         **formatted,  # type: ignore[arg-type]
     )
-    made.add_argument("--version", action="version", version=f"codelab {__version__}")
-    made.add_argument("--plain", action="store_true", help="lines only, no cursor control: for screen readers")
-    made.set_defaults(command="talk")
-    commands = made.add_subparsers(metavar="COMMAND", title="commands", prog="codelab", parser_class=_Parser)
-    made.commands = commands.choices
-    one = commands.add_parser(
+    root.add_argument("--version", action="version", version=f"codelab {__version__}")
+    root.add_argument("--plain", action="store_true", help="lines only, no cursor control: for screen readers")
+    root.set_defaults(command="talk")
+    commands = root.add_subparsers(metavar="COMMAND", title="commands", prog="codelab", parser_class=_Parser)
+    root.commands = commands.choices
+    prompt_parser = commands.add_parser(
         "exec",
         help="send one prompt, print the answer",
         description="Send one prompt and print the answer. What happens on the way goes to stderr. Calls that need "
@@ -127,15 +129,17 @@ def parser() -> argparse.ArgumentParser:
         parents=[common, talking],
         **formatted,  # type: ignore[arg-type]
     )
-    one.add_argument("prompt", help="the message; - reads it from stdin")
-    one.add_argument("--json", action="store_true", help="print every event as a line of JSON instead")
-    one.add_argument("--policy", type=Path, metavar="FILE", help="calls that need no approval, see docs/client.md")
-    one.add_argument(
+    prompt_parser.add_argument("prompt", help="the message; - reads it from stdin")
+    prompt_parser.add_argument("--json", action="store_true", help="print every event as a line of JSON instead")
+    prompt_parser.add_argument(
+        "--policy", type=Path, metavar="FILE", help="calls that need no approval, see docs/client.md"
+    )
+    prompt_parser.add_argument(
         "--decided-elsewhere",
         action="store_true",
         help="also execute calls that were approved elsewhere: in another window, over HTTP, by a rule, or by autonomy",
     )
-    one.set_defaults(command="exec")
+    prompt_parser.set_defaults(command="exec")
     acp = commands.add_parser(
         "acp",
         help="serve an editor on stdin and stdout",
@@ -191,10 +195,16 @@ def parser() -> argparse.ArgumentParser:
         parents=[common],
         **formatted,  # type: ignore[arg-type]
     )
-    how = login.add_mutually_exclusive_group()
-    how.add_argument("--token", action="store_true", help="keep a token instead, which is asked for or read from stdin")
-    how.add_argument("--device", action="store_true", help="sign in with a browser on another device, by a code")
-    how.add_argument("--no-browser", dest="browser", action="store_false", help="show the address, open no browser")
+    method_group = login.add_mutually_exclusive_group()
+    method_group.add_argument(
+        "--token", action="store_true", help="keep a token instead, which is asked for or read from stdin"
+    )
+    method_group.add_argument(
+        "--device", action="store_true", help="sign in with a browser on another device, by a code"
+    )
+    method_group.add_argument(
+        "--no-browser", dest="browser", action="store_false", help="show the address, open no browser"
+    )
     login.add_argument("--issuer", default="", metavar="URL", help="the issuer that you expect; any other is refused")
     login.add_argument("--port", type=int, default=0, help="the port of this machine that the provider sends back to")
     login.set_defaults(command="login")
@@ -232,4 +242,4 @@ def parser() -> argparse.ArgumentParser:
     )
     uninstall.add_argument("--yes", action="store_true", help="do not ask")
     uninstall.set_defaults(command="uninstall")
-    return made
+    return root

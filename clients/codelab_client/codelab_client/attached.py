@@ -44,8 +44,8 @@ async def attach(address: Address, workspace: Path, token: Token, session_id: st
                 task = asyncio.ensure_future(local.end_turn())
                 ending.add(task)
                 task.add_done_callback(ending.discard)
-            if told := _told(event):
-                _say(told)
+            if line := _told(event):
+                _say(line)
     return 0
 
 

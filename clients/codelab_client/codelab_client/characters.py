@@ -59,17 +59,17 @@ BLANK: Sequence[Range] = (
 JOINERS: Sequence[Range] = ((0x200C, 0x200D), (0xFE0E, 0xFE0F))
 
 
-def without(ranges: Sequence[Range], others: Sequence[Range]) -> Sequence[Range]:
-    """The code points of `ranges` that are in none of `others`."""
-    left = list(ranges)
-    for start, end in others:
-        left = [
+def without(ranges: Sequence[Range], excluded_ranges: Sequence[Range]) -> Sequence[Range]:
+    """The code points of `ranges` that are in none of `excluded_ranges`."""
+    remaining = list(ranges)
+    for start, end in excluded_ranges:
+        remaining = [
             part
-            for first, last in left
+            for first, last in remaining
             for part in ((first, min(last, start - 1)), (max(first, end + 1), last))
             if part[0] <= part[1]
         ]
-    return tuple(dict.fromkeys(left))
+    return tuple(dict.fromkeys(remaining))
 
 
 #: All of it, in order.

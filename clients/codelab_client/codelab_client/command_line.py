@@ -87,12 +87,12 @@ def _failed(message: str, code: int) -> int:
 
 def address_of(options: argparse.Namespace, config: Config) -> Address:
     """The server that the options, the environment or the user's file name. Raises InvalidAddress."""
-    named = getattr(options, "url", None) or os.environ.get("CODELAB_URL")
-    url = named or config.url or DEFAULT_URL
-    rest = getattr(options, "rest_url", None) or os.environ.get("CODELAB_REST_URL", "")
-    if not rest and (not named or named == config.url):
-        rest = config.rest_url
-    return Address.parse(url, rest, insecure_token=getattr(options, "insecure_token", False))
+    named_url = getattr(options, "url", None) or os.environ.get("CODELAB_URL")
+    url = named_url or config.url or DEFAULT_URL
+    rest_url = getattr(options, "rest_url", None) or os.environ.get("CODELAB_REST_URL", "")
+    if not rest_url and (not named_url or named_url == config.url):
+        rest_url = config.rest_url
+    return Address.parse(url, rest_url, insecure_token=getattr(options, "insecure_token", False))
 
 
 def workspace_of(options: argparse.Namespace) -> Path:
@@ -133,10 +133,10 @@ def session_of(options: argparse.Namespace, address: Address, workspace: Path) -
     from codelab_client.last_sessions import last_session
 
     if getattr(options, "again", False):
-        found = last_session(address, workspace)
-        if found is None:
+        last_id = last_session(address, workspace)
+        if last_id is None:
             raise InvalidAddress(f"There is no conversation in {workspace} to go on with")
-        return found
+        return last_id
     session_id: str | None = getattr(options, "session", None)
     return None if session_id is None else checked_session_id(session_id)
 
@@ -148,13 +148,13 @@ async def _talk(options: argparse.Namespace) -> int:
     if not sys.stdin.isatty():
         sys.stderr.write("codelab: stdin is not a terminal; `codelab exec PROMPT` answers one prompt.\n")
         return 2
-    async with contextlib.AsyncExitStack() as started:
+    async with contextlib.AsyncExitStack() as exit_stack:
         is_named = bool(getattr(options, "url", None) or os.environ.get("CODELAB_URL") or config.url)
-        is_own = await _start_if_missing(address, is_named=is_named, started=started)
+        is_own = await _start_if_missing(address, is_named=is_named, exit_stack=exit_stack)
         return await _talk_to(address, workspace, options, config, is_own=is_own)
 
 
-async def _start_if_missing(address: Address, *, is_named: bool, started: contextlib.AsyncExitStack) -> bool:
+async def _start_if_missing(address: Address, *, is_named: bool, exit_stack: contextlib.AsyncExitStack) -> bool:
     """Start the local cloud if this is a checkout and no server runs; ask first if the user named the address.
 
     Returns whether it was started.
@@ -174,7 +174,7 @@ async def _start_if_missing(address: Address, *, is_named: bool, started: contex
         f"No server runs at {address.shown}: starting the local cloud of {folder}, which stops with codelab.\n"
         "`make run` starts one that stays.\n"
     )
-    await started.enter_async_context(local_cloud.running(folder, address, state_folder()))
+    await exit_stack.enter_async_context(local_cloud.running(folder, address, state_folder()))
     return True
 
 
@@ -304,11 +304,11 @@ async def _setup(options: argparse.Namespace) -> int:
     from codelab_client.setup.command import Wanted, set_up
     from codelab_client.setup.errors import SetupError
 
-    wanted = Wanted(
+    request = Wanted(
         options.provider, options.base_url, options.model, options.key_file, test=options.test, keyring=options.keyring
     )
     try:
-        return await set_up(wanted)
+        return await set_up(request)
     except SetupError as error:
         return _failed(str(error), 1)
 

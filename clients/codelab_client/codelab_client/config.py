@@ -66,11 +66,11 @@ def load(workspace: Path) -> Config:
     config = _with(Config(), users, file)
     own = workspace / ".codelab" / "config.toml"
     if not (own.is_symlink() or own.parent.is_symlink()):
-        theirs = _read(own, is_users=False)
-        for name in theirs:
+        workspace_settings = _read(own, is_users=False)
+        for name in workspace_settings:
             if name not in _OF_WORKSPACE:
                 raise ConfigError(f"{own}: `{name}` is not for a workspace to say; it can be set in {file}")
-        config = _with(config, theirs, own)
+        config = _with(config, workspace_settings, own)
     for path, table in workspaces.items():
         if Path(path).expanduser().resolve() == workspace.resolve():
             if not isinstance(table, dict):
@@ -94,8 +94,8 @@ def _read(file: Path, *, is_users: bool) -> dict[str, Any]:
     if is_users and hasattr(os, "getuid") and (status.st_uid not in (0, os.getuid()) or status.st_mode & 0o002):
         os.close(descriptor)
         raise ConfigError(f"Others can change or own {file}, so it is not used")
-    with os.fdopen(descriptor, "rb") as opened:
-        data = opened.read(_MOST_BYTES + 1)
+    with os.fdopen(descriptor, "rb") as stream:
+        data = stream.read(_MOST_BYTES + 1)
     try:
         if len(data) > _MOST_BYTES:
             raise ValueError(f"more than {_MOST_BYTES:,} bytes")
@@ -106,30 +106,30 @@ def _read(file: Path, *, is_users: bool) -> dict[str, Any]:
 
 def _with(config: Config, table: Mapping[str, Any], file: Path) -> Config:
     """The settings with those of a table in their place."""
-    changed: dict[str, Any] = {}
+    overrides: dict[str, Any] = {}
     for name, value in table.items():
         if name == "sandbox" and isinstance(value, dict):
-            changed[name] = _sandbox(config.sandbox, value, file)
-        elif name not in (one.name for one in fields(Config)):
+            overrides[name] = _sandbox(config.sandbox, value, file)
+        elif name not in (field.name for field in fields(Config)):
             raise ConfigError(f"{file}: unknown key `{name}`")
         elif name == "sandbox" or not isinstance(value, str):
             raise ConfigError(f"{file}: `{name}` must be {'a table' if name == 'sandbox' else 'a text'}")
         else:
-            changed[name] = value
-    return replace(config, **changed)
+            overrides[name] = value
+    return replace(config, **overrides)
 
 
 def _sandbox(sandbox: SandboxConfig, table: Mapping[str, Any], file: Path) -> SandboxConfig:
-    changed: dict[str, Any] = {}
+    overrides: dict[str, Any] = {}
     for name, value in table.items():
         if name == "network":
             if not isinstance(value, bool):
                 raise ConfigError(f"{file}: `sandbox.network` must be true or false")
-            changed[name] = value
+            overrides[name] = value
         elif name in ("readable", "variables"):
-            if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+            if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
                 raise ConfigError(f"{file}: `sandbox.{name}` must be a list of texts")
-            changed[name] = tuple(value)
+            overrides[name] = tuple(value)
         else:
             raise ConfigError(f"{file}: unknown key `sandbox.{name}`")
-    return replace(sandbox, **changed)
+    return replace(sandbox, **overrides)

@@ -67,13 +67,13 @@ def difference(before: str | None, after: str, path: str, *, in_place: bool = Tr
         unified = [f"-{line}" for line in _missing(old, new)] + [f"+{line}" for line in _missing(new, old)]
     else:
         unified, notes = _unified(old, new, path)
-    shown = spelled_out(_ended(unified))
-    return Difference(shown.lines, [*_remarks(before, after, ends_before, ends_after), *notes, *shown.notes])
+    spelling = spelled_out(_ended(unified))
+    return Difference(spelling.lines, [*_remarks(before, after, ends_before, ends_after), *notes, *spelling.notes])
 
 
 def spelled_out(lines: Iterable[str]) -> Difference:
     """The lines of a unified diff, without their newlines, as they may be shown."""
-    shown: list[str] = []
+    output: list[str] = []
     notes: list[str] = []
     pending: list[str] = []
     for sign, run in groupby(lines, key=lambda line: line[:1]):
@@ -85,10 +85,10 @@ def spelled_out(lines: Iterable[str]) -> Difference:
             pending += block
             continue
         doubles = _doubles(pending, block) if sign == "+" else frozenset()
-        shown += [_spelled(line) if line in doubles else _line(line) for line in (*pending, *block)]
+        output += [_spelled(line) if line in doubles else _line(line) for line in (*pending, *block)]
         notes = [_ALIKE] if doubles else notes
         pending = []
-    return Difference([*shown, *map(_line, pending)], notes)
+    return Difference([*output, *map(_line, pending)], notes)
 
 
 def hidden_lines(lines: Sequence[str]) -> list[str]:
@@ -121,8 +121,8 @@ class _Matcher(difflib.SequenceMatcher[str]):
 def _unified(old: Sequence[str], new: Sequence[str], path: str) -> tuple[list[str], list[str]]:
     """The lines of a unified diff, and notes. Texts that cannot be compared in time are shown as they are."""
     head = [f"--- a/{exact_line(path)}\n", f"+++ b/{exact_line(path)}\n"]
-    found = hunks(old, new)
-    return ([*head, *_replaced(old, new)], [_NOT_PLACED]) if found is None else ([*head, *found], [])
+    hunk_lines = hunks(old, new)
+    return ([*head, *_replaced(old, new)], [_NOT_PLACED]) if hunk_lines is None else ([*head, *hunk_lines], [])
 
 
 def hunks(old: Sequence[str], new: Sequence[str]) -> list[str] | None:
@@ -152,8 +152,8 @@ def _range(start: int, stop: int) -> str:
 def _replaced(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
     """First the lines that only one of the texts has, then all lines between those that begin and end both."""
     begin = len(list(takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False))))
-    most = min(len(old), len(new)) - begin
-    pairs = islice(zip(reversed(old), reversed(new), strict=False), most)
+    limit = min(len(old), len(new)) - begin
+    pairs = islice(zip(reversed(old), reversed(new), strict=False), limit)
     end = len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
     old, new = old[begin : len(old) - end], new[begin : len(new) - end]
     yield "@@ lines that only one of the texts has @@\n"
@@ -181,16 +181,16 @@ def _line_ends(text: str) -> str:
     return "" if not ends else "LF" if not with_cr else "CRLF" if with_cr == ends else "mixed LF and CRLF"
 
 
-def _comparable(text: str, ends: str, others: str) -> list[str]:
+def _comparable(text: str, ends: str, other_ends: str) -> list[str]:
     """The lines with their newlines. If all end alike, here and in the other text, a remark says how: not each line."""
-    if ends == "CRLF" and not others.startswith("mixed"):
+    if ends == "CRLF" and not other_ends.startswith("mixed"):
         text = text.replace("\r\n", "\n")
     return [line for line in re.split(r"(?<=\n)", text) if line]
 
 
-def _missing(lines: Iterable[str], other: Iterable[str]) -> Iterator[str]:
-    known = frozenset(other)
-    return (line for line in lines if line not in known)
+def _missing(lines: Iterable[str], reference: Iterable[str]) -> Iterator[str]:
+    other_lines = frozenset(reference)
+    return (line for line in lines if line not in other_lines)
 
 
 def _ended(lines: Iterable[str]) -> Iterator[str]:
@@ -208,23 +208,23 @@ def _line(line: str) -> str:
     return line[0] + _BLANKS_AT_END.sub(lambda blanks: blanks[0].translate(_MARKS), exact(line[1:]))
 
 
-def _doubles(removed: Sequence[str], added: Sequence[str]) -> frozenset[str]:
+def _doubles(old_lines: Sequence[str], new_lines: Sequence[str]) -> frozenset[str]:
     """The lines that are replaced by ones that look the same, and these."""
-    old, new = (_by_outline(line for line in lines if not line.startswith("\\")) for lines in (removed, added))
-    found: list[str] = []
+    old, new = (_by_outline(line for line in lines if not line.startswith("\\")) for lines in (old_lines, new_lines))
+    doubles: list[str] = []
     for outline in old.keys() & new.keys():
-        for ours, others in ((old[outline], new[outline]), (new[outline], old[outline])):
-            alike = _Alike([line[1:] for line in others])
-            found += [line for line in ours if alike.has_other(line[1:])]
-    return frozenset(found)
+        for side, opposite in ((old[outline], new[outline]), (new[outline], old[outline])):
+            alike = _Alike([line[1:] for line in opposite])
+            doubles += [line for line in side if alike.has_other(line[1:])]
+    return frozenset(doubles)
 
 
 def _by_outline(lines: Iterable[str]) -> dict[str, dict[str, None]]:
     """Different lines with the same outline."""
-    known: dict[str, dict[str, None]] = {}
+    by_outline: dict[str, dict[str, None]] = {}
     for line in lines:
-        known.setdefault(_outline(line), {})[line] = None
-    return known
+        by_outline.setdefault(_outline(line), {})[line] = None
+    return by_outline
 
 
 class _Alike:

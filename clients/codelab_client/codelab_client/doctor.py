@@ -62,15 +62,15 @@ async def examine(address: Address, workspace: Path, token: Token) -> int:
 async def _server(address: Address, workspace: Path, token: Token) -> tuple[Finding, str]:
     """And the name of the model that answers, if the server says it."""
     loop = asyncio.get_running_loop()
-    begun = loop.time()
+    start = loop.time()
     try:
         async with connect(address, workspace, session_id=_SESSION, token=token, viewer=True) as session:
             version, model = (
                 (session.info.protocol_version, session.info.model) if session.info is not None else ("", "")
             )
-            took = (loop.time() - begun) * 1000
-            said = f"{address.shown}, protocol {safe_line(version)}, opened in {took:.0f} ms"
-            return Finding("server", True, said), model
+            duration_ms = (loop.time() - start) * 1000
+            summary = f"{address.shown}, protocol {safe_line(version)}, opened in {duration_ms:.0f} ms"
+            return Finding("server", True, summary), model
     except Unauthorized as error:
         signed_in = "`codelab login` signs in, or set CODELAB_TOKEN"
         return Finding("server", False, f"{address.shown} answers, but: {error}. {signed_in}"), ""
@@ -86,37 +86,37 @@ async def _token(address: Address, token: Token) -> Finding:
     import time
 
     try:
-        found = await tokens.current(token)
+        value = await tokens.current(token)
     except Unauthorized as error:
         return Finding("token", False, str(error))
-    if not found:
+    if not value:
         return Finding("token", None, "none: `codelab login` gets one, or set CODELAB_TOKEN; `make run` needs none")
     if not is_secure(address.url):
         return Finding("token", False, f"anybody on the way to {address.shown} can read it: use wss://")
-    expires = tokens.expires_at(found)
+    expires = tokens.expires_at(value)
     if expires is None:
         return Finding("token", None, "it does not say when it expires")
-    left = expires - time.time()
-    user = safe_line(tokens.subject(found) or "unknown")
-    if left <= 0:
-        return Finding("token", False, f"of {user}, expired {-left / 60:.0f} minutes ago")
-    return Finding("token", True, f"of {user}, for {left / 60:.0f} more minutes")
+    remaining = expires - time.time()
+    user = safe_line(tokens.subject(value) or "unknown")
+    if remaining <= 0:
+        return Finding("token", False, f"of {user}, expired {-remaining / 60:.0f} minutes ago")
+    return Finding("token", True, f"of {user}, for {remaining / 60:.0f} more minutes")
 
 
 async def _model(address: Address, name: str) -> Finding:
-    named = f"{safe_line(name)}, " if name else ""
-    if not address.rest:
-        return Finding("model", None, f"{named}not checked: --rest-url or CODELAB_REST_URL names the REST API")
-    health = f"{address.rest.removesuffix('/api/v1')}/health"
+    prefix = f"{safe_line(name)}, " if name else ""
+    if not address.rest_url:
+        return Finding("model", None, f"{prefix}not checked: --rest-url or CODELAB_REST_URL names the REST API")
+    health = f"{address.rest_url.removesuffix('/api/v1')}/health"
     try:
         answer = await http.send("GET", health, timeout_s=15)
-        found = json.loads(answer.body)
-        state = str(found["dependencies"]["llm"])
+        report = json.loads(answer.body)
+        state = str(report["dependencies"]["llm"])
     except http.HttpError as error:
         return Finding("model", False, f"{health} does not answer: {error}")
     except (ValueError, KeyError, TypeError, RecursionError):
         return Finding("model", False, f"{health} does not answer as documented")
-    return Finding("model", state == "available", f"{named}{safe_line(state)}, says {health}")
+    return Finding("model", state == "available", f"{prefix}{safe_line(state)}, says {health}")
 
 
 async def _setup() -> Finding:
@@ -129,15 +129,15 @@ async def _setup() -> Finding:
         model = await asyncio.to_thread(model_file.read)
         if model is None:
             return Finding("setup", None, "none, so `make run` has the demonstration model: `codelab setup`")
-        named = f"{safe_line(model.name)} of {model.host}"
+        label = f"{safe_line(model.name)} of {model.host}"
         set_here = [name for name in ("PROVIDER", "BASE_URL", "MODEL", "API_KEY") if f"LLM_{name}" in os.environ]
         if set_here:
             names = ", ".join(f"LLM_{name}" for name in set_here)
-            return Finding("setup", None, f"{named}, but not for what starts here, because {names} is set")
+            return Finding("setup", None, f"{label}, but not for what starts here, because {names} is set")
         await endpoint.answer(model)
     except SetupError as error:
         return Finding("setup", False, f"{file}: {' '.join(str(error).split())}")
-    return Finding("setup", True, f"{named} answers; {file}")
+    return Finding("setup", True, f"{label} answers; {file}")
 
 
 def _state() -> Finding:
@@ -153,12 +153,12 @@ def _state() -> Finding:
 def _sandbox() -> Finding:
     from codelab_client.sandbox import choose
 
-    chosen = choose()
-    name = chosen.sandbox.name
-    guarantees = chosen.sandbox.guarantees
+    choice = choose()
+    name = choice.sandbox.name
+    guarantees = choice.sandbox.guarantees
     if not guarantees.writes_only_there:
-        why = "; ".join(f"{name}: {reason}" for name, reason in chosen.refused.items())
-        return Finding("sandbox", None, f"none, so an approved command can do what you can: {safe_line(why, 400)}")
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in choice.refusals.items())
+        return Finding("sandbox", None, f"none, so an approved command can do what you can: {safe_line(reasons, 400)}")
     return Finding("sandbox", True, f"{name}: commands write only below the workspace")
 
 
@@ -168,7 +168,7 @@ def _program(name: str, use: str, workspace: Path) -> Finding:
     if path is None:
         return Finding("ripgrep" if name == "rg" else name, None, f"not found, and not necessary; it is for {use}")
     try:
-        said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10, check=False).stdout
+        output = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10, check=False).stdout
     except (OSError, subprocess.SubprocessError) as error:
         return Finding(name, None, f"{path} cannot be run: {error}")
-    return Finding("ripgrep" if name == "rg" else name, True, safe_line(said.partition("\n")[0]))
+    return Finding("ripgrep" if name == "rg" else name, True, safe_line(output.partition("\n")[0]))

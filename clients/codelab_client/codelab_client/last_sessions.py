@@ -15,16 +15,16 @@ _KEPT_FOLDERS = 2_000
 
 def last_session(address: Address, workspace: Path) -> str | None:
     """The id of the last conversation with this server in this folder, if there was one."""
-    found = _read(_LAST).get(_key(address, workspace))
-    return found if isinstance(found, str) else None
+    session_id = _read(_LAST).get(_key(address, workspace))
+    return session_id if isinstance(session_id, str) else None
 
 
 def folders(address: Address) -> dict[str, str]:
     """The folders of the conversations with this server that this machine knows, by session id."""
     start = f"{address.origin} "
-    known = _read(_FOLDERS).items()
+    items = _read(_FOLDERS).items()
     return {
-        key.removeprefix(start): folder for key, folder in known if key.startswith(start) and isinstance(folder, str)
+        key.removeprefix(start): folder for key, folder in items if key.startswith(start) and isinstance(folder, str)
     }
 
 
@@ -41,17 +41,17 @@ def _key(address: Address, workspace: Path) -> str:
     return f"{address.origin} {workspace}"
 
 
-def _record(name: str, key: str, value: str, most: int) -> None:
-    known = _read(name)
-    known.pop(key, None)
-    known[key] = value
+def _record(name: str, key: str, value: str, limit: int) -> None:
+    entries = _read(name)
+    entries.pop(key, None)
+    entries[key] = value
     with contextlib.suppress(PrivateFileError):
-        private_file.write(state_folder() / name, json.dumps(dict(list(known.items())[-most:])))
+        private_file.write(state_folder() / name, json.dumps(dict(list(entries.items())[-limit:])))
 
 
 def _read(name: str) -> dict[str, object]:
     try:
-        found = json.loads(private_file.read(state_folder() / name, secret=False) or b"{}")
+        content = json.loads(private_file.read(state_folder() / name, secret=False) or b"{}")
     except (PrivateFileError, ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}

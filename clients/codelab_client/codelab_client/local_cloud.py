@@ -94,8 +94,8 @@ async def _until_ready(process: asyncio.subprocess.Process, log: Path) -> None:
     except TimeoutError:
         raise Unreachable(f"The local cloud is not ready after {_START_S:.0f} seconds; its log is {log}") from None
     if not line.startswith(b"ready "):
-        said = log.read_text("utf-8", "replace").strip().splitlines()
-        raise Unreachable(f"The local cloud did not start: {said[-1] if said else f'its log is {log}'}")
+        log_lines = log.read_text("utf-8", "replace").strip().splitlines()
+        raise Unreachable(f"The local cloud did not start: {log_lines[-1] if log_lines else f'its log is {log}'}")
 
 
 async def _stop(process: asyncio.subprocess.Process) -> None:

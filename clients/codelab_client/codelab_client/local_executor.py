@@ -164,8 +164,8 @@ class LocalExecutor:
                 self._has_begun = True
                 try:
                     await checkpoints.begin_turn(self.label)
-                except CheckpointFailed as failed:
-                    _log.warning("the turn cannot be taken back: %s", failed)
+                except CheckpointFailed as failure:
+                    _log.warning("the turn cannot be taken back: %s", failure)
         return checkpoints
 
     async def _made(self) -> "tuple[Executor, Checkpoints | None]":
@@ -192,7 +192,7 @@ class LocalExecutor:
         if self._state is not None and not self._state.resolve().is_relative_to(workspace.root):
             checkpoints = Checkpoints(workspace, self._state, sandbox, self._session)
             workspace.recorder = checkpoints.recorder
-        made = Executor(
+        executor = Executor(
             workspace,
             sandbox,
             settings,
@@ -201,4 +201,4 @@ class LocalExecutor:
             around=checkpoints.around if checkpoints is not None else None,
             expectations=self.expectations,
         )
-        return made, checkpoints
+        return executor, checkpoints

@@ -28,34 +28,34 @@ async def show(
     query = {"message": message} if message else {}
     query |= {"environment": json.dumps(situation)} if situation else {}
     try:
-        found = await Rest(address, token).get(f"/sessions/{of_session(session_id)}/prompt?{urlencode(query)}")
+        prompt = await Rest(address, token).get(f"/sessions/{of_session(session_id)}/prompt?{urlencode(query)}")
     except RestError as error:
         sys.stderr.write(f"codelab: {safe(str(error))}\n")
         return {0: 3, 401: 4}.get(error.status, 1)
     if as_json:
-        sys.stdout.write(json.dumps(found["request"], ensure_ascii=False, indent=2) + "\n")
+        sys.stdout.write(json.dumps(prompt["request"], ensure_ascii=False, indent=2) + "\n")
     else:
-        sys.stdout.write("\n".join(_lines(found)) + "\n")
+        sys.stdout.write("\n".join(_lines(prompt)) + "\n")
     return 0
 
 
-def _lines(found: Mapping[str, Any]) -> list[str]:
-    request, told = found["request"], found["tokens"]
-    parts = ", ".join(f"{name} {count:,}" for name, count in told.items() if count)
+def _lines(prompt: Mapping[str, Any]) -> list[str]:
+    request, tokens = prompt["request"], prompt["tokens"]
+    parts = ", ".join(f"{name} {count:,}" for name, count in tokens.items() if count)
     lines = [
-        f"agent {safe_line(found['agent'])}, model {safe_line(found['model'])}",
-        f"about {sum(told.values()):,} tokens: {parts}",
+        f"agent {safe_line(prompt['agent'])}, model {safe_line(prompt['model'])}",
+        f"about {sum(tokens.values()):,} tokens: {parts}",
     ]
     for message in request["messages"]:
         lines += ["", f"── {safe_line(message['role'])} " + "─" * 20]
         content = message.get("content")
         if content is not None:
             lines.append(safe(content if isinstance(content, str) else _json(content)))
-        rest = {name: value for name, value in message.items() if name not in ("role", "content")}
-        if rest:
-            lines.append(safe(_json(rest)))
-    others = {name: value for name, value in request.items() if name != "messages"}
-    return [*lines, "", "── beside the messages " + "─" * 20, safe(_json(others))]
+        fields = {name: value for name, value in message.items() if name not in ("role", "content")}
+        if fields:
+            lines.append(safe(_json(fields)))
+    settings = {name: value for name, value in request.items() if name != "messages"}
+    return [*lines, "", "── beside the messages " + "─" * 20, safe(_json(settings))]
 
 
 def _json(value: Any) -> str:

@@ -84,8 +84,8 @@ class _Turn:
                 say(f"{event.tool_name} failed: {safe_line(event.outcome.error.message)}")
             case on.Error():
                 say(f"{event.error_code}: {safe_line(event.message, 1_000)}")
-            case on.Ignored(why=why):
-                say(safe_line(why))
+            case on.Ignored(why=reason):
+                say(safe_line(reason))
             case on.TurnEnd():
                 self._reason = event.reason
 
@@ -98,8 +98,8 @@ class _Turn:
         else:
             self._refused = True
             is_elsewhere = isinstance(call, on.CallDecidedElsewhere)
-            why = _ELSEWHERE if is_elsewhere else "nobody can approve it; --policy FILE allows calls"
-            say(f"refused {call.tool_name} {_shown(arguments)}: {why}")
+            reason = _ELSEWHERE if is_elsewhere else "nobody can approve it; --policy FILE allows calls"
+            say(f"refused {call.tool_name} {_shown(arguments)}: {reason}")
             await self._session.reject(call.call_id, _NOBODY)
 
     async def _approve(self, call: on.ToolCall, arguments: Mapping[str, Any]) -> None:
@@ -110,10 +110,10 @@ class _Turn:
 
     async def _ask_about(self, call: on.ToolCall, arguments: Mapping[str, Any]) -> None:
         """Ask on the terminal."""
-        shown = exact(json.dumps(arguments, indent=2, ensure_ascii=False))
-        _write(sys.stderr, f"{exact_line(call.tool_name)}\n{shown}")
-        where = "it was approved elsewhere, or by nobody; run it here?"
-        answer = await _answer(f"{where if isinstance(call, on.CallDecidedElsewhere) else 'approve?'} [y/N] ")
+        text = exact(json.dumps(arguments, indent=2, ensure_ascii=False))
+        _write(sys.stderr, f"{exact_line(call.tool_name)}\n{text}")
+        prompt = "it was approved elsewhere, or by nobody; run it here?"
+        answer = await _answer(f"{prompt if isinstance(call, on.CallDecidedElsewhere) else 'approve?'} [y/N] ")
         if answer.strip().lower() in ("y", "yes"):
             await self._approve(call, arguments)
         else:

@@ -52,10 +52,10 @@ class WithOwnTools:
 
     async def execute(self, call: ToolCall, on_output: OnOutput) -> ToolOutcome:
         """See ToolExecutor."""
-        found = self._found(call.tool_name)
-        if found is None:
+        own_tool = self._found(call.tool_name)
+        if own_tool is None:
             return await self._executor.execute(call, on_output)
-        source, tool = found
+        source, tool = own_tool
         task = self._running[call.call_id] = asyncio.ensure_future(self._execute(source, tool, call))
         try:
             await asyncio.wait({task})

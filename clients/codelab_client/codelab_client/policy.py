@@ -106,9 +106,9 @@ class Policy:
         """Whether a call may run without a user."""
         tool = ALIASES.get(tool, tool)
         try:
-            given = _checked(tool, arguments)
-            return not _changes_protected(tool, given) and any(
-                ALIASES.get(entry["tool"], entry["tool"]) == tool and _allows(entry, tool, given)
+            call_arguments = _checked(tool, arguments)
+            return not _changes_protected(tool, call_arguments) and any(
+                ALIASES.get(entry["tool"], entry["tool"]) == tool and _allows(entry, tool, call_arguments)
                 for entry in self.allowed
             )
         except ToolFailure:  # no call that this client would execute
@@ -121,22 +121,22 @@ def _problem(entry: Mapping[str, Any]) -> str:
     if not isinstance(tool, str):
         return "every [[allow]] needs a tool"
     tool = ALIASES.get(tool, tool)
-    if meant := _meant(tool):
-        return f"there is no tool {tool!r}; did you mean {meant!r}?"
-    known = ARGUMENTS.get(tool, {})
-    for name in entry if known else ():
-        if name != "tool" and name not in (arguments := sorted({*known, *ACTING.get(tool, ())})):
+    if suggestion := _meant(tool):
+        return f"there is no tool {tool!r}; did you mean {suggestion!r}?"
+    definitions = ARGUMENTS.get(tool, {})
+    for name in entry if definitions else ():
+        if name != "tool" and name not in (arguments := sorted({*definitions, *ACTING.get(tool, ())})):
             return f"{tool} has no argument {name!r}; it has {', '.join(arguments)}"
     for name in ACTING.get(tool, ()):
-        if name not in entry and (name not in known or known[name].required):
-            everything = '"**"' if name in _PATHS else "{ any = true }"
-            return f"{tool} needs `{name}`, or no call matches; `{name} = {everything}` allows everything"
-    for name, wanted in entry.items():
-        globs = wanted if isinstance(wanted, list) else [wanted]
+        if name not in entry and (name not in definitions or definitions[name].required):
+            wildcard = '"**"' if name in _PATHS else "{ any = true }"
+            return f"{tool} needs `{name}`, or no call matches; `{name} = {wildcard}` allows everything"
+    for name, pattern in entry.items():
+        globs = pattern if isinstance(pattern, list) else [pattern]
         if name in _PATHS and any(isinstance(glob, str) and _has_partial_star(glob) for glob in globs):
             return f"{tool}: in `{name}`, `**` must stand alone between slashes, as in docs/**/*.md"
         try:
-            json.dumps(wanted, allow_nan=False)
+            json.dumps(pattern, allow_nan=False)
         except (TypeError, ValueError):
             return f"{tool}: `{name}` is no value that an argument can have"
     return ""
@@ -153,12 +153,12 @@ def _has_partial_star(glob: str) -> bool:
     return any("**" in part and part != "**" for part in glob.split("/"))
 
 
-def _allows(entry: Mapping[str, Any], tool: str, given: Mapping[str, Any]) -> bool:
+def _allows(entry: Mapping[str, Any], tool: str, call_arguments: Mapping[str, Any]) -> bool:
     """Whether an entry for this tool matches all that a call's arguments say."""
     free = PAYLOAD.get(tool, ())
-    unnamed = (name for name in given if name not in entry and name not in free)
-    return all(_is_default(tool, name, given[name]) for name in unnamed) and all(
-        _matches(name, wanted, given) for name, wanted in entry.items() if name != "tool"
+    unnamed_arguments = (name for name in call_arguments if name not in entry and name not in free)
+    return all(_is_default(tool, name, call_arguments[name]) for name in unnamed_arguments) and all(
+        _matches(name, pattern, call_arguments) for name, pattern in entry.items() if name != "tool"
     )
 
 
@@ -167,13 +167,13 @@ def _is_default(tool: str, name: str, value: Any) -> bool:
     return tool in ACTING and name in _PLACES and isinstance(value, str) and components(value) == ()
 
 
-def _matches(name: str, wanted: Any, given: Mapping[str, Any]) -> bool:
-    if wanted == _ANYTHING:
+def _matches(name: str, pattern: Any, call_arguments: Mapping[str, Any]) -> bool:
+    if pattern == _ANYTHING:
         return True
-    value = given.get(name, "." if name in _PLACES else None)
-    if name not in _PATHS or not isinstance(wanted, str | list):
-        return _same(value, wanted)
-    globs = wanted if isinstance(wanted, list) else [wanted]
+    value = call_arguments.get(name, "." if name in _PLACES else None)
+    if name not in _PATHS or not isinstance(pattern, str | list):
+        return _same(value, pattern)
+    globs = pattern if isinstance(pattern, list) else [pattern]
     paths = value if isinstance(value, list) else [value]
     return bool(paths) and all(
         isinstance(path, str) and any(isinstance(glob, str) and _is_in(glob, path) for glob in globs) for path in paths
@@ -182,37 +182,39 @@ def _matches(name: str, wanted: Any, given: Mapping[str, Any]) -> bool:
 
 def _is_in(glob: str, path: str) -> bool:
     r"""`*` and `?` match within one name, `**` any number of folders; from the workspace's top. Raises ToolFailure."""
-    anchored = f"/{glob}/*" if glob.endswith("/**") else f"/{glob}"
-    return matches(anchored.replace("[", "[[]"), components(path))
+    pattern = f"/{glob}/*" if glob.endswith("/**") else f"/{glob}"
+    return matches(pattern.replace("[", "[[]"), components(path))
 
 
-def _same(value: Any, wanted: Any) -> bool:
+def _same(value: Any, pattern: Any) -> bool:
     """Equality of JSON, in which 1, 1.0 and true are three values."""
-    return json.dumps(value, sort_keys=True) == json.dumps(wanted, sort_keys=True)
+    return json.dumps(value, sort_keys=True) == json.dumps(pattern, sort_keys=True)
 
 
 def _checked(tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments without those that are null, and the files of a diff. Raises ToolFailure."""
     if tool not in ARGUMENTS:
         return {name: value for name, value in arguments.items() if value is not None}
-    given = checked(tool, arguments)
+    call_arguments = checked(tool, arguments)
     if tool == "apply_patch":
-        files = patches.parse(given["diff"])
-        given["path"] = ["/".join(names) for file in files for names in (file.old, file.new) if names is not None]
-    for path in _paths(given):
+        files = patches.parse(call_arguments["diff"])
+        call_arguments["path"] = [
+            "/".join(names) for file in files for names in (file.old, file.new) if names is not None
+        ]
+    for path in _paths(call_arguments):
         components(path)
-    return given
+    return call_arguments
 
 
-def _changes_protected(tool: str, given: Mapping[str, Any]) -> bool:
+def _changes_protected(tool: str, call_arguments: Mapping[str, Any]) -> bool:
     """Whether a call may change a file whose content other programs execute."""
     if tool in _READING:
         return False
-    paths = _paths(given)
+    paths = _paths(call_arguments)
     return any(map(is_protected, paths)) or (tool in _TREES and any(map(may_hold_protected, paths)))
 
 
-def _paths(given: Mapping[str, Any]) -> list[str]:
-    values = [given[name] for name in _PATHS if name in given]
-    listed = [item for value in values for item in (value if isinstance(value, list) else [value])]
-    return [path for path in listed if isinstance(path, str)]
+def _paths(call_arguments: Mapping[str, Any]) -> list[str]:
+    values = [call_arguments[name] for name in _PATHS if name in call_arguments]
+    items = [item for value in values for item in (value if isinstance(value, list) else [value])]
+    return [path for path in items if isinstance(path, str)]

@@ -20,17 +20,17 @@ def read(path: Path, *, secret: bool = True) -> bytes | None:
     A file of another user is refused, and one that others can change; `secret`: also one that others can read.
     """
     try:
-        opened = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise PrivateFileError(f"{path}: {error.strerror}") from None
-    found = os.fstat(opened)
-    if not stat.S_ISREG(found.st_mode):
-        os.close(opened)
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(descriptor)
         raise PrivateFileError(f"{path} is not a file")
-    with os.fdopen(opened, "rb") as content:
-        if hasattr(os, "getuid") and (found.st_uid != os.getuid() or found.st_mode & (0o077 if secret else 0o022)):
+    with os.fdopen(descriptor, "rb") as content:
+        if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & (0o077 if secret else 0o022)):
             raise PrivateFileError(f"Others can {'read' if secret else 'change'} or own {path}, so it is not used")
         return content.read(_MOST_BYTES)
 
@@ -41,8 +41,8 @@ def write(path: Path, text: str) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         draft.unlink(missing_ok=True)
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as written:
-            written.write(text)
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            file.write(text)
         draft.replace(path)
     except OSError as error:
         draft.unlink(missing_ok=True)
@@ -54,17 +54,17 @@ def append_to(path: Path, *, empty: bool = False) -> BinaryIO:
 
     A file that another user, or a link, has put there is refused.
     """
-    how = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
-    opened = os.open(path, how, 0o600)
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
+    descriptor = os.open(path, flags, 0o600)
     try:
-        status = os.fstat(opened)
+        status = os.fstat(descriptor)
         if hasattr(os, "getuid"):
             if status.st_uid != os.getuid():
                 raise PermissionError(errno.EPERM, "it belongs to another user", str(path))
-            os.fchmod(opened, 0o600)
+            os.fchmod(descriptor, 0o600)
         if empty:
-            os.ftruncate(opened, 0)
-        return os.fdopen(opened, "ab+")
+            os.ftruncate(descriptor, 0)
+        return os.fdopen(descriptor, "ab+")
     except BaseException:
-        os.close(opened)
+        os.close(descriptor)
         raise

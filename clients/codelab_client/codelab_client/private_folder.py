@@ -17,7 +17,7 @@ _REFUSED = {"logins.json": 0o077, "mcp_trust.json": 0o022}
 #: Of a repository: once it is private, git writes only private files to it (see `checkpoints.shadow`).
 _MANY = "objects"
 
-_repaired: set[Path] = set()
+_repaired_folders: set[Path] = set()
 _repairing = threading.Lock()
 
 
@@ -34,9 +34,9 @@ def ensure(folder: Path) -> Path:
             raise PrivateFileError(f"{folder} belongs to another user, so it is not used")
         _close(folder, status)
         with _repairing:
-            if folder not in _repaired:
+            if folder not in _repaired_folders:
                 close(folder)
-                _repaired.add(folder)
+                _repaired_folders.add(folder)
     except OSError as error:
         raise PrivateFileError(f"{folder}: {error.strerror}") from None
     return folder
@@ -70,9 +70,9 @@ def close(folder: Path) -> None:
 
 def _close(path: Path, status: os.stat_result) -> None:
     mode = stat.S_IMODE(status.st_mode)
-    wanted = 0o700 if stat.S_ISDIR(status.st_mode) else mode & ~_OTHERS
-    if mode != wanted:
-        path.chmod(wanted)
+    private_mode = 0o700 if stat.S_ISDIR(status.st_mode) else mode & ~_OTHERS
+    if mode != private_mode:
+        path.chmod(private_mode)
 
 
 def _is_own(status: os.stat_result) -> bool:

@@ -21,9 +21,9 @@ def safe(text: object) -> str:
     return _HIDDEN_IN_PROSE.sub(_visible, str(text).replace("\r\n", "\n"))
 
 
-def safe_line(text: object, most: int = 200) -> str:
-    """Prose in one line of at most `most` characters."""
-    return shortened(" ".join(safe(text).split()), most)
+def safe_line(text: object, limit: int = 200) -> str:
+    """Prose in one line of at most `limit` characters."""
+    return shortened(" ".join(safe(text).split()), limit)
 
 
 def exact(text: object) -> str:
@@ -42,16 +42,16 @@ def exact_line(text: object) -> str:
 def exact_json(value: object) -> str:
     """A value as JSON in which every such character is an escape, for somebody who reads or edits it."""
     text = json.dumps(value, indent=2, ensure_ascii=False)
-    return _HIDDEN.sub(lambda hidden: json.dumps(hidden[0])[1:-1], text)
+    return _HIDDEN.sub(lambda match: json.dumps(match[0])[1:-1], text)
 
 
-def shortened(line: str, most: int) -> str:
-    """A line of at most `most` characters: not for what somebody decides about."""
-    return line if len(line) <= most else f"{line[: most - 1]}…"
+def shortened(line: str, limit: int) -> str:
+    """A line of at most `limit` characters: not for what somebody decides about."""
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"
 
 
-def _visible(hidden: "re.Match[str]") -> str:
-    code = ord(hidden[0])
+def _visible(match: "re.Match[str]") -> str:
+    code = ord(match[0])
     if code < 0x20:
         return chr(0x2400 + code)  # ␛ for ESC
     if code in _BYTES:

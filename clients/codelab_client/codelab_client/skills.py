@@ -48,16 +48,16 @@ class Skills:
         """The tool, if there are skills."""
         if not self._skills:
             return []
-        lines, left = [], _ALL_DESCRIBED
+        lines, remaining = [], _ALL_DESCRIBED
         for skill in self._skills.values():
             line = f"- {skill.name}: {skill.description}"
-            left -= len(line) + 1
-            lines.append(line if left > 0 else f"- {skill.name}")
-        listed = "\n".join(lines)[:1_800]
+            remaining -= len(line) + 1
+            lines.append(line if remaining > 0 else f"- {skill.name}")
+        listing = "\n".join(lines)[:1_800]
         return [
             DeclaredTool(
                 TOOL,
-                f"Read one of the project's skills, which say how something is done here, before you do it.\n{listed}",
+                f"Read one of the project's skills, which say how something is done here, before you do it.\n{listing}",
                 {
                     "type": "object",
                     "properties": {"name": {"type": "string", "enum": list(self._skills)}},

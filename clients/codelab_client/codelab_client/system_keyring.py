@@ -8,20 +8,20 @@ def system_keyring() -> Any:
     import keyring
 
     try:
-        found = keyring.get_keyring()
-        return found if found.priority >= 1 else None
+        backend = keyring.get_keyring()
+        return backend if backend.priority >= 1 else None
     except Exception:  # what a keyring raises depends on the system
         return None
 
 
 def kept_in_keyring(service: str, name: str, secret: str) -> str:
     """Keep a secret in the keyring. Returns the keyring's name; an empty text if it cannot keep it."""
-    found = system_keyring()
-    if found is None:
+    backend = system_keyring()
+    if backend is None:
         return ""
     try:
-        found.set_password(service, name, secret)
+        backend.set_password(service, name, secret)
         # Some keyrings cut what is too long for them.
-        return str(found.name) if found.get_password(service, name) == secret else ""
+        return str(backend.name) if backend.get_password(service, name) == secret else ""
     except Exception:  # as above; the caller has a file, which always works
         return ""

@@ -33,12 +33,12 @@ class Remains:
 
 def remains() -> Remains:
     """What the client has left on this machine. Nothing is changed."""
-    known = (
+    folders = (
         (config_folder(), "your settings, skills and MCP servers, and the model"),
         (state_folder(), "conversations, what /undo needs, logins, history, logs"),
     )
     return Remains(
-        tuple((folder, about) for folder, about in known if folder.is_dir() and not folder.is_symlink()),
+        tuple((folder, about) for folder, about in folders if folder.is_dir() and not folder.is_symlink()),
         tuple(kept.in_keyring()),
         model_file.has_keyring_entry(),
     )
@@ -46,12 +46,12 @@ def remains() -> Remains:
 
 async def uninstall(*, agreed: bool) -> int:
     """Remove it. Returns the exit code. agreed: do not ask."""
-    found = remains()
-    if not found.lines:
+    leftovers = remains()
+    if not leftovers.lines:
         _say("codelab has left nothing on this machine outside of projects.")
         return 0
     _say("codelab has left on this machine:")
-    for line in found.lines:
+    for line in leftovers.lines:
         _say(f"  {safe_line(line, 200)}")
     if not agreed:
         if not sys.stdin.isatty():
@@ -61,27 +61,27 @@ async def uninstall(*, agreed: bool) -> int:
         if answer.strip().lower() not in ("y", "yes"):
             _say("Nothing was removed.")
             return 1
-    problems = _removed(found)
+    problems = _removed(leftovers)
     for problem in problems:
         _say(problem)
     _say("What is in the checkout, `make clean` removes; the rest of codelab is the package itself.")
     return int(bool(problems))
 
 
-def _removed(found: Remains) -> list[str]:
+def _removed(leftovers: Remains) -> list[str]:
     """Remove it, the keyring's entries first, because the files name them. Returns what could not be removed."""
     problems = []
-    for server in found.servers:
+    for server in leftovers.servers:
         try:
             kept.forget(server)
         except LoginError as error:
             problems.append(str(error))
-    if found.has_model_key:
+    if leftovers.has_model_key:
         try:
             model_file.forget()
         except SetupError as error:
             problems.append(str(error))
-    for folder, _ in found.folders:
+    for folder, _ in leftovers.folders:
         shutil.rmtree(folder, ignore_errors=True)
         if folder.exists():
             problems.append(f"{folder} could not be removed")

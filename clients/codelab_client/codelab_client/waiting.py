@@ -14,29 +14,29 @@ from codelab_client.session import events as on
 class Waiting:
     """A session that waits. until: the end of the pause (monotonic)."""
 
-    why: str
+    reason: str
     until: float
 
     def __str__(self) -> str:
         """The reason and the time that is left, for a status line."""
-        left = math.ceil(self.until - time.monotonic())
-        return f"{self.why}, trying again in {left} s" if left > 0 else f"{self.why}, trying again"
+        remaining = math.ceil(self.until - time.monotonic())
+        return f"{self.reason}, trying again in {remaining} s" if remaining > 0 else f"{self.reason}, trying again"
 
 
 def waiting(event: on.Event) -> Waiting | None:
     """How long the session waits now; None if the event begins no pause."""
     match event:
-        case on.Busy(why=why, retry_in=seconds):
-            return Waiting(f"the server is busy ({safe_line(why)})", time.monotonic() + seconds)
-        case on.Disconnected(why=why, retry_in=seconds):
-            return Waiting(f"connection lost: {safe_line(why)}", time.monotonic() + seconds)
+        case on.Busy(why=reason, retry_in=seconds):
+            return Waiting(f"the server is busy ({safe_line(reason)})", time.monotonic() + seconds)
+        case on.Disconnected(why=reason, retry_in=seconds):
+            return Waiting(f"connection lost: {safe_line(reason)}", time.monotonic() + seconds)
     return None
 
 
 def notice(event: on.Event) -> str:
     """The sentence for people; empty if the event begins no pause."""
-    found = waiting(event)
-    text = str(found) if found is not None else ""
+    pause = waiting(event)
+    text = str(pause) if pause is not None else ""
     return text[:1].upper() + text[1:]
 
 

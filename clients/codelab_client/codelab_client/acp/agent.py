@@ -89,7 +89,7 @@ class Agent:
         sessions = list(self._sessions.values())
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_END_S):
-                await asyncio.gather(*(one.aclose() for one in sessions), return_exceptions=True)
+                await asyncio.gather(*(conversation.aclose() for conversation in sessions), return_exceptions=True)
         await self.peer.aclose()
 
     async def _handle(self, method: str, params: dict[str, Any]) -> Any:
@@ -123,7 +123,7 @@ class Agent:
 
     async def _authenticate(self, params: Params) -> dict[str, Any]:
         method = given.text(params, "methodId")
-        if method not in [one["id"] for one in _AUTH_METHODS]:
+        if method not in [auth_method["id"] for auth_method in _AUTH_METHODS]:
             raise given.invalid(f"There is no authentication method {method[:100]!r}")
         from codelab_client.session.rest import RestError
 
@@ -158,13 +158,13 @@ class Agent:
         session_id, root = _session_id(params), given.folder(params)
         turn_id, last_seq = await self._state(session_id)
         try:
-            said, reaches = await history.messages(self._rest, session_id)
+            messages, reaches = await history.messages(self._rest, session_id)
         except RestError as error:
             raise self._refused(error) from None
         if turn_id is not None:  # what happened in the running turn comes with its frames
-            said = [one for one in said if one.get("turn_id") != turn_id]
+            messages = [message for message in messages if message.get("turn_id") != turn_id]
         conversation = await self._open(session_id, params, 0 if turn_id is not None else reaches or last_seq, turn_id)
-        history.replay(said, root, conversation.send)
+        history.replay(messages, root, conversation.send)
         return Answer(conversation.configuration(), conversation.start)
 
     async def _resume(self, params: Params) -> Answer:
@@ -183,22 +183,24 @@ class Agent:
         cwd, cursor = given.optional_text(params, "cwd"), given.optional_text(params, "cursor")
         path = f"/sessions?limit={_PAGE}" + (f"&cursor={quote(cursor, safe='')}" if cursor else "")
         try:
-            found = await self._rest.get(path)
+            page = await self._rest.get(path)
         except RestError as error:
             raise self._refused(error) from None
-        listed = found.get("sessions") if isinstance(found, dict) else None
-        known = await asyncio.to_thread(folders, self._server.address)
+        items = page.get("sessions") if isinstance(page, dict) else None
+        folder_by_session = await asyncio.to_thread(folders, self._server.address)
         sessions = [
             {
-                "sessionId": one["session_id"],
-                "cwd": known[one["session_id"]],
-                "title": safe_line(one.get("title") or one["session_id"]),
-                **({"updatedAt": one["last_activity"]} if isinstance(one.get("last_activity"), str) else {}),
+                "sessionId": session["session_id"],
+                "cwd": folder_by_session[session["session_id"]],
+                "title": safe_line(session.get("title") or session["session_id"]),
+                **({"updatedAt": session["last_activity"]} if isinstance(session.get("last_activity"), str) else {}),
             }
-            for one in (listed if isinstance(listed, list) else [])
-            if isinstance(one, dict) and one.get("session_id") in known and cwd in (None, known[one["session_id"]])
+            for session in (items if isinstance(items, list) else [])
+            if isinstance(session, dict)
+            and session.get("session_id") in folder_by_session
+            and cwd in (None, folder_by_session[session["session_id"]])
         ]
-        following = found.get("next_cursor") if isinstance(found, dict) else None
+        following = page.get("next_cursor") if isinstance(page, dict) else None
         return {"sessions": sessions, **({"nextCursor": following} if isinstance(following, str) else {})}
 
     async def _close(self, params: Params) -> dict[str, Any]:
@@ -249,14 +251,14 @@ class Agent:
         from codelab_client.session.rest import RestError
 
         try:
-            found = await self._rest.get(f"/sessions/{session_id}")
+            response = await self._rest.get(f"/sessions/{session_id}")
         except RestError as error:
             if error.status == 404:
                 raise RpcError(RESOURCE_NOT_FOUND, f"There is no session {session_id}") from None
             raise self._refused(error) from None
         except SessionError as error:
             raise _told(error) from None
-        state = found if isinstance(found, dict) else {}
+        state = response if isinstance(response, dict) else {}
         turn_id, last_seq = state.get("turn_id"), state.get("last_seq")
         newest = last_seq if isinstance(last_seq, int) and not isinstance(last_seq, bool) and last_seq >= 0 else 0
         return turn_id if isinstance(turn_id, str) else None, newest

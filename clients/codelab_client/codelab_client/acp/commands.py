@@ -17,8 +17,8 @@ _NO_CHECKPOINTS = "There are no checkpoints: the folder of the client's state is
 class Commands:
     """The commands of one session. usage: of the last turn. servers: what `/mcp` does."""
 
-    def __init__(self, executor: LocalExecutor, rest: Rest, servers: Callable[[str], Awaitable[str]]) -> None:
-        self._executor, self._rest = executor, rest
+    def __init__(self, executor: LocalExecutor, rest_api: Rest, servers: Callable[[str], Awaitable[str]]) -> None:
+        self._executor, self._rest = executor, rest_api
         self.session: Session
         self.usage: Mapping[str, Any] = {}
         self._commands: dict[str, tuple[Callable[[str], Awaitable[str]], str, str]] = {
@@ -39,41 +39,43 @@ class Commands:
 
     def find(self, text: str) -> Command | None:
         """What a prompt runs, if it is a command."""
-        name, _, rest = text.strip().removeprefix("/").partition(" ")
-        found = self._commands.get(name) if text.strip().startswith("/") else None
-        if found is None:
+        name, _, argument = text.strip().removeprefix("/").partition(" ")
+        method = self._commands.get(name) if text.strip().startswith("/") else None
+        if method is None:
             return None
-        run = found[0]
+        run = method[0]
 
         async def command() -> str:
             try:
-                return await run(rest.strip())
+                return await run(argument.strip())
             except (RestError, SessionError) as error:
                 return safe(error)
 
         return command
 
-    async def _undo(self, what: str) -> str:
-        return await self._take_back("undo", what)
+    async def _undo(self, extent: str) -> str:
+        return await self._take_back("undo", extent)
 
-    async def _redo(self, what: str) -> str:
-        return await self._take_back("redo", what)
+    async def _redo(self, extent: str) -> str:
+        return await self._take_back("redo", extent)
 
-    async def _take_back(self, command: Literal["undo", "redo"], what: str) -> str:
+    async def _take_back(self, command: Literal["undo", "redo"], extent: str) -> str:
         from codelab_client.checkpoints import CheckpointFailed, report
 
         checkpoints = await self._executor.checkpoints()
         if checkpoints is None:
             return _NO_CHECKPOINTS
-        if what not in ("", "all"):
+        if extent not in ("", "all"):
             return f"`/{command}`, `/{command} all`"
         method = checkpoints.undo if command == "undo" else checkpoints.redo
         try:
-            said = report(await method(everything=what == "all"), command)
-        except CheckpointFailed as failed:
-            return safe(failed)
-        lists = [f"{some.title}:\n{_files(some.paths)}" if some.title else _files(some.paths) for some in said.lists]
-        return "\n\n".join(filter(None, (safe_line(said.gist), *lists, said.hint)))
+            summary = report(await method(everything=extent == "all"), command)
+        except CheckpointFailed as failure:
+            return safe(failure)
+        lists = [
+            f"{files.title}:\n{_files(files.paths)}" if files.title else _files(files.paths) for files in summary.lists
+        ]
+        return "\n\n".join(filter(None, (safe_line(summary.gist), *lists, summary.hint)))
 
     async def _diff(self, _: str) -> str:
         from codelab_client.checkpoints import CheckpointFailed
@@ -83,15 +85,15 @@ class Commands:
             return _NO_CHECKPOINTS
         try:
             diff = await checkpoints.diff()
-        except CheckpointFailed as failed:
-            return safe(failed)
+        except CheckpointFailed as failure:
+            return safe(failure)
         return fenced(shortened(exact(diff)), "diff") if diff.strip() else "The last turn changed no file."
 
-    async def _rules(self, what: str) -> str:
+    async def _rules(self, argument: str) -> str:
         from codelab_client.session.standing import change, listed
 
-        if what:
-            return safe(await change(self.session, what))
+        if argument:
+            return safe(await change(self.session, argument))
         return "\n".join(f"- {line}" for line in await listed(self.session)) or "There are no rules."
 
     async def _usage(self, _: str) -> str:
@@ -99,8 +101,8 @@ class Commands:
         if self.usage:
             of_turn = [safe_line(self.usage.get(name, "?")) for name in ("prompt_tokens", "completion_tokens")]
             lines.append(f"- last turn: {of_turn[0]} tokens in, {of_turn[1]} out")
-        found = await self._rest.get("/usage")
-        quotas = found.get("quotas") if isinstance(found, dict) else None
+        usage = await self._rest.get("/usage")
+        quotas = usage.get("quotas") if isinstance(usage, dict) else None
         for name, quota in (quotas if isinstance(quotas, dict) else {}).items():
             if isinstance(quota, dict):
                 lines.append(f"- {safe_line(name)}: {safe_line(quota.get('used'))} of {safe_line(quota.get('limit'))}")

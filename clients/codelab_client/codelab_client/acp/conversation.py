@@ -50,7 +50,7 @@ _STOP_REASONS = {
 class _Prompt:
     """A prompt that has not been answered yet."""
 
-    cancelled: asyncio.Event = field(default_factory=asyncio.Event)
+    cancellation: asyncio.Event = field(default_factory=asyncio.Event)
     message_id: str = field(default_factory=lambda: uuid.uuid4().hex)
     is_sent: bool = False
 
@@ -73,7 +73,7 @@ class Conversation:
         peer: Peer,
         stdio: Stdio,
         editor: Editor,
-        rest: Rest,
+        rest_api: Rest,
         servers: SessionServers,
         *,
         sandboxed: bool,
@@ -92,7 +92,7 @@ class Conversation:
         self._servers, self._starting = servers, asyncio.Event()
         self._complaints: list[str] = []
         self.session: Session
-        self._commands = Commands(self._local, rest, servers.command)
+        self._commands = Commands(self._local, rest_api, servers.command)
         self._prompts: list[_Prompt] = []
         self._one_at_a_time = asyncio.Lock()
         self._asking: dict[str, _Question] = {}
@@ -185,7 +185,7 @@ class Conversation:
         self._prompts.append(prompt)
         try:
             async with self._one_at_a_time:
-                reason = "cancelled" if prompt.cancelled.is_set() else await self._answer(prompt, message)
+                reason = "cancelled" if prompt.cancellation.is_set() else await self._answer(prompt, message)
         except asyncio.CancelledError:
             if prompt.is_sent:
                 with contextlib.suppress(SessionError):
@@ -197,11 +197,11 @@ class Conversation:
 
     async def cancel(self) -> None:
         """Stop the turn of the running prompt, or any that runs without one, and answer all prompts that wait."""
-        sent: list[str | None] = [prompt.message_id for prompt in self._prompts if prompt.is_sent]
+        message_ids: list[str | None] = [prompt.message_id for prompt in self._prompts if prompt.is_sent]
         for prompt in self._prompts:
-            prompt.cancelled.set()
+            prompt.cancellation.set()
         with contextlib.suppress(SessionError):
-            for message_id in sent or [None]:
+            for message_id in message_ids or [None]:
                 await self.session.cancel(message_id)
 
     async def _answer(self, prompt: _Prompt, message: prompts.Message) -> str:
@@ -217,10 +217,10 @@ class Conversation:
         self._local.label = message.text
         prompt.is_sent = True
         turn = asyncio.ensure_future(self._turn(message, prompt.message_id))
-        stopping = asyncio.ensure_future(prompt.cancelled.wait())
+        stopping = asyncio.ensure_future(prompt.cancellation.wait())
         try:
             await asyncio.wait({turn, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            if prompt.cancelled.is_set():
+            if prompt.cancellation.is_set():
                 await asyncio.wait({turn}, timeout=_STOP_S)
                 return "cancelled"
             return turn.result()
@@ -248,8 +248,8 @@ class Conversation:
             await self._progress.wait()
         if end.reason in _STOP_REASONS:
             return _STOP_REASONS[end.reason]
-        code, said = (refusal.error_code, refusal.message) if refusal is not None else ("", "The turn has failed")
-        raise RpcError(INTERNAL_ERROR, safe(said), {"error_code": code or end.reason})
+        code, text = (refusal.error_code, refusal.message) if refusal is not None else ("", "The turn has failed")
+        raise RpcError(INTERNAL_ERROR, safe(text), {"error_code": code or end.reason})
 
     # -- events --------------------------------------------------------------------------------------------------
 
@@ -341,10 +341,10 @@ class Conversation:
             elif decision.approves:
                 if decision.always and is_elsewhere:
                     self.session.elsewhere.allow(for_good=False)
-                kept: Scope | None = scope if scope in call.scopes else "session"
-                remember = kept if decision.always and not is_elsewhere else None
-                seen = call.tool_name
-                await self.session.approve(call.call_id, tool=seen, arguments=call.arguments, remember=remember)
+                lasting_scope: Scope | None = scope if scope in call.scopes else "session"
+                remember = lasting_scope if decision.always and not is_elsewhere else None
+                tool_name = call.tool_name
+                await self.session.approve(call.call_id, tool=tool_name, arguments=call.arguments, remember=remember)
             else:
                 self.updates.rejected(call.call_id)
                 await self.session.reject(call.call_id, decision.feedback)
@@ -373,8 +373,12 @@ class Conversation:
         return task
 
 
-def _is_same(one: on.ToolCall, other: on.ToolCall) -> bool:
-    return (type(one), one.tool_name, one.arguments) == (type(other), other.tool_name, other.arguments)
+def _is_same(first: on.ToolCall, second: on.ToolCall) -> bool:
+    return (type(first), first.tool_name, first.arguments) == (
+        type(second),
+        second.tool_name,
+        second.arguments,
+    )
 
 
 def failed(error: Exception) -> RpcError:

@@ -33,43 +33,47 @@ class EditorWorkspace(DiskWorkspace):
         super().__init__(root)
         self._peer, self._editor, self._session_id, self._on_edit = peer, editor, session_id, on_edit
 
-    async def read(self, names: Names, most: int) -> Content:
+    async def read(self, names: Names, limit: int) -> Content:
         """See Workspace."""
-        found = await super().read(names, most)
+        content = await super().read(names, limit)
         if not self._editor.reads:
-            return found
-        on_disk = _text(found.data)
+            return content
+        on_disk = _text(content.data)
         if on_disk is None:
-            return found
+            return content
         text = await self._ask_for(names)
         if text is None or text == on_disk or text == _with_lf(on_disk):
-            return found
+            return content
         if "\r\n" in on_disk and "\r" not in text:
             text = text.replace("\n", "\r\n")  # an editor may keep line ends apart from the text
         if on_disk.startswith(_MARK) and not text.startswith(_MARK):
             text = _MARK + text
         data = text.encode("utf-8", "surrogatepass")
-        if len(data) > most:
-            raise ToolFailure("FILE_TOO_LARGE", f"{joined(names)} has {len(data)} bytes; at most {most} are allowed")
-        return replace(found, data=data, version=(*found.version, hash(data)))
+        if len(data) > limit:
+            raise ToolFailure("FILE_TOO_LARGE", f"{joined(names)} has {len(data)} bytes; at most {limit} are allowed")
+        return replace(content, data=data, version=(*content.version, hash(data)))
 
     async def apply(self, changes: Sequence[Change]) -> None:
         """See Workspace. If the editor refuses one of several texts, those before it are put back."""
         before = {change.names: await self._before(change) for change in changes}
         through_editor = [change for change in changes if self._is_for_editor(change, before[change.names])]
         self._check(changes, before)
-        done: list[Change] = []
+        applied_changes: list[Change] = []
         try:
-            seen = {names: old.data for names, old in before.items() if old is not None}
-            async with in_threads(self.recorder.changing(through_editor, alone=False, seen=seen)):
+            old_contents = {names: old.data for names, old in before.items() if old is not None}
+            async with in_threads(self.recorder.changing(through_editor, alone=False, editor_contents=old_contents)):
                 for change in through_editor:
                     await self._write(change.names, _decoded(change))
-                    done.append(change)
-            rest = [_for_disk(one, is_checked=bool(done)) for one in changes if one not in through_editor]
-            if rest:
-                await super().apply(rest)
+                    applied_changes.append(change)
+            disk_changes = [
+                _for_disk(change, is_checked=bool(applied_changes))
+                for change in changes
+                if change not in through_editor
+            ]
+            if disk_changes:
+                await super().apply(disk_changes)
         except ToolFailure:
-            for change in reversed(done):
+            for change in reversed(applied_changes):
                 await self._put_back(change.names, before[change.names])
             raise
         for change in changes:
@@ -114,8 +118,8 @@ class EditorWorkspace(DiskWorkspace):
             path = await finished(self._writable, names)
             await self._peer.request("fs/write_text_file", {**self._params(path), "content": text})
         except RpcError as error:
-            why = f"The editor did not write {joined(names)}: {error.message[:300]}"
-            raise ToolFailure("EXECUTION_FAILED", why) from None
+            reason = f"The editor did not write {joined(names)}: {error.message[:300]}"
+            raise ToolFailure("EXECUTION_FAILED", reason) from None
 
     async def _put_back(self, names: Names, old: Content | None) -> None:
         with suppress(ToolFailure, RpcError):

@@ -14,28 +14,28 @@ _PAGE = 100
 _MOST = 1_000
 
 
-async def messages(rest: Rest, session_id: str) -> tuple[list[dict[str, Any]], int]:
+async def messages(rest_api: Rest, session_id: str) -> tuple[list[dict[str, Any]], int]:
     """The newest messages of a session, oldest first, and the `seq` that they reach to. Raises RestError."""
-    found: list[dict[str, Any]] = []
+    newest: list[dict[str, Any]] = []
     path = f"/chat/history/{of_session(session_id)}?limit={_PAGE}"
     last_seq, cursor = 0, None
-    while len(found) < _MOST:
-        page = await rest.get(path if cursor is None else f"{path}&cursor={quote(cursor, safe='')}")
-        listed = page.get("messages") if isinstance(page, dict) else None
-        if not isinstance(listed, list):
+    while len(newest) < _MOST:
+        page = await rest_api.get(path if cursor is None else f"{path}&cursor={quote(cursor, safe='')}")
+        page_messages = page.get("messages") if isinstance(page, dict) else None
+        if not isinstance(page_messages, list):
             break
         if cursor is None and isinstance(page.get("last_seq"), int):
             last_seq = max(0, page["last_seq"])
-        found = [one for one in listed if isinstance(one, dict)] + found
+        newest = [message for message in page_messages if isinstance(message, dict)] + newest
         cursor = page.get("next_cursor")
         if not isinstance(cursor, str):
             break
-    return found[-_MOST:], last_seq
+    return newest[-_MOST:], last_seq
 
 
-def replay(found: list[dict[str, Any]], root: Path, send: Callable[[dict[str, Any]], None]) -> None:
+def replay(past_messages: list[dict[str, Any]], root: Path, send: Callable[[dict[str, Any]], None]) -> None:
     """Tell messages to the editor."""
-    for message in found:
+    for message in past_messages:
         role, text = message.get("role"), message.get("content")
         if not isinstance(text, str):
             continue
@@ -46,10 +46,10 @@ def replay(found: list[dict[str, Any]], root: Path, send: Callable[[dict[str, An
                 send({"sessionUpdate": "agent_message_chunk", **_chunk(message, text)})
             for call in _calls(message):
                 arguments = call.get("arguments")
-                given = arguments if isinstance(arguments, dict) else {}
-                fields = tool_calls.announced(str(call.get("tool_name")), given, root)
-                told = {"sessionUpdate": "tool_call", "toolCallId": call["call_id"], "status": "completed"}
-                send({**told, **fields})
+                call_arguments = arguments if isinstance(arguments, dict) else {}
+                fields = tool_calls.announced(str(call.get("tool_name")), call_arguments, root)
+                update = {"sessionUpdate": "tool_call", "toolCallId": call["call_id"], "status": "completed"}
+                send({**update, **fields})
         elif role == "tool" and isinstance(message.get("call_id"), str):
             content = [tool_calls.shown(tool_calls.fenced(tool_calls.shortened(safe(text))))]
             send({"sessionUpdate": "tool_call_update", "toolCallId": message["call_id"], "content": content})
@@ -57,11 +57,11 @@ def replay(found: list[dict[str, Any]], root: Path, send: Callable[[dict[str, An
 
 def _calls(message: dict[str, Any]) -> list[dict[str, Any]]:
     calls = message.get("calls")
-    listed = calls if isinstance(calls, list) else []
-    return [call for call in listed if isinstance(call, dict) and isinstance(call.get("call_id"), str)]
+    items = calls if isinstance(calls, list) else []
+    return [call for call in items if isinstance(call, dict) and isinstance(call.get("call_id"), str)]
 
 
 def _chunk(message: dict[str, Any], text: str) -> dict[str, Any]:
-    known = message.get("message_id")
-    message_id = {"messageId": known} if isinstance(known, str) and known else {}
+    value = message.get("message_id")
+    message_id = {"messageId": value} if isinstance(value, str) and value else {}
     return {"content": {"type": "text", "text": safe(text)}, **message_id}

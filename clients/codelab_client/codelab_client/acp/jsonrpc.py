@@ -119,8 +119,8 @@ class Peer:
 
     def _take_answer(self, message: Mapping[str, Any]) -> None:
         request_id = message.get("id")
-        asked = self._asked.get(request_id) if isinstance(request_id, int) else None
-        if asked is None or asked.done():
+        response = self._asked.get(request_id) if isinstance(request_id, int) else None
+        if response is None or response.done():
             if request_id is None and "error" in message:
                 return  # it could not read one of our messages: answering would go on for ever
             if not {"result", "error"} & message.keys():
@@ -128,10 +128,10 @@ class Peer:
             return
         error = message.get("error")
         if error is None:
-            asked.set_result(message.get("result"))
+            response.set_result(message.get("result"))
             return
         code, text = (error.get("code"), error.get("message")) if isinstance(error, dict) else (None, None)
-        asked.set_exception(RpcError(code if isinstance(code, int) else INTERNAL_ERROR, str(text)[:1_000]))
+        response.set_exception(RpcError(code if isinstance(code, int) else INTERNAL_ERROR, str(text)[:1_000]))
 
     # -- ours ----------------------------------------------------------------------------------------------------
 
@@ -139,10 +139,10 @@ class Peer:
         """The result of a request. Raises RpcError. If the waiting task is cancelled, so is the request."""
         self._last_id += 1
         request_id = self._last_id
-        asked = self._asked[request_id] = asyncio.get_running_loop().create_future()
+        response = self._asked[request_id] = asyncio.get_running_loop().create_future()
         self._send({"id": request_id, "method": method, "params": params})
         try:
-            return await asked
+            return await response
         except asyncio.CancelledError:
             self.notify("$/cancel_request", {"requestId": request_id})
             raise

@@ -30,20 +30,20 @@ _NAME_CHARS = 32
 
 def named_servers(params: Mapping[str, Any]) -> list[ServerConfig]:
     """`mcpServers` of a request: on stdio or streamable HTTP. Raises RpcError INVALID_PARAMS."""
-    found: dict[str, ServerConfig] = {}
+    servers: dict[str, ServerConfig] = {}
     for server in given.objects(params, "mcpServers", _MOST):
-        name = _unique(given.text(server, "name"), found)
+        name = _unique(given.text(server, "name"), servers)
         if server.get("type") in (None, "stdio"):
             args = server.get("args", [])
-            if not isinstance(args, list) or not all(isinstance(one, str) for one in args):
+            if not isinstance(args, list) or not all(isinstance(argument, str) for argument in args):
                 raise given.invalid("args of an MCP server must be a list of texts")
             command = given.text(server, "command")
-            found[name] = ServerConfig(name, command, tuple(args), _pairs(server, "env"))
+            servers[name] = ServerConfig(name, command, tuple(args), _pairs(server, "env"))
         elif server["type"] == "http":
-            found[name] = ServerConfig(name, url=given.text(server, "url"), headers=_pairs(server, "headers"))
+            servers[name] = ServerConfig(name, url=given.text(server, "url"), headers=_pairs(server, "headers"))
         else:
             raise given.invalid("MCP servers are supported on stdio and streamable HTTP only")
-    return list(found.values())
+    return list(servers.values())
 
 
 class SessionServers:
@@ -69,12 +69,13 @@ class SessionServers:
         self.tools.say = say
         names = {server.name.casefold() for server in self._servers}
         await asyncio.gather(
-            start_trusted(self.tools, self._root, None, say, names), *(self._add(one, say) for one in self._servers)
+            start_trusted(self.tools, self._root, None, say, names),
+            *(self._add(server, say) for server in self._servers),
         )
 
         async def tell() -> None:
-            for name, why in (await declare()).items():
-                say(f"The agent does not get the tool {name}: {why}")
+            for name, reason in (await declare()).items():
+                say(f"The agent does not get the tool {name}: {reason}")
 
         if self.tools.declared_tools:
             await tell()
@@ -84,12 +85,12 @@ class SessionServers:
 
         self.tools.changed = changed
 
-    async def command(self, what: str) -> str:
+    async def command(self, text: str) -> str:
         """`/mcp`, `/mcp NAME` and `/mcp trust NAME CODE`, in words for the user."""
-        verb, *rest = [*what.split(), ""]
+        verb, *words = [*text.split(), ""]
         try:
             if verb == "trust":
-                return await self._trust(*[*rest, ""][:2])
+                return await self._trust(*[*words, ""][:2])
             return await self._shown(verb) if verb else self._listed()
         except (McpError, McpConfigError) as error:
             return safe(error)
@@ -113,16 +114,16 @@ class SessionServers:
     async def _subject(self, server: ServerConfig) -> Subject:
         """A server as it is now. One that runs files of the workspace is for the sandbox: commands can change them."""
         subject = await asyncio.to_thread(self.tools.trust.subject, server)
-        if server.sandboxed or not subject.named.listed():
+        if server.sandboxed or not subject.files.listed():
             return subject
         inside = replace(server, sandboxed=True, writable=True)
         return await asyncio.to_thread(self.tools.trust.subject, inside)
 
     def _known(self) -> dict[str, ServerConfig]:
-        named = {server.name: server for server in self._servers}
-        taken = {name.casefold() for name in named}
-        others = (server for server in workspace_servers(self._root) if server.name.casefold() not in taken)
-        return {**named, **{server.name: server for server in others}}
+        own_servers = {server.name: server for server in self._servers}
+        own_names = {name.casefold() for name in own_servers}
+        workspace_only = (server for server in workspace_servers(self._root) if server.name.casefold() not in own_names)
+        return {**own_servers, **{server.name: server for server in workspace_only}}
 
     def _listed(self) -> str:
         running = self.tools.servers
@@ -131,8 +132,8 @@ class SessionServers:
             for name in self._known()
         }
         lines = [f"- {name} {safe_line(state, 500)}" for name, state in states.items()]
-        untrusted = [name for name in states if self.tools.offer(name).names]
-        lines += [f"- {name} has tools that you do not trust: `/mcp {name}`" for name in untrusted]
+        untrusted_names = [name for name in states if self.tools.offer(name).names]
+        lines += [f"- {name} has tools that you do not trust: `/mcp {name}`" for name in untrusted_names]
         return "\n".join(lines) or "There are no MCP servers."
 
     async def _shown(self, name: str) -> str:
@@ -140,12 +141,12 @@ class SessionServers:
             return f"There is no MCP server {safe_line(name)}."
         if name in self.tools.servers:
             offer = self.tools.offer(name)
-            shown, code = offer.described, _code(*offer.digests) if offer.names else ""
+            description, code = offer.description, _code(*offer.digests) if offer.names else ""
         else:
             subject = await self._subject(self._known()[name])
-            shown, code = await question(subject, self._root), _code(subject.key)
+            description, code = await question(subject, self._root), _code(subject.key)
         decides = f"\n`/mcp trust {name} {code}` trusts it as it is." if code else ""
-        return f"{fenced(safe(shown))}{decides}"
+        return f"{fenced(safe(description))}{decides}"
 
     async def _trust(self, name: str, code: str) -> str:
         """Trust what `/mcp NAME` showed with this code."""
@@ -168,12 +169,12 @@ def _code(*digests: str) -> str:
     return hashlib.sha256("".join(sorted(digests)).encode()).hexdigest()[:8]
 
 
-def _unique(name: str, taken: Mapping[str, Any]) -> str:
+def _unique(name: str, used_names: Mapping[str, Any]) -> str:
     """A name as tools can have it: an editor's may have any characters."""
     base = re.sub(r"[^A-Za-z0-9_-]+", "_", name).strip("_")[:_NAME_CHARS]
     base = base if re.match("[A-Za-z]", base) else f"mcp_{base}"[:_NAME_CHARS]
     number, unique = 1, base
-    while unique in taken:
+    while unique in used_names:
         number += 1
         unique = f"{base[: _NAME_CHARS - 3]}_{number}"
     return unique
@@ -181,7 +182,7 @@ def _unique(name: str, taken: Mapping[str, Any]) -> str:
 
 def _pairs(server: Mapping[str, Any], name: str) -> dict[str, str]:
     """A list of {name, value} as a mapping."""
-    return {given.text(one, "name"): _value(one) for one in given.objects(server, name)}
+    return {given.text(pair, "name"): _value(pair) for pair in given.objects(server, name)}
 
 
 def _value(pair: Mapping[str, Any]) -> str:

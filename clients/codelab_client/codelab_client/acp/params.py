@@ -13,11 +13,11 @@ def invalid(message: str) -> RpcError:
     return RpcError(INVALID_PARAMS, message)
 
 
-def text(params: Mapping[str, Any], name: str, most: int = 4_096) -> str:
+def text(params: Mapping[str, Any], name: str, limit: int = 4_096) -> str:
     """A text that must be there."""
     value = params.get(name)
-    if not isinstance(value, str) or not value or len(value) > most:
-        raise invalid(f"{name} must be a text of 1 to {most} characters")
+    if not isinstance(value, str) or not value or len(value) > limit:
+        raise invalid(f"{name} must be a text of 1 to {limit} characters")
     return value
 
 
@@ -26,13 +26,13 @@ def optional_text(params: Mapping[str, Any], name: str) -> str | None:
     return None if params.get(name) is None else text(params, name)
 
 
-def objects(params: Mapping[str, Any], name: str, most: int = 1_000) -> list[dict[str, Any]]:
+def objects(params: Mapping[str, Any], name: str, limit: int = 1_000) -> list[dict[str, Any]]:
     """A list of objects; empty if it is absent or null."""
     value = params.get(name)
     if value is None:
         return []
-    if not isinstance(value, list) or len(value) > most or not all(isinstance(one, dict) for one in value):
-        raise invalid(f"{name} must be a list of at most {most} objects")
+    if not isinstance(value, list) or len(value) > limit or not all(isinstance(item, dict) for item in value):
+        raise invalid(f"{name} must be a list of at most {limit} objects")
     return value
 
 
@@ -42,13 +42,13 @@ def folder(params: Mapping[str, Any]) -> Path:
     try:
         if not Path(name).is_absolute():
             raise invalid("cwd must be an absolute path")
-        found = Path(name).resolve(strict=True)
-        is_folder = found.is_dir()
+        path = Path(name).resolve(strict=True)
+        is_folder = path.is_dir()
     except (OSError, ValueError, RuntimeError):
         raise invalid(f"cwd: there is no folder {name!r}") from None
-    if not is_folder or found == Path(found.anchor):
+    if not is_folder or path == Path(path.anchor):
         raise invalid("cwd must be a folder, and not the root of the file system")
-    return found
+    return path
 
 
 @dataclass(frozen=True)
@@ -62,10 +62,10 @@ class Editor:
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> "Editor":
         """Read `clientCapabilities`; what is malformed counts as absent."""
-        offered = _object(params.get("clientCapabilities"))
-        files = _object(offered.get("fs"))
+        capabilities = _object(params.get("clientCapabilities"))
+        files = _object(capabilities.get("fs"))
         return cls(
-            files.get("readTextFile") is True, files.get("writeTextFile") is True, offered.get("terminal") is True
+            files.get("readTextFile") is True, files.get("writeTextFile") is True, capabilities.get("terminal") is True
         )
 
 

@@ -57,25 +57,25 @@ class Permissions:
         """
         if call.arguments is None:
             return _UNSHOWN
-        shown = tool_calls.announced(call.tool_name, call.arguments, self._root)
+        announcement = tool_calls.announced(call.tool_name, call.arguments, self._root)
         is_elsewhere = isinstance(call, on.CallDecidedElsewhere)
         content = [tool_calls.shown(_ELSEWHERE.format(server=server)), *content] if is_elsewhere else content
-        asked = {"toolCallId": call.call_id, "status": "pending", **shown, "content": content}
+        tool_call = {"toolCallId": call.call_id, "status": "pending", **announcement, "content": content}
         try:
-            chosen = await self._ask(asked, _options(call, _always(call, scope, server, self._root)))
+            option_id = await self._ask(tool_call, _options(call, _always(call, scope, server, self._root)))
         except RpcError as error:
             return Decision(False, feedback=f"The editor could not ask the user: {error.message[:300]}")
-        if chosen is None:
+        if option_id is None:
             return Decision(False, cancels=True)
-        return Decision(chosen in (_ONCE, _ALWAYS), always=chosen == _ALWAYS)
+        return Decision(option_id in (_ONCE, _ALWAYS), always=option_id == _ALWAYS)
 
     async def choose(self, message: str, actions: Sequence[str]) -> str | None:
         """See Dialogue."""
-        shown = list(actions)[:_MOST_ACTIONS]
-        options = [_option(str(number), "allow_once", action) for number, action in enumerate(shown)]
-        chosen = await self._question(message, [], [*options, _option("none", "reject_once", "None of these")])
-        number = int(chosen) if chosen is not None and chosen.isdecimal() else len(shown)
-        return shown[number] if number < len(shown) else None
+        labels = list(actions)[:_MOST_ACTIONS]
+        options = [_option(str(number), "allow_once", action) for number, action in enumerate(labels)]
+        option_id = await self._question(message, [], [*options, _option("none", "reject_once", "None of these")])
+        number = int(option_id) if option_id is not None and option_id.isdecimal() else len(labels)
+        return labels[number] if number < len(labels) else None
 
     async def review(self, message: str, diff: str, chunks: int) -> Sequence[int] | None:
         """See Dialogue. An editor's buttons cannot choose chunks: all or none."""
@@ -84,30 +84,30 @@ class Permissions:
             _option("none", "reject_once", "Apply nothing"),
         ]
         content = tool_calls.described("apply_patch", {"diff": diff})
-        chosen = await self._question(message or "Apply this patch?", content, options)
-        return list(range(1, chunks + 1)) if chosen == "all" else None
+        option_id = await self._question(message or "Apply this patch?", content, options)
+        return list(range(1, chunks + 1)) if option_id == "all" else None
 
-    async def confirm(self, tool: str, arguments: Mapping[str, Any], why: str) -> bool:
+    async def confirm(self, tool: str, arguments: Mapping[str, Any], reason: str) -> bool:
         """See Dialogue."""
         content = await self._preview(tool, arguments)
         options = [_option("yes", "allow_once", "Make this change"), _option("no", "reject_once", "Do not change it")]
-        return await self._question(f"{why}. Is this change still wanted?", content, options) == "yes"
+        return await self._question(f"{reason}. Is this change still wanted?", content, options) == "yes"
 
     async def _question(
         self, message: str, content: list[dict[str, Any]], options: Sequence[Mapping[str, Any]]
     ) -> str | None:
         title = shortened(exact_line(message), 300)
         text = [] if title == message else [tool_calls.shown(exact(message))]
-        asked = {"toolCallId": f"question-{uuid.uuid4().hex}", "title": title, "kind": "other", "status": "pending"}
+        tool_call = {"toolCallId": f"question-{uuid.uuid4().hex}", "title": title, "kind": "other", "status": "pending"}
         try:
-            return await self._ask({**asked, "content": [*text, *content]}, options)
+            return await self._ask({**tool_call, "content": [*text, *content]}, options)
         except RpcError:
             return None
 
     async def _ask(self, call: Mapping[str, Any], options: Sequence[Mapping[str, Any]]) -> str | None:
         """The id of the chosen option; None if the turn is cancelled. Raises RpcError."""
-        asked = {"sessionId": self._session_id, "toolCall": call, "options": options}
-        answer = await self._peer.request("session/request_permission", asked)
+        params = {"sessionId": self._session_id, "toolCall": call, "options": options}
+        answer = await self._peer.request("session/request_permission", params)
         outcome = answer.get("outcome") if isinstance(answer, dict) else None
         if not isinstance(outcome, dict):
             return ""
@@ -136,8 +136,8 @@ def _always(call: on.ToolCall, scope: Scope, server: str, root: Path) -> str:
         return f"Always, until the agent ends: run what {server} says was approved elsewhere, in {root}"
     if "session" not in call.scopes:
         return ""
-    where = "in all my sessions" if scope == "user" and "user" in call.scopes else "in this session"
-    return f"Always {where}: {call.tool_name} {described(call.tool_name, call.arguments or {})}"
+    place = "in all my sessions" if scope == "user" and "user" in call.scopes else "in this session"
+    return f"Always {place}: {call.tool_name} {described(call.tool_name, call.arguments or {})}"
 
 
 def _option(option_id: str, kind: str, name: str) -> dict[str, str]:

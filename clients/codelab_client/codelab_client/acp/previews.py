@@ -31,9 +31,11 @@ async def preview(tool: str, arguments: Mapping[str, Any], workspace: DiskWorksp
         if tool == "edit_file":
             names = components(str(arguments["path"]))
             before = await _text(workspace, names)
-            wanted = [edits.Edit(one["old"], one["new"], one.get("replace_all", False)) for one in arguments["edits"]]
-            edited = await asyncio.to_thread(edits.apply, before or "", wanted, joined(names))
-            return await _diff(names, before, edited.text, workspace)
+            edit_list = [
+                edits.Edit(edit["old"], edit["new"], edit.get("replace_all", False)) for edit in arguments["edits"]
+            ]
+            new_text = await asyncio.to_thread(edits.apply, before or "", edit_list, joined(names))
+            return await _diff(names, before, new_text.text, workspace)
         if tool == "apply_patch":
             return await _patched(str(arguments["diff"]), workspace)
         if tool == "delete_file":
@@ -50,19 +52,21 @@ async def preview(tool: str, arguments: Mapping[str, Any], workspace: DiskWorksp
 
 async def _patched(diff: str, workspace: DiskWorkspace) -> list[dict[str, Any]]:
     files = await asyncio.to_thread(patches.parse, diff)
-    touched = dict.fromkeys(names for file in files for names in (file.old, file.new) if names)
-    before = {names: await _text(workspace, names) for names in touched}
+    file_names = dict.fromkeys(names for file in files for names in (file.old, file.new) if names)
+    before = {names: await _text(workspace, names) for names in file_names}
     after = await asyncio.to_thread(patches.apply, files, lambda names: patches.Patched(before[names]))
-    changed = {names: patched.text for names, patched in after.items() if patched.text != before[names]}
-    shown = [one for names, text in changed.items() for one in await _diff(names, before[names], text or "", workspace)]
-    gone = [workspace.root.joinpath(*names) for names, text in changed.items() if text is None]
-    deleted = [tool_calls.shown(f"Deletes\n{tool_calls.fenced(exact_line(path))}") for path in gone]
+    new_texts = {names: patched.text for names, patched in after.items() if patched.text != before[names]}
+    diffs = [
+        block for names, text in new_texts.items() for block in await _diff(names, before[names], text or "", workspace)
+    ]
+    deleted_paths = [workspace.root.joinpath(*names) for names, text in new_texts.items() if text is None]
+    deletions = [tool_calls.shown(f"Deletes\n{tool_calls.fenced(exact_line(path))}") for path in deleted_paths]
     modes = [
         tool_calls.shown(f"{_MODES[file.mode]}\n{tool_calls.fenced(exact_line(joined(file.new)))}")
         for file in files
         if file.new and (file.mode == "100755" or (file.mode and file.old))
     ]
-    return [*shown, *deleted, *modes] or tool_calls.described("apply_patch", {"diff": diff})
+    return [*diffs, *deletions, *modes] or tool_calls.described("apply_patch", {"diff": diff})
 
 
 async def _text(workspace: DiskWorkspace, names: Names) -> str | None:
@@ -98,9 +102,9 @@ async def _diff(names: Names, before: str | None, after: str, workspace: DiskWor
 def _undrawn(path: str, before: str | None, after: str) -> list[dict[str, Any]]:
     whole = difference(before, after, path, in_place=len(before or "") + len(after) <= _PLACED_CHARS)
     name = exact_line(path)
-    named = [f"File: {name}"] if name != path or len(name) > _PATH_CHARS else []
-    hidden, notes = hidden_lines(whole.lines), [*named, *whole.notes]
-    return [tool_calls.differing(Difference(hidden, notes))] if hidden or notes else []
+    file_note = [f"File: {name}"] if name != path or len(name) > _PATH_CHARS else []
+    hidden_text, notes = hidden_lines(whole.lines), [*file_note, *whole.notes]
+    return [tool_calls.differing(Difference(hidden_text, notes))] if hidden_text or notes else []
 
 
 def _sent(text: str) -> str:

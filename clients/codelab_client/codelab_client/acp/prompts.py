@@ -25,11 +25,11 @@ class Limits:
     attached_chars: int = 0
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> "Limits":
+    def of(cls, limits: Mapping[str, Any]) -> "Limits":
         """Read `session_info.limits`; what it does not say is as without extensions."""
 
         def number(name: str, default: int) -> int:
-            value = told.get(name)
+            value = limits.get(name)
             return value if type(value) is int and value >= 0 else default
 
         return cls(number("user_message_chars", 10_000), number("attachments", 0), number("attached_chars", 0))
@@ -49,33 +49,33 @@ def message(blocks: Sequence[Mapping[str, Any]], root: Path, limits: Limits) -> 
     Links become mentions (`@path`) where they stand. Images are attached, and the texts of embedded files as far as
     the server takes them, the shortest first; the others are only mentioned, and the agent reads them itself.
     """
-    said: list[str] = []
+    parts: list[str] = []
     images: list[dict[str, Any]] = []
     texts: list[dict[str, Any]] = []
     for block in blocks:
         match block.get("type"):
             case "text":
-                said.append(text(block, "text", 10_000_000) if block.get("text") else "")
+                parts.append(text(block, "text", 10_000_000) if block.get("text") else "")
             case "resource_link":
-                said.append(mention(text(block, "uri"), root))
+                parts.append(mention(text(block, "uri"), root))
             case "resource":
                 resource = block.get("resource")
                 if not isinstance(resource, dict):
                     raise invalid("resource must be an object")
-                named = mention(text(resource, "uri"), root)
-                said.append(named)
+                resource_name = mention(text(resource, "uri"), root)
+                parts.append(resource_name)
                 if isinstance(content := resource.get("text"), str):
-                    texts.append({"type": "text", **_name(named), "content": content})
+                    texts.append({"type": "text", **_name(resource_name), "content": content})
                 else:
-                    images.append(_image(resource, "blob", named))
+                    images.append(_image(resource, "blob", resource_name))
             case "image":
-                named = mention(text(block, "uri"), root) if block.get("uri") else ""
-                images.append(_image(block, "data", named))
+                resource_name = mention(text(block, "uri"), root) if block.get("uri") else ""
+                images.append(_image(block, "data", resource_name))
             case "audio":
                 raise invalid("This agent does not take a prompt with audio")
             case _:
                 raise invalid("prompt has a block of an unknown type")
-    whole = "".join(said)
+    whole = "".join(parts)
     if not whole.strip() and images:
         whole = "(see the attachment)"
     if not whole.strip():
@@ -84,8 +84,8 @@ def message(blocks: Sequence[Mapping[str, Any]], root: Path, limits: Limits) -> 
         raise invalid(f"The prompt has {len(whole):,} characters; this server takes {limits.chars:,} at most")
     if len(images) > limits.attachments:
         raise invalid(f"The prompt has {len(images)} images; this server takes {limits.attachments} at most")
-    fitting = [one for one in texts if 0 < len(one["content"]) <= limits.attached_chars]
-    fitting.sort(key=lambda one: len(one["content"]))
+    fitting = [attachment for attachment in texts if 0 < len(attachment["content"]) <= limits.attached_chars]
+    fitting.sort(key=lambda attachment: len(attachment["content"]))
     return Message(whole, [*images, *fitting[: limits.attachments - len(images)]])
 
 
@@ -94,8 +94,8 @@ def mention(uri: str, root: Path) -> str:
     path = below(uri, root)
     if path is None:
         return uri
-    found = re.fullmatch(r"L(\d+)[:-]L?(\d+)", urlsplit(uri).fragment)
-    lines = f" (lines {found[1]} to {found[2]})" if found else ""
+    match = re.fullmatch(r"L(\d+)[:-]L?(\d+)", urlsplit(uri).fragment)
+    lines = f" (lines {match[1]} to {match[2]})" if match else ""
     return f"@{path.as_posix()}{lines}"
 
 
@@ -108,14 +108,14 @@ def below(uri: str, root: Path) -> Path | None:
         return None
 
 
-def _image(source: Mapping[str, Any], name: str, named: str) -> dict[str, Any]:
+def _image(source: Mapping[str, Any], name: str, title: str) -> dict[str, Any]:
     """An image as an attachment."""
     kind = source.get("mimeType")
     if kind not in _IMAGES:
         raise invalid(f"This agent takes texts and images ({', '.join(_IMAGES)}), not {str(kind)[:100]}")
-    return {"type": "image", **_name(named), "media_type": kind, "data": text(source, name, _DATA_CHARS)}
+    return {"type": "image", **_name(title), "media_type": kind, "data": text(source, name, _DATA_CHARS)}
 
 
-def _name(named: str) -> dict[str, str]:
-    shown = safe_line(named.removeprefix("@"), _NAME_CHARS)
-    return {"name": shown} if shown else {}
+def _name(title: str) -> dict[str, str]:
+    label = safe_line(title.removeprefix("@"), _NAME_CHARS)
+    return {"name": label} if label else {}

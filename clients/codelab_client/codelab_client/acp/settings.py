@@ -26,19 +26,21 @@ _SCOPES = (
 def options(session: Session, remember: Scope = "session") -> list[dict[str, Any]]:
     """`configOptions`: the most important first. remember: where "always" counts."""
     info = session.info
-    told = info.frame if info is not None else {}
-    found = [_select("agent", "Agent", "mode", session.agent, _choices(told.get("agents"), session.agent))]
-    if isinstance(model := told.get("model"), str) and model:
-        found.append(_select("model", "Model", "model", model, _choices(told.get("models"), model)))
+    server_info = info.frame if info is not None else {}
+    config_options = [
+        _select("agent", "Agent", "mode", session.agent, _choices(server_info.get("agents"), session.agent))
+    ]
+    if isinstance(model := server_info.get("model"), str) and model:
+        config_options.append(_select("model", "Model", "model", model, _choices(server_info.get("models"), model)))
     settings = info.settings if info is not None else {}
     if levels := _thinking(session):
         thinking = _text(settings.get("thinking"), "default")
-        found.append(_select("thinking", "Thinking", "thought_level", thinking, _choices(levels, thinking)))
+        config_options.append(_select("thinking", "Thinking", "thought_level", thinking, _choices(levels, thinking)))
     level = _text(settings.get("autonomy"), "balanced")
     autonomy = [{"value": value, "name": name, "description": description} for value, name, description in _AUTONOMY]
     scopes = [{"value": value, "name": name, "description": description} for value, name, description in _SCOPES]
     return [
-        *found,
+        *config_options,
         _select("autonomy", "Approvals", "_autonomy", level, autonomy),
         _select(REMEMBER, "Always", "_remember", remember, scopes),
     ]
@@ -54,8 +56,10 @@ def scope(value: Any) -> Scope:
 def modes(session: Session) -> dict[str, Any]:
     """`modes`: the agents, for editors that do not know config options."""
     agents = options(session)[0]["options"]
-    listed = [{"id": one["value"], **{key: one[key] for key in one if key != "value"}} for one in agents]
-    return {"currentModeId": session.agent, "availableModes": listed}
+    available_modes = [
+        {"id": choice["value"], **{key: choice[key] for key in choice if key != "value"}} for choice in agents
+    ]
+    return {"currentModeId": session.agent, "availableModes": available_modes}
 
 
 def context_tokens(session: Session) -> int | None:
@@ -66,10 +70,10 @@ def context_tokens(session: Session) -> int | None:
 
 async def choose(session: Session, option_id: str, value: Any) -> None:
     """Change a setting. Raises RpcError INVALID_PARAMS for what is not offered, and SessionError."""
-    option = next((one for one in options(session) if one["id"] == option_id), None)
+    option = next((candidate for candidate in options(session) if candidate["id"] == option_id), None)
     if option is None:
         raise invalid(f"There is no config option {option_id[:100]!r}")
-    if value not in [one["value"] for one in option["options"]]:
+    if value not in [candidate["value"] for candidate in option["options"]]:
         raise invalid(f"{option_id} has no such value: {str(value)[:100]!r}")
     if option_id == REMEMBER or (value == option["currentValue"] and option_id != "autonomy"):
         return  # an autonomy that another window chose becomes this user's choice
@@ -81,8 +85,8 @@ async def choose(session: Session, option_id: str, value: Any) -> None:
 
 def _model(session: Session) -> dict[str, Any]:
     """What the server says of the session's model."""
-    told = session.info.frame if session.info is not None else {}
-    return next((one for one in _named(told.get("models")) if one["name"] == told.get("model")), {})
+    server_info = session.info.frame if session.info is not None else {}
+    return next((model for model in _named(server_info.get("models")) if model["name"] == server_info.get("model")), {})
 
 
 def _thinking(session: Session) -> list[dict[str, Any]]:
@@ -95,18 +99,19 @@ def _text(value: Any, default: str) -> str:
     return value if isinstance(value, str) and value else default
 
 
-def _named(offered: Any) -> list[dict[str, Any]]:
-    listed = offered if isinstance(offered, list) else []
-    return [one for one in listed if isinstance(one, dict) and isinstance(one.get("name"), str) and one["name"]]
+def _named(value: Any) -> list[dict[str, Any]]:
+    items = value if isinstance(value, list) else []
+    return [item for item in items if isinstance(item, dict) and isinstance(item.get("name"), str) and item["name"]]
 
 
-def _choices(offered: Any, current: str) -> list[dict[str, Any]]:
+def _choices(value: Any, current: str) -> list[dict[str, Any]]:
     """The values of an option; the current one is always among them."""
-    named = {one["name"]: one for one in _named(offered)}
-    if current not in named:
-        named = {current: {}, **named}
+    by_name = {item["name"]: item for item in _named(value)}
+    if current not in by_name:
+        by_name = {current: {}, **by_name}
     return [
-        {"value": name, "name": safe_line(name), **_described(one.get("description"))} for name, one in named.items()
+        {"value": name, "name": safe_line(name), **_described(item.get("description"))}
+        for name, item in by_name.items()
     ]
 
 

@@ -25,14 +25,14 @@ class Stdio:
 
     def __init__(self) -> None:
         self._input, self._output = os.dup(0), os.dup(1)
-        nothing = os.open(os.devnull, os.O_RDWR)
-        os.dup2(nothing, 0)
+        null_device = os.open(os.devnull, os.O_RDWR)
+        os.dup2(null_device, 0)
         try:
             os.dup2(2, 1)
         except OSError:  # stderr is closed
-            os.dup2(nothing, 1)
-            os.dup2(nothing, 2)
-        os.close(nothing)
+            os.dup2(null_device, 1)
+            os.dup2(null_device, 2)
+        os.close(null_device)
         sys.stdout = sys.stderr
         self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._ahead = threading.Semaphore(_LINES_AHEAD)
@@ -67,23 +67,23 @@ class Stdio:
     # -- threads -------------------------------------------------------------------------------------------------
 
     def _read_all(self, take: Callable[[bytes], None], too_long: Callable[[], None]) -> None:
-        kept, dropping = bytearray(), False
+        buffer, dropping = bytearray(), False
         while chunk := self._read():
-            *lines, rest = chunk.split(b"\n")
+            *lines, tail = chunk.split(b"\n")
             for line in lines:
-                if dropping or len(kept) + len(line) > MOST_LINE_BYTES:
+                if dropping or len(buffer) + len(line) > MOST_LINE_BYTES:
                     self._call(lambda _: too_long(), b"")
                 else:
-                    self._call(take, bytes(kept) + line)
-                kept.clear()
+                    self._call(take, bytes(buffer) + line)
+                buffer.clear()
                 dropping = False
-            dropping = dropping or len(kept) + len(rest) > MOST_LINE_BYTES
+            dropping = dropping or len(buffer) + len(tail) > MOST_LINE_BYTES
             if dropping:
-                kept.clear()
+                buffer.clear()
             else:
-                kept += rest
-        if kept:
-            self._call(take, bytes(kept))
+                buffer += tail
+        if buffer:
+            self._call(take, bytes(buffer))
         self._end()
 
     def _read(self) -> bytes:

@@ -36,12 +36,12 @@ class EditorTerminals:
             waiting = asyncio.ensure_future(self._ask("terminal/wait_for_exit", terminal))
             try:
                 output = await self._follow(terminal, waiting, on_output, beat)
-                exited = _exit(waiting.result())
+                exit_fields = _exit(waiting.result())
             finally:
                 waiting.cancel()
         finally:
             await asyncio.shield(self._release(terminal))
-        return {"stdout": output, "stderr": "", **exited, **_SURROUNDINGS}
+        return {"stdout": output, "stderr": "", **exit_fields, **_SURROUNDINGS}
 
     async def start(self, command: str, process_id: str, cwd: Path) -> dict[str, Any]:
         """The result of run_persistent. Raises ToolFailure EXECUTION_FAILED if the name is in use."""
@@ -53,11 +53,11 @@ class EditorTerminals:
             raise ToolFailure("EXECUTION_FAILED", f"{limits.PROCESSES} processes are running: stop one first")
         terminal = self._persistent[process_id] = await self._create(command, cwd)
         await asyncio.sleep(limits.START_SECONDS)
-        output, exited = await self._output(terminal)
+        output, exit_fields = await self._output(terminal)
         return {
-            "success": exited is None,
+            "success": exit_fields is None,
             "process_id": process_id,
-            "status": _how(exited),
+            "status": _how(exit_fields),
             "stdout": output,
             "stderr": "",
             **_SURROUNDINGS,
@@ -67,13 +67,13 @@ class EditorTerminals:
         """The result of read_process. Raises ToolFailure EXECUTION_FAILED if there is no such process."""
         if process_id not in self._persistent:
             raise ToolFailure("EXECUTION_FAILED", f"There is no process {process_id}")
-        output, exited = await self._output(self._persistent[process_id])
+        output, exit_fields = await self._output(self._persistent[process_id])
         return {
             "process_id": process_id,
-            "status": _how(exited),
+            "status": _how(exit_fields),
             "stdout": output,
             "stderr": "",
-            "exit_code": None if exited is None else exited["exit_code"],
+            "exit_code": None if exit_fields is None else exit_fields["exit_code"],
         }
 
     async def kill(self, process_id: str) -> dict[str, Any]:
@@ -81,41 +81,41 @@ class EditorTerminals:
         terminal = self._persistent.pop(process_id, None)
         if terminal is None:
             raise ToolFailure("EXECUTION_FAILED", f"There is no process {process_id}")
-        exited: dict[str, Any] = {"exit_code": None}
+        exit_fields: dict[str, Any] = {"exit_code": None}
         try:
             await self._ask("terminal/kill", terminal)
             with suppress(TimeoutError):
                 async with asyncio.timeout(_STOP_S):
-                    exited = _exit(await self._ask("terminal/wait_for_exit", terminal))
+                    exit_fields = _exit(await self._ask("terminal/wait_for_exit", terminal))
         finally:
             await self._release(terminal)
-        return {"success": True, **exited}
+        return {"success": True, **exit_fields}
 
     async def aclose(self) -> None:
         """Stop all processes."""
-        held = list(self._persistent.values())
+        terminals = list(self._persistent.values())
         self._persistent.clear()
-        await asyncio.gather(*map(self._release, held))
+        await asyncio.gather(*map(self._release, terminals))
 
     async def _follow(
         self, terminal: str, waiting: "asyncio.Future[Any]", on_output: OnOutput, beat: float | None
     ) -> str:
         """Pass on what a command writes, and signs of life, until it ends. Returns all that the editor has kept."""
         pause = min(_LOOK_S, beat or _LOOK_S)
-        seen, ended = "", False
-        while not ended:
-            ended = bool((await asyncio.wait({waiting}, timeout=pause))[0])
+        previous, has_ended = "", False
+        while not has_ended:
+            has_ended = bool((await asyncio.wait({waiting}, timeout=pause))[0])
             output, _ = await self._output(terminal)
             # Of a long output the editor forgets the beginning: what is new is then not known.
-            await on_output("stdout", output[len(seen) :] if output.startswith(seen) else "")
-            seen = output
-        return seen
+            await on_output("stdout", output[len(previous) :] if output.startswith(previous) else "")
+            previous = output
+        return previous
 
     async def _create(self, command: str, cwd: Path) -> str:
         if "\0" in command:
             raise ToolFailure("INVALID_ARGUMENTS", "The command must not contain NUL")
         environment = [{"name": name, "value": "cat"} for name in ("PAGER", "GIT_PAGER")]
-        asked = {
+        params = {
             "sessionId": self._session_id,
             "command": "/bin/sh",
             "args": ["-c", command],
@@ -123,7 +123,7 @@ class EditorTerminals:
             "env": environment,
             "outputByteLimit": _OUTPUT_BYTES,
         }
-        answer = await self._request("terminal/create", asked)
+        answer = await self._request("terminal/create", params)
         terminal = answer.get("terminalId") if isinstance(answer, dict) else None
         if not isinstance(terminal, str):
             raise ToolFailure("EXECUTION_FAILED", "The editor's terminal has no id")
@@ -159,14 +159,14 @@ class EditorTerminals:
 _SURROUNDINGS = {"sandbox": "none", "network": True}
 
 
-def _how(exited: dict[str, Any] | None) -> str:
-    return "running" if exited is None else f"ended with {exited.get('signal') or exited['exit_code']}"
+def _how(exit_fields: dict[str, Any] | None) -> str:
+    return "running" if exit_fields is None else f"ended with {exit_fields.get('signal') or exit_fields['exit_code']}"
 
 
 def _exit(status: Any) -> dict[str, Any]:
     """How a command ended, as a result has it."""
     code = status.get("exitCode") if isinstance(status, dict) else None
     name = status.get("signal") if isinstance(status, dict) else None
-    known = isinstance(code, int) and not isinstance(code, bool)
-    killed = {"signal": str(name)[:40]} if name is not None else {} if known else {"signal": "unknown"}
-    return {"exit_code": code if known else None, **killed}
+    has_code = isinstance(code, int) and not isinstance(code, bool)
+    signal_field = {"signal": str(name)[:40]} if name is not None else {} if has_code else {"signal": "unknown"}
+    return {"exit_code": code if has_code else None, **signal_field}

@@ -79,11 +79,11 @@ def described(tool: str, arguments: Mapping[str, Any]) -> list[Fields]:
     """What a user must see to decide about a call that changes no text: the whole command, or all arguments."""
     if tool in ("run_command", "run_persistent"):
         cwd = arguments.get("cwd", ".")
-        rest = {name: value for name, value in arguments.items() if name not in ("command", "cwd")}
+        other_arguments = {name: value for name, value in arguments.items() if name not in ("command", "cwd")}
         texts = [
             fenced(exact(arguments.get("command", ""))),
             *([] if cwd in (".", "") else [f"in\n{fenced(exact_line(cwd))}"]),
-            *([_as_json(rest)] if rest else []),
+            *([_as_json(other_arguments)] if other_arguments else []),
         ]
         return [shown("\n".join(texts))]
     if tool == "apply_patch" and isinstance(arguments.get("diff"), str):
@@ -101,21 +101,23 @@ def _as_json(arguments: Mapping[str, Any]) -> str:
     return fenced(exact(json.dumps(dict(arguments), indent=2, ensure_ascii=False)), "json")
 
 
-def finished(tool: str, outcome: ToolOutcome, kept: list[Fields]) -> Fields:
-    """The fields of a call that has ended. kept: the content that stays, as its diff or its terminal."""
+def finished(tool: str, outcome: ToolOutcome, lasting_content: list[Fields]) -> Fields:
+    """The fields of a call that has ended. lasting_content: the content that stays, as its diff or its terminal."""
     if outcome.error is not None:
-        said = shown(f"{safe_line(outcome.error.code)}: {safe(outcome.error.message)[:2_000]}")
-        return {"status": "failed", "content": [*kept, said]}
-    content = kept or [shown(fenced(shortened(text)))] if (text := _output(outcome.result)) else kept
+        error_text = shown(f"{safe_line(outcome.error.code)}: {safe(outcome.error.message)[:2_000]}")
+        return {"status": "failed", "content": [*lasting_content, error_text]}
+    content = (
+        lasting_content or [shown(fenced(shortened(text)))] if (text := _output(outcome.result)) else lasting_content
+    )
     return {"status": "completed", "content": content, "rawOutput": _raw(outcome.result)}
 
 
-def settled(tool: str, event: on.CallUpdate, kept: list[Fields]) -> Fields:
+def settled(tool: str, event: on.CallUpdate, lasting_content: list[Fields]) -> Fields:
     """The fields of a call that this client has not executed, with its outcome if the server tells it."""
     if event.outcome is not None:
-        return finished(tool, event.outcome, kept) | ended_elsewhere(event.state)
+        return finished(tool, event.outcome, lasting_content) | ended_elsewhere(event.state)
     if event.feedback:
-        return {**ended_elsewhere(event.state), "content": [*kept, shown(safe(event.feedback)[:2_000])]}
+        return {**ended_elsewhere(event.state), "content": [*lasting_content, shown(safe(event.feedback)[:2_000])]}
     return ended_elsewhere(event.state)
 
 
@@ -138,10 +140,10 @@ def fenced(text: str, language: str = "") -> str:
 
 def shortened(text: str) -> str:
     """The beginning and the end of a long text."""
-    half = _SHOWN_CHARS // 2
-    if len(text) <= 2 * half:
+    half_length = _SHOWN_CHARS // 2
+    if len(text) <= 2 * half_length:
         return text
-    return f"{text[:half]}\n… {len(text) - 2 * half:,} characters more …\n{text[-half:]}"
+    return f"{text[:half_length]}\n… {len(text) - 2 * half_length:,} characters more …\n{text[-half_length:]}"
 
 
 def place(path: str, root: Path) -> str | None:
@@ -157,16 +159,16 @@ def _title(tool: str, arguments: Mapping[str, Any]) -> str:
         return f"{'Patch' if tool == 'apply_patch' else 'Review a patch of'} {', '.join(paths)}"
     form = _VERBS.get(tool)
     if form is not None and all(isinstance(arguments.get(name), str) for name in re.findall(r"{(\w+)}", form)):
-        return re.sub(r"{(\w+)}", lambda found: str(arguments[found[1]]), form)
+        return re.sub(r"{(\w+)}", lambda match: str(arguments[match[1]]), form)
     path = arguments.get("path")
     return f"{tool} {path}" if isinstance(path, str) else tool
 
 
 def _locations(tool: str, arguments: Mapping[str, Any], root: Path) -> list[Fields]:
-    named = [arguments.get(name) for name in _PATHS]
+    paths = [arguments.get(name) for name in _PATHS]
     if tool in ("apply_patch", "apply_patch_review"):
-        named += _patched(arguments)
-    places = [place(path, root) for path in named[:50] if isinstance(path, str)]
+        paths += _patched(arguments)
+    places = [place(path, root) for path in paths[:50] if isinstance(path, str)]
     return [{"path": path} for path in dict.fromkeys(places) if path is not None]
 
 

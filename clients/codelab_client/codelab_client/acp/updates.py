@@ -64,17 +64,17 @@ class Updates:
             case on.Ignored():
                 self.say(f"*{safe_line(event.why, 500)}*")
             case on.CallStarted():
-                if (shown := self._calls.get(event.call_id)) is not None and shown.waits:
-                    shown.waits = False
+                if (call := self._calls.get(event.call_id)) is not None and call.waits:
+                    call.waits = False
                     self._update(event.call_id, {"status": "in_progress"})
             case on.CallOutput():
                 self._output(event)
             case on.CallFinished():
-                if (shown := self._calls.get(event.call_id)) is not None:
-                    self._end(event.call_id, tool_calls.finished(event.tool_name, event.outcome, shown.content))
+                if (call := self._calls.get(event.call_id)) is not None:
+                    self._end(event.call_id, tool_calls.finished(event.tool_name, event.outcome, call.content))
             case on.CallUpdate():
-                if (shown := self._calls.get(event.call_id)) is not None:
-                    self._end(event.call_id, tool_calls.settled(shown.tool, event, shown.content))
+                if (call := self._calls.get(event.call_id)) is not None:
+                    self._end(event.call_id, tool_calls.settled(call.tool, event, call.content))
             case on.Plan():
                 self._send({"sessionUpdate": "plan", "entries": [_entry(item) for item in event.items]})
             case on.TurnEnd():
@@ -113,20 +113,20 @@ class Updates:
 
     def edited(self, call_id: str, path: str, before: str | None, after: str) -> None:
         """A call has changed a text."""
-        if (shown := self._calls.get(call_id)) is not None:
-            shown.content = [one for one in shown.content if one.get("path") != path]
-            shown.content.append({"type": "diff", "path": path, "oldText": before, "newText": after})
+        if (call := self._calls.get(call_id)) is not None:
+            call.content = [block for block in call.content if block.get("path") != path]
+            call.content.append({"type": "diff", "path": path, "oldText": before, "newText": after})
 
     def runs_in(self, call_id: str, terminal: str) -> None:
         """A call's command runs in a terminal of the editor."""
-        if (shown := self._calls.get(call_id)) is not None:
-            shown.content.append({"type": "terminal", "terminalId": terminal})
-            self._update(call_id, {"content": shown.content})
+        if (call := self._calls.get(call_id)) is not None:
+            call.content.append({"type": "terminal", "terminalId": terminal})
+            self._update(call_id, {"content": call.content})
 
     def rejected(self, call_id: str) -> None:
         """The user has rejected a call. The server may still ask again, if it does not accept that."""
-        if (shown := self._calls.get(call_id)) is not None:
-            shown.is_rejected = True
+        if (call := self._calls.get(call_id)) is not None:
+            call.is_rejected = True
             self._update(call_id, {"status": "failed"})
 
     def content(self, call_id: str, content: list[dict[str, Any]]) -> None:
@@ -159,24 +159,24 @@ class Updates:
             self.say(_CUT_OFF)
 
     def _chunk(self, text: str, message_id: str | None) -> None:
-        known = {} if message_id is None else {"messageId": message_id}
+        message_field = {} if message_id is None else {"messageId": message_id}
         content = {"type": "text", "text": text}
-        self._send({"sessionUpdate": "agent_message_chunk", "content": content, **known})
+        self._send({"sessionUpdate": "agent_message_chunk", "content": content, **message_field})
 
     def _output(self, event: on.CallOutput) -> None:
-        shown = self._calls.get(event.call_id)
-        if shown is None or any(one["type"] == "terminal" for one in shown.content):
+        call = self._calls.get(event.call_id)
+        if call is None or any(block["type"] == "terminal" for block in call.content):
             return
-        shown.output = (shown.output + event.text)[-_OUTPUT_CHARS:]
+        call.output = (call.output + event.text)[-_OUTPUT_CHARS:]
         now = time.monotonic()
-        if event.text and now - shown.output_at >= _OUTPUT_S:
-            shown.output_at = now
-            text = tool_calls.shown(tool_calls.fenced(safe(shown.output)))
-            self._update(event.call_id, {"content": [*shown.content, text]})
+        if event.text and now - call.output_at >= _OUTPUT_S:
+            call.output_at = now
+            text = tool_calls.shown(tool_calls.fenced(safe(call.output)))
+            self._update(event.call_id, {"content": [*call.content, text]})
 
     def _end(self, call_id: str, fields: Mapping[str, Any]) -> None:
-        shown = self._calls.pop(call_id, None)
-        if shown is not None:
+        call = self._calls.pop(call_id, None)
+        if call is not None:
             self._ended.append(call_id)
             self._update(call_id, fields)
 
@@ -184,10 +184,10 @@ class Updates:
         self._send({"sessionUpdate": "tool_call_update", "toolCallId": call_id, **fields})
 
     def _end_turn(self, event: on.TurnEnd) -> None:
-        for call_id, shown in list(self._calls.items()):
-            if shown.turn_id == event.turn_id and shown.is_rejected:
+        for call_id, call in list(self._calls.items()):
+            if call.turn_id == event.turn_id and call.is_rejected:
                 del self._calls[call_id]
-            elif shown.turn_id == event.turn_id:
+            elif call.turn_id == event.turn_id:
                 self._end(call_id, tool_calls.ended_elsewhere(event.reason))
         self._has_text = False
         self._entitle(event.title)
@@ -200,21 +200,23 @@ class Updates:
 
     def usage(self, event: on.TurnEnd, size: int | None) -> None:
         """Tell how full the context is. size: the most tokens that it can have, if that is known."""
-        used, cost = _used(event), event.usage.get("cost_usd")
+        token_count, cost = _used(event), event.usage.get("cost_usd")
         if isinstance(cost, int | float) and not isinstance(cost, bool) and cost >= 0:
             self._cost += cost
-        if used is not None and size is not None:
-            priced = {"cost": {"amount": self._cost, "currency": "USD"}} if self._cost else {}
-            self._send({"sessionUpdate": "usage_update", "used": used, "size": size, **priced})
+        if token_count is not None and size is not None:
+            cost_field = {"cost": {"amount": self._cost, "currency": "USD"}} if self._cost else {}
+            self._send({"sessionUpdate": "usage_update", "used": token_count, "size": size, **cost_field})
 
 
 def _used(event: on.TurnEnd) -> int | None:
     """Tokens in the model's context at the end of a turn."""
-    used = event.frame.get("context_used")
+    token_count = event.frame.get("context_used")
     prompt, calls = event.usage.get("prompt_tokens"), event.usage.get("llm_calls")
-    if used is None and isinstance(prompt, int) and isinstance(calls, int) and calls > 0:
-        used = prompt // calls
-    return used if isinstance(used, int) and not isinstance(used, bool) and used >= 0 else None
+    if token_count is None and isinstance(prompt, int) and isinstance(calls, int) and calls > 0:
+        token_count = prompt // calls
+    return (
+        token_count if isinstance(token_count, int) and not isinstance(token_count, bool) and token_count >= 0 else None
+    )
 
 
 def _entry(item: Mapping[str, Any]) -> dict[str, Any]:

@@ -119,9 +119,9 @@ class Checkpoints:
         """Run what a call must not fail for."""
         try:
             return await self._within(function, *arguments)
-        except CheckpointFailed as failed:
-            _log.warning("what a command changes cannot be taken back: %s", failed)
-            self._session.unrecorded.append(str(failed))
+        except CheckpointFailed as failure:
+            _log.warning("what a command changes cannot be taken back: %s", failure)
+            self._session.unrecorded.append(str(failure))
             return None
 
     # -- what runs in a thread ---------------------------------------------------------------------------------------

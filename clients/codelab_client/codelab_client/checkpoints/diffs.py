@@ -32,15 +32,15 @@ def _of_path(path: str, old: FileState, new: FileState, before: str | None, afte
     if before is None or after is None:
         yield f"Binary files a/{path} and b/{path} differ\n"
         return
-    one, other = _lines(before), _lines(after)
-    found = hunks(one, other) if max(len(one), len(other)) <= _MOST_LINES else None
-    if found is None:
+    old_lines, new_lines = _lines(before), _lines(after)
+    changed_hunks = hunks(old_lines, new_lines) if max(len(old_lines), len(new_lines)) <= _MOST_LINES else None
+    if changed_hunks is None:
         yield f"Files a/{path} and b/{path} are too long to compare\n"
         return
-    if found:
+    if changed_hunks:
         yield "--- /dev/null\n" if old.kind == "absent" else f"--- a/{path}\n"
         yield "+++ /dev/null\n" if new.kind == "absent" else f"+++ b/{path}\n"
-    for line in found:
+    for line in changed_hunks:
         yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
 
 

@@ -23,11 +23,11 @@ class FileState:
     digest: str = ""
     mode: str = ""
 
-    def same(self, other: "FileState") -> bool:
+    def same(self, state: "FileState") -> bool:
         """Whether both are the same as far as both are known."""
-        if (self.kind, self.digest) != (other.kind, other.digest):
+        if (self.kind, self.digest) != (state.kind, state.digest):
             return False
-        return self.kind != "file" or _same_mode(self.mode, other.mode)
+        return self.kind != "file" or _same_mode(self.mode, state.mode)
 
 
 ABSENT = FileState("absent")
@@ -53,25 +53,25 @@ def digest_of(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def capture(tree: Tree, names: Names, most: int) -> Captured:
+def capture(tree: Tree, names: Names, limit: int) -> Captured:
     """What is at a path now, with at most so many bytes. No link is followed. Raises ToolFailure."""
-    unread: Captured | None = None
+    placeholder: Captured | None = None
     try:
-        found = tree.status(names)
-        mode = f"{stat.S_IMODE(found.st_mode) & 0o777:04o}"
-        if stat.S_ISDIR(found.st_mode):
+        status = tree.status(names)
+        mode = f"{stat.S_IMODE(status.st_mode) & 0o777:04o}"
+        if stat.S_ISDIR(status.st_mode):
             return Captured(FileState("directory", mode=mode))
-        if stat.S_ISLNK(found.st_mode):
+        if stat.S_ISLNK(status.st_mode):
             target = tree.target(names)
             return Captured(FileState("link", digest_of(target)), target)
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(status.st_mode):
             return Captured(FileState("special"))
         # Enough to see that a file is still the same that is too large, or that the client may only write.
-        unread = Captured(FileState("file", f"unread:{found.st_ino}:{found.st_size}:{found.st_mtime_ns}", mode))
-        content = tree.read(names, most)
+        placeholder = Captured(FileState("file", f"unread:{status.st_ino}:{status.st_size}:{status.st_mtime_ns}", mode))
+        content = tree.read(names, limit)
     except ToolFailure as failure:
-        if failure.code in ("FILE_TOO_LARGE", "PERMISSION_DENIED") and unread is not None:
-            return unread
+        if failure.code in ("FILE_TOO_LARGE", "PERMISSION_DENIED") and placeholder is not None:
+            return placeholder
         if failure.code == "FILE_NOT_FOUND":
             return Captured(ABSENT)
         raise
@@ -88,73 +88,77 @@ class Restoring:
     data: bytes | None = field(default=None, repr=False)
 
 
-def restore(tree: Tree, wanted: Sequence[Restoring]) -> list[Names]:
+def restore(tree: Tree, restorings: Sequence[Restoring]) -> list[Names]:
     """Bring paths back. Returns those that could not be; a directory that is no longer empty may stay.
 
     What goes comes first: a file may have taken a directory's place. A file that changes in this moment stays.
     """
-    failed: list[Names] = []
-    going = [one for one in wanted if _goes(one)]
-    for one in sorted(going, key=lambda one: (one.now.state.kind == "directory", -len(one.names))):
-        _remove(tree, one, failed)
-    coming = [one for one in wanted if one.target.kind != "absent" and one.names not in failed]
-    for one in sorted(coming, key=lambda one: (one.target.kind != "directory", len(one.names))):
+    failures: list[Names] = []
+    going = [restoring for restoring in restorings if _goes(restoring)]
+    for restoring in sorted(
+        going, key=lambda restoring: (restoring.now.state.kind == "directory", -len(restoring.names))
+    ):
+        _remove(tree, restoring, failures)
+    coming = [
+        restoring for restoring in restorings if restoring.target.kind != "absent" and restoring.names not in failures
+    ]
+    for restoring in sorted(coming, key=lambda restoring: (restoring.target.kind != "directory", len(restoring.names))):
         try:
-            _put(tree, one)
+            _put(tree, restoring)
         except ToolFailure:
-            failed.append(one.names)
-    return failed
+            failures.append(restoring.names)
+    return failures
 
 
-def _goes(one: Restoring) -> bool:
+def _goes(restoring: Restoring) -> bool:
     """Whether what is there must go before something else can come."""
-    now, target = one.now.state.kind, one.target.kind
+    now, target = restoring.now.state.kind, restoring.target.kind
     return now != "absent" and (target == "absent" or "directory" in (now, target)) and now != target
 
 
-def _remove(tree: Tree, one: Restoring, failed: list[Names]) -> None:
-    if one.now.state.kind == "directory":
-        if not tree.delete_empty(one.names) and one.target.kind != "absent":
-            failed.append(one.names)
+def _remove(tree: Tree, restoring: Restoring, failures: list[Names]) -> None:
+    if restoring.now.state.kind == "directory":
+        if not tree.delete_empty(restoring.names) and restoring.target.kind != "absent":
+            failures.append(restoring.names)
         return
     try:
-        tree.apply([Change(one.names, None, expected=one.now.version, replaces_links=True)])
+        tree.apply([Change(restoring.names, None, expected=restoring.now.version, replaces_links=True)])
     except ToolFailure as failure:
         if failure.code != "FILE_NOT_FOUND":
-            failed.append(one.names)
+            failures.append(restoring.names)
 
 
-def _put(tree: Tree, one: Restoring) -> None:
-    if one.target.kind == "directory":
-        tree.make_directory(one.names)
+def _put(tree: Tree, restoring: Restoring) -> None:
+    if restoring.target.kind == "directory":
+        tree.make_directory(restoring.names)
         return
-    expected = None if one.now.state.kind in ("absent", "directory") else one.now.version
-    mode, is_link = _mode(tree, one), one.target.kind == "link"
-    tree.apply([Change(one.names, one.data, mode, expected, link=is_link, replaces_links=True)])
-    if one.now.state.kind != "file" and mode is not None and one.target.mode == f"{mode:04o}":
-        tree.apply([Change(one.names, one.data, mode)])  # The umask counts for a new file only.
+    expected = None if restoring.now.state.kind in ("absent", "directory") else restoring.now.version
+    mode, is_link = _mode(tree, restoring), restoring.target.kind == "link"
+    tree.apply([Change(restoring.names, restoring.data, mode, expected, link=is_link, replaces_links=True)])
+    if restoring.now.state.kind != "file" and mode is not None and restoring.target.mode == f"{mode:04o}":
+        tree.apply([Change(restoring.names, restoring.data, mode)])  # The umask counts for a new file only.
 
 
-def _mode(tree: Tree, one: Restoring) -> int | None:
+def _mode(tree: Tree, restoring: Restoring) -> int | None:
     """The permission bits to restore. Of those that git does not know, the present ones stay."""
-    mode = one.target.mode
-    if one.target.kind != "file" or mode == "":
+    mode = restoring.target.mode
+    if restoring.target.kind != "file" or mode == "":
         return None
     if mode not in (EXECUTABLE, NOT_EXECUTABLE):
         return int(mode, 8)
-    if one.now.state.kind == "file":
+    if restoring.now.state.kind == "file":
         with suppress(OSError, ToolFailure):
-            old = stat.S_IMODE(tree.status(one.names).st_mode) & 0o777
+            old = stat.S_IMODE(tree.status(restoring.names).st_mode) & 0o777
             return old | (old & 0o444) >> 2 if mode == EXECUTABLE else old & ~0o111
     return None if mode == NOT_EXECUTABLE else 0o777
 
 
-def _same_mode(one: str, other: str) -> bool:
-    if "" in (one, other):
+def _same_mode(first: str, second: str) -> bool:
+    if "" in (first, second):
         return True
-    if {one, other} & {EXECUTABLE, NOT_EXECUTABLE}:
-        return _executes(one) == _executes(other)
-    return one == other
+    if {first, second} & {EXECUTABLE, NOT_EXECUTABLE}:
+        return _executes(first) == _executes(second)
+    return first == second
 
 
 def _executes(mode: str) -> bool:

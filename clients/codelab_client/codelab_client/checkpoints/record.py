@@ -62,8 +62,8 @@ class Change:
 class Step:
     """A step of a turn. tree: the state at a window's start or end, None if it is not known because of `because`.
 
-    unstored: at a window's start, what is not stored with signs of its content; at its end, what became of that.
-    begun: of an end, the number of its window. An end is done when it is known what changed in between.
+    unstored_signs: at a window's start, what is not stored with signs of its content; at its end, what became of that.
+    window_number: of an end, the number of its window. An end is done when it is known what changed in between.
     """
 
     number: int
@@ -73,9 +73,9 @@ class Step:
     owner: str
     done: bool
     tree: str | None
-    unstored: Mapping[str, str]
+    unstored_signs: Mapping[str, str]
     because: str
-    begun: int
+    window_number: int
 
 
 @dataclass(frozen=True)
@@ -121,8 +121,8 @@ class Record:
 
     def begin_turn(self, label: str) -> int:
         """Record that a turn of the session begins. Returns its number."""
-        made = self._do("insert into turns (session, label, state) values (?, ?, 'done')", self._session, label)
-        return made.lastrowid or 0
+        cursor = self._do("insert into turns (session, label, state) values (?, ?, 'done')", self._session, label)
+        return cursor.lastrowid or 0
 
     def last_turn(self) -> Turn | None:
         """The session's last turn that is not taken back."""
@@ -158,8 +158,8 @@ class Record:
         self._do("delete from changes where step in (select step from steps where turn < ?)", first)
         self._do("delete from steps where turn < ?", first)
         self._do("delete from turns where turn < ?", first)
-        used = "select old_digest from changes union select new_digest from changes"
-        self._do(f"delete from contents where digest not in ({used})")
+        used_digests = "select old_digest from changes union select new_digest from changes"
+        self._do(f"delete from contents where digest not in ({used_digests})")
         return True
 
     def vacuum(self) -> None:
@@ -167,17 +167,17 @@ class Record:
         self._do("vacuum")
 
     def _turn(self, condition: str) -> Turn | None:
-        found = self._do(
+        row = self._do(
             f"select turn, label, remains from turns where session = ? and {condition}", self._session
         ).fetchone()
-        return None if found is None else Turn(found[0], found[1], bool(found[2]))
+        return None if row is None else Turn(row[0], row[1], bool(row[2]))
 
     # -- steps ---------------------------------------------------------------------------------------------------
 
     def begin_step(self, turn: int, kind: StepKind, label: str, owner: str) -> int:
         """Record that a step begins. Returns its number; numbers grow with time."""
-        made = self._do("insert into steps (turn, kind, label, owner) values (?, ?, ?, ?)", turn, kind, label, owner)
-        return made.lastrowid or 0
+        cursor = self._do("insert into steps (turn, kind, label, owner) values (?, ?, ?, ?)", turn, kind, label, owner)
+        return cursor.lastrowid or 0
 
     def add(self, step: int, change: Change) -> None:
         """Record a change of a path by a step."""
@@ -195,10 +195,10 @@ class Record:
         """Record that a step is done."""
         self._do("update steps set done = 1, because = coalesce(nullif(?, ''), because) where step = ?", because, step)
 
-    def see(self, step: int, tree: str | None, unstored: Mapping[str, str], because: str = "") -> None:
+    def see(self, step: int, tree: str | None, unstored_signs: Mapping[str, str], because: str = "") -> None:
         """Record the state at a window's start or end."""
-        said = json.dumps(dict(unstored))
-        self._do("update steps set tree = ?, unstored = ?, because = ? where step = ?", tree, said, because, step)
+        signs = json.dumps(dict(unstored_signs))
+        self._do("update steps set tree = ?, unstored = ?, because = ? where step = ?", tree, signs, because, step)
 
     def end_window(self, window: Step) -> int:
         """Record that a window ends. Returns the number of its end."""
@@ -224,7 +224,7 @@ class Record:
     def unknown_windows(self) -> list[tuple[Step, Step]]:
         """The windows of all sessions that have ended and were not compared yet, and their ends."""
         ends = self._steps("kind = 'end' and done = 0")
-        return [(window, end) for end in ends for window in self._steps("step = ?", end.begun)]
+        return [(window, end) for end in ends for window in self._steps("step = ?", end.window_number)]
 
     def windows(self, turn: int) -> list[Step]:
         """The windows of a turn and their ends."""
@@ -241,10 +241,21 @@ class Record:
 
     def _steps(self, condition: str, *values: Any) -> list[Step]:
         fields = "step, turn, kind, label, owner, done, tree, unstored, because, begun"
-        found = self._do(f"select {fields} from steps where {condition} order by step", *values).fetchall()
+        rows = self._do(f"select {fields} from steps where {condition} order by step", *values).fetchall()
         return [
-            Step(number, turn, kind, label, owner, bool(done), tree, json.loads(signs or "{}"), why or "", begun or 0)
-            for number, turn, kind, label, owner, done, tree, signs, why, begun in found
+            Step(
+                number,
+                turn,
+                kind,
+                label,
+                owner,
+                bool(is_done),
+                tree,
+                json.loads(signs or "{}"),
+                reason or "",
+                window_number or 0,
+            )
+            for number, turn, kind, label, owner, is_done, tree, signs, reason, window_number in rows
         ]
 
     # -- changes -------------------------------------------------------------------------------------------------
@@ -263,17 +274,17 @@ class Record:
 
     def is_anothers(self, names: Names, state: FileState) -> bool:
         """Whether another session has left this at a path."""
-        said = "turn in (select turn from turns where session != ?) and path = ? and exact = 1"
-        return any(change.new.same(state) for change in self._changes(said, self._session, _bytes(names)))
+        condition = "turn in (select turn from turns where session != ?) and path = ? and exact = 1"
+        return any(change.new.same(state) for change in self._changes(condition, self._session, _bytes(names)))
 
     def _changes(self, condition: str, *values: Any) -> list[Change]:
         fields = "path, old_kind, old_digest, old_mode, new_kind, new_digest, new_mode, exact, done, change, step"
-        found = self._do(
+        cursor = self._do(
             f"select {fields} from changes join steps using (step) where {condition} order by step, change", *values
         )
         return [
             Change(_names(row[0]), FileState(*row[1:4]), FileState(*row[4:7]), bool(row[7]), bool(row[8]), *row[9:])
-            for row in found.fetchall()
+            for row in cursor.fetchall()
         ]
 
     # -- contents ------------------------------------------------------------------------------------------------
@@ -286,8 +297,8 @@ class Record:
 
     def content(self, digest: str) -> bytes | None:
         """A content; None if it is not stored."""
-        found = self._do("select data from contents where digest = ?", digest).fetchone()
-        return None if found is None else bytes(found[0])
+        row = self._do("select data from contents where digest = ?", digest).fetchone()
+        return None if row is None else bytes(row[0])
 
     def _do(self, statement: str, *values: Any) -> sqlite3.Cursor:
         with _told():
@@ -296,10 +307,10 @@ class Record:
 
 def by_path(changes: Iterable[Change]) -> dict[Names, list[Change]]:
     """Changes by their paths, each in their order."""
-    found: dict[Names, list[Change]] = {}
+    grouped_changes: dict[Names, list[Change]] = {}
     for change in changes:
-        found.setdefault(change.names, []).append(change)
-    return found
+        grouped_changes.setdefault(change.names, []).append(change)
+    return grouped_changes
 
 
 def _bytes(names: Names) -> bytes:

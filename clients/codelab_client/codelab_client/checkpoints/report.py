@@ -27,35 +27,39 @@ class Report:
     hint: str = ""
 
 
-def report(undone: Undone, command: Literal["undo", "redo"]) -> Report:
+def report(outcome: Undone, command: Literal["undo", "redo"]) -> Report:
     """What an undo or a redo tells the user. Nothing that it leaves is left out; what it did is shortened."""
-    if undone.label is None:
+    if outcome.label is None:
         return Report(
             f"There is no turn of this conversation to take {'back' if command == 'undo' else 'up again'}.", ()
         )
-    done = "Taken back" if command == "undo" else "Brought back"
-    own = [path for path in undone.changed_since if path not in undone.by_sessions]
+    verb = "Taken back" if command == "undo" else "Brought back"
+    own = [path for path in outcome.changed_since if path not in outcome.by_sessions]
     lists = (
-        Paths("", _shortened(undone.restored)),
+        Paths("", _shortened(outcome.restored_paths)),
         Paths("Left as they are, because they were changed since", own),
-        Paths("Left as they are, because another session has changed them since", undone.by_sessions),
-        Paths("Left as they are: changed while a command ran, by it or by you or another program", undone.unsure),
-        Paths("Not stored, so they are not taken back", undone.not_stored),
-        Paths("Not taken back, because it is not known what they changed", undone.unknown),
-        Paths("Could not be restored", undone.failed),
+        Paths("Left as they are, because another session has changed them since", outcome.by_sessions),
+        Paths("Left as they are: changed while a command ran, by it or by you or another program", outcome.unsure),
+        Paths("Not stored, so they are not taken back", outcome.not_stored),
+        Paths("Not taken back, because it is not known what they changed", outcome.unknown_changes),
+        Paths("Could not be restored", outcome.failed_paths),
     )
-    kept = [one for one in lists if one.paths]
-    if undone.restored:
-        gist = f"{done}: {undone.label}"
+    file_lists = [file_list for file_list in lists if file_list.paths]
+    if outcome.restored_paths:
+        gist = f"{verb}: {outcome.label}"
     else:
-        gist = f"Nothing was {done.lower()} of: {undone.label}" if kept else f"The turn changed no file: {undone.label}"
-    hint = f"/{command} all takes these as well. {_OTHER[command]}" if undone.asks else ""
-    return Report(gist, kept, hint)
+        gist = (
+            f"Nothing was {verb.lower()} of: {outcome.label}"
+            if file_lists
+            else f"The turn changed no file: {outcome.label}"
+        )
+    hint = f"/{command} all takes these as well. {_OTHER[command]}" if outcome.asks else ""
+    return Report(gist, file_lists, hint)
 
 
 _OTHER = {"undo": "/redo brings everything back.", "redo": "/undo takes everything back."}
 
 
 def _shortened(paths: Sequence[str]) -> Sequence[str]:
-    more = len(paths) - _LISTED
-    return paths if more <= 0 else (*paths[:_LISTED], f"… and {more} more")
+    hidden_count = len(paths) - _LISTED
+    return paths if hidden_count <= 0 else (*paths[:_LISTED], f"… and {hidden_count} more")

@@ -75,18 +75,18 @@ class SessionRecord:
 
     @contextmanager
     def changing(
-        self, changes: Sequence[files.Change], *, alone: bool = True, seen: Mapping[Names, bytes] = _NOTHING
+        self, changes: Sequence[files.Change], *, alone: bool = True, editor_contents: Mapping[Names, bytes] = _NOTHING
     ) -> Iterator[Sequence[files.Change]]:
         """See Recorder."""
 
         def planned(_: Record) -> list[_Planned]:
-            plans = [(one.names, self._replaced(one.names, seen), _made(one)) for one in changes]
-            made = [one.names for one in changes if one.data is not None]
-            return [*self._directories(made), *plans]
+            plans = [(change.names, self._replaced(change.names, editor_contents), _made(change)) for change in changes]
+            new_names = [change.names for change in changes if change.data is not None]
+            return [*self._directories(new_names), *plans]
 
-        contents = [one.data for one in changes if one.data is not None]
+        contents = [change.data for change in changes if change.data is not None]
         with self._step(planned, contents, alone=alone) as before:
-            yield [_expecting(one, before.get(one.names)) for one in changes]
+            yield [_expecting(change, before.get(change.names)) for change in changes]
 
     @contextmanager
     def deleting(self, names: Names) -> Iterator[None]:
@@ -99,9 +99,9 @@ class SessionRecord:
         """See Recorder."""
 
         def planned(_: Record) -> list[_Planned]:
-            moved = self._everything(source)
-            coming = [((*target, *path[len(source) :]), Captured(ABSENT), now.state) for path, now in moved]
-            going = [(path, now, ABSENT) for path, now in moved]
+            source_entries = self._everything(source)
+            coming = [((*target, *path[len(source) :]), Captured(ABSENT), now.state) for path, now in source_entries]
+            going = [(path, now, ABSENT) for path, now in source_entries]
             free = capture(self.tree, target, _KEPT).state == ABSENT
             return [*self._directories([target]), *coming, *going] if free else []
 
@@ -120,7 +120,7 @@ class SessionRecord:
     ) -> Iterator[dict[Names, Captured]]:
         """Record what a call is about to change, and afterwards what it has changed."""
         with ExitStack() as holding:
-            step, before, unplanned = self._begin(holding, plan, contents)
+            step, before, gap = self._begin(holding, plan, contents)
             if not alone:
                 holding.close()
             try:
@@ -129,8 +129,8 @@ class SessionRecord:
                 self._finish(holding, step, alone=alone, failed=True)
                 raise
             self._finish(holding, step, alone=alone, failed=False)
-            if unplanned:
-                self._not_recorded(CheckpointFailed(unplanned))
+            if gap:
+                self._not_recorded(CheckpointFailed(gap))
 
     def _begin(
         self, holding: ExitStack, plan: Callable[[Record], list[_Planned]], contents: Sequence[bytes]
@@ -139,22 +139,22 @@ class SessionRecord:
         try:
             record = holding.enter_context(self.locked())
             try:
-                planned = plan(record)
+                changes = plan(record)
             except ToolFailure as failure:  # The call should fail for the same reason, and say it.
                 return None, {}, failure.message
             except OSError as error:
                 return None, {}, str(error)
             with record.transaction():
                 step = record.begin_step(self.turn(record), "call", self._label, self.folder.owner)
-                for data in (*contents, *(now.data for _, now, _ in planned)):
+                for data in (*contents, *(now.data for _, now, _ in changes)):
                     if data is not None:
                         record.store(data)
-                for names, now, new in planned:
+                for names, now, new in changes:
                     record.add(step, Change(names, now.state, new))
-        except CheckpointFailed as failed:
-            self._not_recorded(failed)
+        except CheckpointFailed as cause:
+            self._not_recorded(cause)
             return None, {}, ""
-        return step, {names: now for names, now, _ in planned}, ""
+        return step, {names: now for names, now, _ in changes}, ""
 
     def _finish(self, holding: ExitStack, step: int | None, *, alone: bool, failed: bool) -> None:
         if step is None:
@@ -173,7 +173,7 @@ class SessionRecord:
         except CheckpointFailed as wrong:
             self._not_recorded(wrong)
 
-    def _correct(self, record: Record, changes: Sequence[Change], others: dict[Names, list[Change]]) -> None:
+    def _correct(self, record: Record, changes: Sequence[Change], foreign_changes: dict[Names, list[Change]]) -> None:
         """Record the modes of what was made, and what others changed meanwhile."""
         for change in changes:
             new = change.new
@@ -181,16 +181,18 @@ class SessionRecord:
                 with suppress(ToolFailure):
                     mode = stat.S_IMODE(self.tree.status(change.names).st_mode) & 0o777
                     new = replace(new, mode=f"{mode:04o}")
-            is_alone = change.names not in others
+            is_alone = change.names not in foreign_changes
             if new != change.new or not is_alone:
                 record.correct(change, new, exact=is_alone)
 
-    def _replaced(self, names: Names, seen: Mapping[Names, bytes]) -> Captured:
+    def _replaced(self, names: Names, editor_contents: Mapping[Names, bytes]) -> Captured:
         """What a change replaces: what is on the disk, or what an editor has in its place."""
         now = capture(self.tree, names, _KEPT)
-        if names not in seen or now.state.kind != "file":
+        if names not in editor_contents or now.state.kind != "file":
             return now
-        return replace(now, state=replace(now.state, digest=digest_of(seen[names])), data=seen[names])
+        return replace(
+            now, state=replace(now.state, digest=digest_of(editor_contents[names])), data=editor_contents[names]
+        )
 
     def _now(self, names: Names) -> FileState:
         try:
@@ -198,24 +200,24 @@ class SessionRecord:
         except ToolFailure:
             return FileState("special")
 
-    def _directories(self, made: Sequence[Names]) -> list[_Planned]:
+    def _directories(self, new_names: Sequence[Names]) -> list[_Planned]:
         """The directories above these names that do not exist yet, and so are made as well."""
-        above = dict.fromkeys(names[:length] for names in made for length in range(1, len(names)))
+        above = dict.fromkeys(names[:length] for names in new_names for length in range(1, len(names)))
         return [(names, Captured(ABSENT), DIRECTORY) for names in above if capture(self.tree, names, 0).state == ABSENT]
 
     def _everything(self, names: Names) -> list[tuple[Names, Captured]]:
         """What is at a path, and everything in it."""
-        top, left = capture(self.tree, names, _KEPT), _KEPT_TOGETHER
-        found = [(names, top)]
+        top, remaining = capture(self.tree, names, _KEPT), _KEPT_TOGETHER
+        entries = [(names, top)]
         for path in self.tree.below(names) if top.state.kind == "directory" else ():
-            now = capture(self.tree, path, min(_KEPT, left))
-            left -= len(now.data or b"")
-            found.append((path, now))
-        return found
+            now = capture(self.tree, path, min(_KEPT, remaining))
+            remaining -= len(now.data or b"")
+            entries.append((path, now))
+        return entries
 
-    def _not_recorded(self, failed: CheckpointFailed) -> None:
-        _log.warning("a change cannot be taken back: %s", failed)
-        self.unrecorded.append(str(failed))
+    def _not_recorded(self, failure: CheckpointFailed) -> None:
+        _log.warning("a change cannot be taken back: %s", failure)
+        self.unrecorded.append(str(failure))
 
 
 def _made(change: files.Change) -> FileState:

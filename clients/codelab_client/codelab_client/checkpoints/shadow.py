@@ -65,10 +65,10 @@ _MODES = {"100755": EXECUTABLE, "100644": NOT_EXECUTABLE}
 
 @dataclass(frozen=True)
 class State:
-    """The workspace at one time. unstored: signs of what is not in the tree (see `unstored.signs`)."""
+    """The workspace at one time. unstored_signs: of what is not in the tree (see `unstored.signs`)."""
 
     tree: str
-    unstored: Mapping[str, str]
+    unstored_signs: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -110,25 +110,25 @@ class Shadow:
     def state(self) -> State:
         """Store the files as they are now. What git ignores, large files and other repositories are not stored."""
         self._prepare()
-        listed, ignored = self._listed()
+        candidates, ignored_paths = self._listed()
         sorted_by: dict[str, list[str]] = {"stored": [], "gone": [], "left_out": []}
-        for path in dict.fromkeys(listed):
+        for path in dict.fromkeys(candidates):
             sorted_by[self._fate(path)].append(path)
-        stored, gone, left_out = sorted_by.values()
+        file_paths, deleted_paths, left_out = sorted_by.values()
         if left_out:  # What was stored may have become too large.
-            gone += sorted(set(left_out) & set(self._files()))
-        if gone:
-            self._update(gone, "--force-remove")
-        if stored:
-            self._update(stored, "--add", "--remove", "--replace")
-        signs = unstored.signs(self._tree, [*left_out, *ignored])
+            deleted_paths += sorted(set(left_out) & set(self._files()))
+        if deleted_paths:
+            self._update(deleted_paths, "--force-remove")
+        if file_paths:
+            self._update(file_paths, "--add", "--remove", "--replace")
+        signs = unstored.signs(self._tree, [*left_out, *ignored_paths])
         return State(self._index_tree(), signs)
 
     def _listed(self) -> tuple[list[str], list[str]]:
         """The paths that differ from the index, and those that git ignores, by one start of the sandbox."""
-        found = self._paths(self._start(("/bin/sh", "-c", _LISTING, self._git()), "ls-files"))
-        between = found.index("/")
-        return found[:between], found[between + 1 :]
+        paths = self._paths(self._start(("/bin/sh", "-c", _LISTING, self._git()), "ls-files"))
+        between = paths.index("/")
+        return paths[:between], paths[between + 1 :]
 
     def _index_tree(self) -> str:
         """The tree of the index; git is asked only if the index is another than last time."""
@@ -139,24 +139,24 @@ class Shadow:
 
     def _sign_of_index(self) -> tuple[int, ...] | None:
         with suppress(OSError):
-            found = (self._git_dir / "index").stat()
-            return (found.st_ino, found.st_size, found.st_mtime_ns)
+            status = (self._git_dir / "index").stat()
+            return (status.st_ino, status.st_size, status.st_mtime_ns)
         return None
 
     def differences(self, before: str, after: str) -> Iterator[Difference]:
         """What differs between two trees, with the contents."""
-        said = os.fsdecode(self._run("diff-tree", "-r", "-t", "-z", "--no-renames", before, after)).split("\0")
+        output = os.fsdecode(self._run("diff-tree", "-r", "-t", "-z", "--no-renames", before, after)).split("\0")
         sides: dict[str, tuple[_Side, _Side]] = {}
-        for head, path in zip(said[::2], said[1::2], strict=False):
+        for head, path in zip(output[::2], output[1::2], strict=False):
             old_mode, new_mode, old_blob, new_blob, _ = head.removeprefix(":").split(" ")
             old, new = sides.get(path, (_NOTHING, _NOTHING))
             # A file that takes a directory's place is told in two lines.
             old = (old_mode, old_blob) if old_blob.strip("0") else old
             new = (new_mode, new_blob) if new_blob.strip("0") else new
             sides[path] = (old, new)
-        changed = [path for path, (old, new) in sides.items() if not old[0] == new[0] == _TREE]
-        for start in range(0, len(changed), _BATCH):
-            batch = changed[start : start + _BATCH]
+        paths = [path for path, (old, new) in sides.items() if not old[0] == new[0] == _TREE]
+        for start in range(0, len(paths), _BATCH):
+            batch = paths[start : start + _BATCH]
             blobs = {blob for path in batch for mode, blob in sides[path] if mode not in ("", _TREE)}
             contents = self._contents(sorted(blobs))
             for path in batch:
@@ -167,7 +167,7 @@ class Shadow:
         """Free the space of all states but the last, and of the checkpoints of older versions."""
         self._prepare()
         refs = self._run("for-each-ref", "--format=delete %(refname)")
-        self._run("update-ref", "--stdin", given=refs)
+        self._run("update-ref", "--stdin", stdin=refs)
         self._run("gc", "--quiet", "--prune=now")
 
     def _prepare(self) -> None:
@@ -194,44 +194,46 @@ class Shadow:
         if names[-1] == "" or any(name.lower() == ".git" for name in names):
             return "left_out"  # Another repository.
         try:
-            found = self._tree.status(names)
+            status = self._tree.status(names)
         except ToolFailure:
             return "gone"
-        if stat.S_ISREG(found.st_mode):
-            return "stored" if found.st_size <= self._largest else "left_out"
-        return "stored" if stat.S_ISLNK(found.st_mode) else "gone"
+        if stat.S_ISREG(status.st_mode):
+            return "stored" if status.st_size <= self._largest else "left_out"
+        return "stored" if stat.S_ISLNK(status.st_mode) else "gone"
 
     def _update(self, paths: Sequence[str], *options: str) -> None:
-        given = b"".join(os.fsencode(path) + b"\0" for path in paths)
-        self._run("update-index", "-z", *options, "--stdin", given=given)
+        stdin = b"".join(os.fsencode(path) + b"\0" for path in paths)
+        self._run("update-index", "-z", *options, "--stdin", stdin=stdin)
 
     def _contents(self, blobs: Sequence[str]) -> dict[str, bytes]:
-        said = self._run("cat-file", "--batch", given="".join(f"{blob}\n" for blob in blobs).encode()) if blobs else b""
-        found, at = {}, 0
+        output = (
+            self._run("cat-file", "--batch", stdin="".join(f"{blob}\n" for blob in blobs).encode()) if blobs else b""
+        )
+        contents, at = {}, 0
         for blob in blobs:
-            end = said.index(b"\n", at)
-            size = int(said[at:end].split(b" ")[2])
-            found[blob] = said[end + 1 : end + 1 + size]
+            end = output.index(b"\n", at)
+            size = int(output[at:end].split(b" ")[2])
+            contents[blob] = output[end + 1 : end + 1 + size]
             at = end + size + 2
-        return found
+        return contents
 
     # -- running git -------------------------------------------------------------------------------------------------
 
     def _files(self) -> list[str]:
         return self._paths(self._run("ls-files", "-z"))
 
-    def _paths(self, said: bytes) -> list[str]:
-        return [path for path in os.fsdecode(said).split("\0") if path]
+    def _paths(self, output: bytes) -> list[str]:
+        return [path for path in os.fsdecode(output).split("\0") if path]
 
     def _git(self) -> str:
         if self._program is None:
             raise CheckpointFailed("git is not installed")
         return self._program
 
-    def _run(self, *arguments: str, given: bytes = b"") -> bytes:
-        return self._start((self._git(), "--no-pager", *arguments), arguments[0], given)
+    def _run(self, *arguments: str, stdin: bytes = b"") -> bytes:
+        return self._start((self._git(), "--no-pager", *arguments), arguments[0], stdin)
 
-    def _start(self, argv: Sequence[str], name: str, given: bytes = b"") -> bytes:
+    def _start(self, argv: Sequence[str], name: str, stdin: bytes = b"") -> bytes:
         environment = {
             "PATH": self._path,
             "HOME": "/nonexistent",
@@ -251,11 +253,11 @@ class Shadow:
         access = Access(writable=(self._git_dir,), readable=(self._root,))
         launch = self._sandbox.launch(tuple(argv), access, self._root)
         try:
-            ran = subprocess.run(
+            process = subprocess.run(
                 launch.argv,
                 cwd=launch.cwd,
                 env={**environment, **launch.env},
-                input=given,
+                input=stdin,
                 capture_output=True,
                 timeout=_PATIENCE,
                 check=False,
@@ -263,9 +265,9 @@ class Shadow:
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise CheckpointFailed(f"git {name}: {error}") from None
-        if ran.returncode != 0:
-            raise CheckpointFailed(f"git {name}: {ran.stderr.decode(errors='replace').strip()[-500:]}")
-        return ran.stdout
+        if process.returncode != 0:
+            raise CheckpointFailed(f"git {name}: {process.stderr.decode(errors='replace').strip()[-500:]}")
+        return process.stdout
 
 
 def _captured(side: _Side, contents: Mapping[str, bytes]) -> Captured:

@@ -21,20 +21,21 @@ _Reason = Literal["", "changed", "unsure", "not stored"]
 class Undone:
     """What an undo or a redo did. Paths are relative to the workspace.
 
-    label: the message of the turn; None if there was no turn. restored: what is as before. changed_since: what somebody
-    changed after the session, and is left as it is; by_sessions: those of them that another session has changed.
-    unsure: what changed while a command ran, and is left. not_stored: what changed and is not stored, with how.
-    unknown: commands of which it is not known what they changed, with the reason. failed: what cannot be restored.
+    label: the message of the turn; None if there was no turn. restored_paths: what is as before. changed_since: what
+    somebody changed after the session, and is left as it is; by_sessions: those of them that another session has
+    changed. unsure: what changed while a command ran, and is left. not_stored: what changed and is not stored, with
+    how. unknown_changes: commands of which it is not known what they changed, with the reason. failed_paths: what
+    cannot be restored.
     """
 
     label: str | None
-    restored: tuple[str, ...] = ()
+    restored_paths: tuple[str, ...] = ()
     changed_since: tuple[str, ...] = ()
     by_sessions: tuple[str, ...] = ()
     unsure: tuple[str, ...] = ()
     not_stored: tuple[str, ...] = ()
-    unknown: tuple[str, ...] = ()
-    failed: tuple[str, ...] = ()
+    unknown_changes: tuple[str, ...] = ()
+    failed_paths: tuple[str, ...] = ()
 
     @property
     def asks(self) -> tuple[str, ...]:
@@ -44,13 +45,13 @@ class Undone:
 
 @dataclass
 class _Plan:
-    """What becomes of the paths. left: the reason why, by path."""
+    """What becomes of the paths. skipped_paths: the reason why, by path."""
 
-    wanted: list[Restoring] = field(default_factory=list)
-    left: dict[Names, _Reason] = field(default_factory=dict)
+    restorings: list[Restoring] = field(default_factory=list)
+    skipped_paths: dict[Names, _Reason] = field(default_factory=dict)
 
     def of(self, reason: _Reason) -> list[Names]:
-        return [names for names, why in self.left.items() if why == reason]
+        return [names for names, path_reason in self.skipped_paths.items() if path_reason == reason]
 
 
 class Undoing:
@@ -69,9 +70,9 @@ class Undoing:
             record.spend(turn.number)
         self._session.end_turn()
         changes = record.changes(turn.number, ("call", "window", "end"))
-        plan, failed = self._take_back(record, turn, changes, "undo", everything=everything)
-        record.settle(turn.number, "undone", remains=bool(plan.left))
-        return self._undone(record, turn, plan, failed, with_commands=True)
+        plan, failures = self._take_back(record, turn, changes, "undo", everything=everything)
+        record.settle(turn.number, "undone", remains=bool(plan.skipped_paths))
+        return self._undone(record, turn, plan, failures, with_commands=True)
 
     def redo(self, record: Record, *, everything: bool) -> Undone:
         """Bring back the turn that was taken back last, or the rest of it."""
@@ -80,9 +81,9 @@ class Undoing:
         if turn is None:
             return Undone(None)
         changes = record.changes(turn.number, ("undo",))
-        plan, failed = self._take_back(record, turn, changes, "redo", everything=everything)
-        record.settle(turn.number, "done", remains=bool(plan.left))
-        return self._undone(record, turn, plan, failed, with_commands=False)
+        plan, failures = self._take_back(record, turn, changes, "redo", everything=everything)
+        record.settle(turn.number, "done", remains=bool(plan.skipped_paths))
+        return self._undone(record, turn, plan, failures, with_commands=False)
 
     def _rest(self, record: Record, turn: Turn | None, kind: Literal["undo", "redo"]) -> Turn | None:
         """The turn, if the last thing that happened was its undo or redo, and that has left something."""
@@ -99,55 +100,61 @@ class Undoing:
             self._plan(record, plan, names, of_path, everything=everything)
         with record.transaction():
             step = record.begin_step(turn.number, kind, turn.label, self._session.folder.owner)
-            for one in plan.wanted:
-                if one.now.data is not None:
-                    record.store(one.now.data)
-                record.add(step, Change(one.names, one.now.state, one.target))
-        failed = restore(self._tree, plan.wanted)
+            for restoring in plan.restorings:
+                if restoring.now.data is not None:
+                    record.store(restoring.now.data)
+                record.add(step, Change(restoring.names, restoring.now.state, restoring.target))
+        failures = restore(self._tree, plan.restorings)
         record.finish(step)
-        return plan, failed
+        return plan, failures
 
     def _plan(self, record: Record, plan: _Plan, names: Names, changes: list[Change], *, everything: bool) -> None:
         above = [names[:length] for length in range(1, len(names))]
         try:
             now = capture(self._tree, names, _KEPT)
         except ToolFailure:  # A link is in its way.
-            if not any(one.names in above and one.target.kind == "directory" for one in plan.wanted):
-                plan.left[names] = next((plan.left[one] for one in above if one in plan.left), "changed")
+            if not any(item.names in above and item.target.kind == "directory" for item in plan.restorings):
+                plan.skipped_paths[names] = next(
+                    (plan.skipped_paths[item] for item in above if item in plan.skipped_paths), "changed"
+                )
                 return
             now = Captured(ABSENT)
         target, reason = _target(changes, now.state, everything=everything)
         data = record.content(target.digest) if target.kind in ("file", "link") else None
         if not target.same(now.state):
             if Captured(target, data).is_whole and now.is_whole:
-                plan.wanted.append(Restoring(names, now, target, data))
+                plan.restorings.append(Restoring(names, now, target, data))
             else:
                 reason = "not stored"
-        if reason and any("directory" not in (one.old.kind, one.new.kind) for one in changes):
-            plan.left[names] = reason
+        if reason and any("directory" not in (item.old.kind, item.new.kind) for item in changes):
+            plan.skipped_paths[names] = reason
 
-    def _undone(self, record: Record, turn: Turn, plan: _Plan, failed: list[Names], *, with_commands: bool) -> Undone:
-        restored = [joined(one.names) for one in plan.wanted if one.names not in failed and _is_shown(one)]
-        changed = plan.of("changed")
-        others = [names for names in changed if record.is_anothers(names, self._state(names))]
+    def _undone(self, record: Record, turn: Turn, plan: _Plan, failures: list[Names], *, with_commands: bool) -> Undone:
+        restored_paths = [
+            joined(restoring.names)
+            for restoring in plan.restorings
+            if restoring.names not in failures and _is_shown(restoring)
+        ]
+        changed_names = plan.of("changed")
+        foreign_names = [names for names in changed_names if record.is_anothers(names, self._state(names))]
         missing = [f"{joined(names)} (too large, or not readable)" for names in plan.of("not stored")]
-        unknown: list[str] = []
+        unknown_changes: list[str] = []
         for window in record.windows(turn.number) if with_commands else ():
-            missing += [f"{path} ({how})" for path, how in window.unstored.items() if window.kind == "end"]
+            missing += [f"{path} ({sign})" for path, sign in window.unstored_signs.items() if window.kind == "end"]
             if window.because or not window.done:
-                unknown.append(f"{window.label} ({window.because or 'it still runs'})")
+                unknown_changes.append(f"{window.label} ({window.because or 'it still runs'})")
         if with_commands:
-            unknown += self._session.unrecorded
+            unknown_changes += self._session.unrecorded
             self._session.unrecorded = []
         return Undone(
             turn.label,
-            restored=tuple(sorted(restored)),
-            changed_since=_shown(changed),
-            by_sessions=_shown(others),
+            restored_paths=tuple(sorted(restored_paths)),
+            changed_since=_shown(changed_names),
+            by_sessions=_shown(foreign_names),
             unsure=_shown(plan.of("unsure")),
             not_stored=tuple(dict.fromkeys(missing)),
-            unknown=tuple(dict.fromkeys(unknown)),
-            failed=_shown(failed),
+            unknown_changes=tuple(dict.fromkeys(unknown_changes)),
+            failed_paths=_shown(failures),
         )
 
     def _state(self, names: Names) -> FileState:
@@ -178,9 +185,9 @@ def _target(changes: Sequence[Change], now: FileState, *, everything: bool) -> t
     return (first, "") if everything else (at, reason)
 
 
-def _is_shown(one: Restoring) -> bool:
+def _is_shown(restoring: Restoring) -> bool:
     """Whether a path is worth naming: a directory that went with its files is not."""
-    return "directory" not in (one.now.state.kind, one.target.kind) or one.now.state.kind == "file"
+    return "directory" not in (restoring.now.state.kind, restoring.target.kind) or restoring.now.state.kind == "file"
 
 
 def _shown(paths: Sequence[Names]) -> tuple[str, ...]:

@@ -17,51 +17,51 @@ _TOO_MANY = "?"
 
 def signs(tree: Tree, paths: Sequence[str]) -> dict[str, str]:
     """A sign for each path that exists, which is another when the file, or anything in the folder, is another."""
-    found: dict[str, str] = {}
+    sign_by_path: dict[str, str] = {}
     budget = _MOST_TOGETHER
     for path in paths:
         names = tuple(path.strip("/").split("/"))
         try:
-            sign, looked = _sign(tree, names, min(budget, _MOST_ENTRIES))
+            sign, count = _sign(tree, names, min(budget, _MOST_ENTRIES))
         except (OSError, ToolFailure):
             continue
-        found["/".join(names)] = sign
-        budget -= looked
-    return found
+        sign_by_path["/".join(names)] = sign
+        budget -= count
+    return sign_by_path
 
 
 def changes(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, str]:
     """What became of each path that is not the same: deleted, new, changed, or not looked into."""
-    found: dict[str, str] = {}
+    change_by_path: dict[str, str] = {}
     for path in sorted({*before, *after}):
         old, new = before.get(path), after.get(path)
         if new is None:
-            found[path] = "deleted"
+            change_by_path[path] = "deleted"
         elif old is None:
-            found[path] = "new"
+            change_by_path[path] = "new"
         elif _TOO_MANY in (old, new):
-            found[path] = "not looked into"
+            change_by_path[path] = "not looked into"
         elif old != new:
-            found[path] = "changed"
-    return found
+            change_by_path[path] = "changed"
+    return change_by_path
 
 
-def _sign(tree: Tree, names: Names, most: int) -> tuple[str, int]:
+def _sign(tree: Tree, names: Names, limit: int) -> tuple[str, int]:
     """The sign of a path, and how many entries were looked at."""
     top = tree.status(names)
     if not stat.S_ISDIR(top.st_mode):
         return _of(top), 0
-    together, looked = hashlib.sha256(), 0
+    together, count = hashlib.sha256(), 0
     for below in tree.below(names):
-        looked += 1
-        if looked > most:
-            return _TOO_MANY, looked
+        count += 1
+        if count > limit:
+            return _TOO_MANY, count
         with_name = f"{joined(below)}\0{_of(tree.status(below))}\0"
         together.update(os.fsencode(with_name))
-    return together.hexdigest(), looked
+    return together.hexdigest(), count
 
 
-def _of(found: os.stat_result) -> str:
-    if stat.S_ISDIR(found.st_mode):
+def _of(status: os.stat_result) -> str:
+    if stat.S_ISDIR(status.st_mode):
         return "/"
-    return f"{found.st_mode:o}:{found.st_size}:{found.st_mtime_ns}:{found.st_ino}"
+    return f"{status.st_mode:o}:{status.st_size}:{status.st_mtime_ns}:{status.st_ino}"

@@ -35,11 +35,11 @@ class Windows:
                 step = record.begin_step(turn, "window", label[:_LABEL_CHARS], self._session.folder.owner)
             try:
                 state = self._states.state()
-            except CheckpointFailed as failed:
-                _log.warning("what the command changes cannot be taken back: %s", failed)
-                record.see(step, None, {}, str(failed))
+            except CheckpointFailed as failure:
+                _log.warning("what the command changes cannot be taken back: %s", failure)
+                record.see(step, None, {}, str(failure))
             else:
-                record.see(step, state.tree, state.unstored)
+                record.see(step, state.tree, state.unstored_signs)
         return step
 
     def end(self, step: int) -> None:
@@ -69,24 +69,26 @@ class Windows:
                 with record.transaction():
                     self._compare(record, window, end)
                     record.finish(end.number)
-            except CheckpointFailed as failed:
-                record.finish(end.number, str(failed))
+            except CheckpointFailed as failure:
+                record.finish(end.number, str(failure))
 
     def _close(self, record: Record, window: Step, because: str = "") -> None:
         """Record the state at the end of a window."""
         try:
             now = self._states.state() if window.tree is not None else None
-        except CheckpointFailed as failed:
-            _log.warning("what the command has changed cannot be taken back: %s", failed)
-            now, because = None, str(failed)
+        except CheckpointFailed as failure:
+            _log.warning("what the command has changed cannot be taken back: %s", failure)
+            now, because = None, str(failure)
         with record.transaction():
             end = record.end_window(window)
             if now is None:
                 record.finish(end, because or window.because or _DIED)
                 return
-            recorded = {joined(names) for names in record.exact_between(window.number, end)}
-            became = unstored.changes(window.unstored, now.unstored)
-            record.see(end, now.tree, {path: how for path, how in became.items() if path not in recorded}, because)
+            exact_paths = {joined(names) for names in record.exact_between(window.number, end)}
+            changes = unstored.changes(window.unstored_signs, now.unstored_signs)
+            record.see(
+                end, now.tree, {path: change for path, change in changes.items() if path not in exact_paths}, because
+            )
 
     def _compare(self, record: Record, window: Step, end: Step) -> None:
         """Record what differs between a window's start and its end."""
@@ -97,15 +99,15 @@ class Windows:
             _add(record, window, end.number, difference, exact.get(difference.names, []))
 
 
-def _add(record: Record, window: Step, end: int, found: Difference, exact: list[Change]) -> None:
+def _add(record: Record, window: Step, end: int, difference: Difference, exact: list[Change]) -> None:
     """Record a difference, but not what calls have changed in the meantime."""
-    for captured in (found.old, found.new):
-        if captured.data is not None:
-            record.store(captured.data)
-    old, new = found.old.state, found.new.state
+    for side in (difference.old, difference.new):
+        if side.data is not None:
+            record.store(side.data)
+    old, new = difference.old.state, difference.new.state
     if exact:
         if not old.same(exact[0].old):
-            record.add(window.number, Change(found.names, old, exact[0].old, exact=False))
+            record.add(window.number, Change(difference.names, old, exact[0].old, exact=False))
         old = exact[-1].new
     if not old.same(new):
-        record.add(end, Change(found.names, old, new, exact=False))
+        record.add(end, Change(difference.names, old, new, exact=False))

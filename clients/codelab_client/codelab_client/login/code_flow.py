@@ -39,7 +39,7 @@ async def sign_in(
         redirect.host = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
         redirect_uri = f"http://{redirect.host}/"
         challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
-        asked = {
+        query = {
             "response_type": "code",
             "client_id": provider.client.client_id,
             "redirect_uri": redirect_uri,
@@ -50,9 +50,9 @@ async def sign_in(
             "code_challenge_method": "S256",
         }
         if provider.client.audience:
-            asked["audience"] = provider.client.audience
-        where = provider.endpoint("authorization_endpoint")
-        await show(f"{where}{'&' if '?' in where else '?'}{urlencode(asked)}")
+            query["audience"] = provider.client.audience
+        endpoint = provider.endpoint("authorization_endpoint")
+        await show(f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(query)}")
         try:
             answer = await asyncio.wait_for(redirect.answer, timeout_s)
         except TimeoutError:
@@ -61,16 +61,16 @@ async def sign_in(
     if ("iss" in answer or provider.names_itself) and answer.get("iss") != provider.client.issuer:
         raise LoginError(f"The answer is not of {provider.client.host}, but of {safe_line(answer.get('iss'))}")
     if "code" not in answer:
-        why = f"{safe_line(answer.get('error'))} {safe_line(answer.get('error_description', ''))}".rstrip()
-        raise LoginError(f"{provider.client.host} refused: {why}")
-    given = await provider.post(
+        reason = f"{safe_line(answer.get('error'))} {safe_line(answer.get('error_description', ''))}".rstrip()
+        raise LoginError(f"{provider.client.host} refused: {reason}")
+    token_response = await provider.post(
         "token_endpoint",
         grant_type="authorization_code",
         code=answer["code"],
         redirect_uri=redirect_uri,
         code_verifier=verifier,
     )
-    return provider.login(given, nonce)
+    return provider.login(token_response, nonce)
 
 
 class _Redirect:
@@ -94,8 +94,8 @@ class _Redirect:
             writer.close()
 
     async def _status(self, reader: asyncio.StreamReader) -> tuple[str, str]:
-        method, _, rest = (await reader.readline()).decode("ascii", "replace").partition(" ")
-        target = urlsplit(rest.partition(" ")[0])
+        method, _, remainder = (await reader.readline()).decode("ascii", "replace").partition(" ")
+        target = urlsplit(remainder.partition(" ")[0])
         hosts = []
         for _ in range(_MOST_HEADERS):
             name, _, value = (await reader.readline()).decode("ascii", "replace").partition(":")
@@ -105,8 +105,8 @@ class _Redirect:
                 hosts.append(value.strip())
         if method != "GET" or target.path != "/" or hosts != [self.host]:
             return "404 Not Found", "There is nothing here."
-        found = parse_qs(target.query, keep_blank_values=True)
-        answer = {name: values[0] for name, values in found.items() if len(values) == 1}
+        query = parse_qs(target.query, keep_blank_values=True)
+        answer = {name: values[0] for name, values in query.items() if len(values) == 1}
         if not hmac.compare_digest(answer.get("state", "").encode(), self._state.encode()):
             return "400 Bad Request", "This is not the login that codelab waits for."
         if not self.answer.done():

@@ -81,16 +81,16 @@ async def log_out(address: Address) -> int:
 
 def _refuse_without_tls(address: Address) -> None:
     """Without TLS anybody on the way could name their own issuer, or read the token. Raises InsecureAddress."""
-    for url in filter(None, (address.url, address.rest)):
+    for url in filter(None, (address.url, address.rest_url)):
         if not (is_secure(url) or address.insecure_token):
             raise InsecureAddress(f"Nobody signs in over {url}, which is not encrypted: use wss:// and https://")
 
 
 async def _client(address: Address) -> Client | None:
     """As whom the server wants its users to sign in; None if it needs no token. Raises LoginError."""
-    if not address.rest:
+    if not address.rest_url:
         raise LoginError("The address of the REST API is not known: name it with --rest-url or CODELAB_REST_URL")
-    url = f"{address.rest.removesuffix('/api/v1')}/client-config"
+    url = f"{address.rest_url.removesuffix('/api/v1')}/client-config"
     try:
         answer = await http.send("GET", url, timeout_s=30)
         auth = json.loads(answer.body)["auth"]
@@ -140,7 +140,7 @@ async def _confirm(address: Address, client: Client, expected: str) -> None:
 
 async def _keep(address: Address, login: kept.Login) -> None:
     """Keep a login that the server does not refuse. Raises LoginError."""
-    if address.rest:
+    if address.rest_url:
         try:
             await Rest(address, login.token).get("/sessions?limit=1")
         except RestError as error:
@@ -148,10 +148,10 @@ async def _keep(address: Address, login: kept.Login) -> None:
                 raise LoginError(f"{address.shown} refuses the token: {safe_line(error)}") from None
             _say(f"It is not known whether the server takes the token: {safe_line(error)}")
     async with exclusively():
-        where = await asyncio.to_thread(kept.keep, address.origin, login)
+        place = await asyncio.to_thread(kept.keep, address.origin, login)
     user = safe_line(tokens.subject(login.token) or "a user without a name")
-    _say(f"Signed in at {address.shown} as {user}. The token is in {where}.")
-    if where == str(kept.file()):
+    _say(f"Signed in at {address.shown} as {user}. The token is in {place}.")
+    if place == str(kept.file()):
         _say("This system has no keyring, so the file is not encrypted; only you can read it.")
     expires = tokens.expires_at(login.token)
     if expires is not None and not login.refresh_token:

@@ -18,18 +18,21 @@ async def sign_in(
     sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep,
 ) -> Login:
     """Sign the user in on another device. show: shows the address to open and the code to type. Raises LoginError."""
-    asked = {"scope": provider.scope}
+    parameters = {"scope": provider.scope}
     if provider.client.audience:
-        asked["audience"] = provider.client.audience
-    given = await provider.post("device_authorization_endpoint", **asked)
-    device_code, user_code = given.get("device_code"), given.get("user_code")
+        parameters["audience"] = provider.client.audience
+    authorization = await provider.post("device_authorization_endpoint", **parameters)
+    device_code, user_code = authorization.get("device_code"), authorization.get("user_code")
     if not isinstance(device_code, str) or not isinstance(user_code, str):
         raise LoginError(f"{provider.client.host} does not answer as documented: it gave no code")
-    await show(provider.checked(given.get("verification_uri"), "verification_uri"), user_code)
-    pause, left = _seconds(given.get("interval"), 5.0), _seconds(given.get("expires_in"), _LONGEST_S)
-    while left > 0:
+    await show(provider.checked(authorization.get("verification_uri"), "verification_uri"), user_code)
+    pause, remaining = (
+        _seconds(authorization.get("interval"), 5.0),
+        _seconds(authorization.get("expires_in"), _LONGEST_S),
+    )
+    while remaining > 0:
         await sleep(pause)
-        left -= pause
+        remaining -= pause
         try:
             tokens = await provider.post("token_endpoint", grant_type=_GRANT, device_code=device_code)
         except Refusal as refusal:

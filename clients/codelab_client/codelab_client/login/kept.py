@@ -53,8 +53,8 @@ def find(server: str) -> Login | None:
     content: Any = entry
     if entry.get("kept") == "keyring":
         content = _from_keyring(server)
-    known = [field.name for field in fields(Login)]
-    texts = {name: content[name] for name in known if isinstance(content.get(name), str)}
+    names = [field.name for field in fields(Login)]
+    texts = {name: content[name] for name in names if isinstance(content.get(name), str)}
     if not texts.get("token"):
         raise LoginError(f"The login at {server} is gone from the keyring: `codelab login` signs in again")
     return Login(**texts)
@@ -63,12 +63,12 @@ def find(server: str) -> Login | None:
 def keep(server: str, login: Login) -> str:
     """Keep the login at a server in place of an older one. Returns where it is, for the user. Raises LoginError."""
     content = asdict(login)
-    where = str(file())
+    place = str(file())
     if name := kept_in_keyring(_SERVICE, server, json.dumps(content)):
-        content, where = {"kept": "keyring"}, f"the keyring ({name})"
+        content, place = {"kept": "keyring"}, f"the keyring ({name})"
     with _changed() as logins:
         logins[server] = content
-    return where
+    return place
 
 
 def forget(server: str) -> None:
@@ -88,10 +88,10 @@ def forget(server: str) -> None:
 def _from_keyring(server: str) -> dict[str, Any]:
     keyring = system_keyring()
     try:
-        found = json.loads(keyring.get_password(_SERVICE, server) or "{}") if keyring is not None else {}
+        content = json.loads(keyring.get_password(_SERVICE, server) or "{}") if keyring is not None else {}
     except Exception as error:  # as above
         raise LoginError(f"The keyring does not give the login at {server}: {error}") from None
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 def _read() -> dict[str, Any]:

@@ -62,21 +62,21 @@ def _is_safe(url: str) -> bool:
 class Provider:
     """The provider of a client, by its discovery document."""
 
-    def __init__(self, client: Client, said: Mapping[str, Any]) -> None:
-        self.client, self._said = client, said
+    def __init__(self, client: Client, metadata: Mapping[str, Any]) -> None:
+        self.client, self._said = client, metadata
 
     @classmethod
     async def discover(cls, client: Client) -> "Provider":
         """Ask the issuer about itself. Raises LoginError, also if the answer is another issuer's."""
         checked_issuer(client.issuer)
         url = f"{client.issuer.rstrip('/')}/.well-known/openid-configuration"
-        said = await _ask("GET", url)
-        if said.get("issuer") != client.issuer:
+        metadata = await _ask("GET", url)
+        if metadata.get("issuer") != client.issuer:
             raise LoginError(
-                f"{client.host} says that it is {safe_line(said.get('issuer'))}, but the server names "
+                f"{client.host} says that it is {safe_line(metadata.get('issuer'))}, but the server names "
                 f"{client.issuer}: one of them is wrong, so nobody is signed in"
             )
-        return cls(client, said)
+        return cls(client, metadata)
 
     def has(self, endpoint: str) -> bool:
         """Whether the provider has an endpoint, such as `device_authorization_endpoint`."""
@@ -107,48 +107,48 @@ class Provider:
     @property
     def scope(self) -> str:
         """What to ask for: also a refresh token, if it says that it knows that scope."""
-        known = self._said.get("scopes_supported")
-        return "openid offline_access" if isinstance(known, list) and "offline_access" in known else "openid"
+        scopes = self._said.get("scopes_supported")
+        return "openid offline_access" if isinstance(scopes, list) and "offline_access" in scopes else "openid"
 
     async def post(self, endpoint: str, **form: str) -> dict[str, Any]:
         """Send a form. Raises Refusal or LoginError."""
         body = urlencode({"client_id": self.client.client_id, **form}).encode()
         return await _ask("POST", self.endpoint(endpoint), body)
 
-    def login(self, given: Mapping[str, Any], nonce: str | None = None, old: Login | None = None) -> Login:
+    def login(self, token_response: Mapping[str, Any], nonce: str | None = None, old: Login | None = None) -> Login:
         """The login that the answer of the token endpoint gives.
 
         nonce: what the ID token must repeat. Raises LoginError if the answer is not meant for this client.
         """
-        identity = given.get("id_token")
+        identity = token_response.get("id_token")
         if identity is not None or nonce is not None:
             self._check_identity(claims(identity if isinstance(identity, str) else ""), nonce)
-        refresh = given.get("refresh_token")
+        refresh = token_response.get("refresh_token")
         if not isinstance(refresh, str):
             refresh = old.refresh_token if old is not None else ""
-        for token in (given.get("access_token"), identity):
+        for token in (token_response.get("access_token"), identity):
             if isinstance(token, str) and self._is_for_server(claims(token)):
                 client = self.client
                 return Login(token, client.issuer, client.client_id, client.audience, refresh)
         audience = f" with the audience {safe_line(self.client.audience)}" if self.client.audience else ""
         raise LoginError(f"{self.client.host} gave no token that the server takes: a JWT of this issuer{audience}")
 
-    def _is_for_server(self, said: Mapping[str, Any]) -> bool:
+    def _is_for_server(self, claims: Mapping[str, Any]) -> bool:
         audience = self.client.audience
-        return said.get("iss") == self.client.issuer and (not audience or audience in _listed(said.get("aud")))
+        return claims.get("iss") == self.client.issuer and (not audience or audience in _listed(claims.get("aud")))
 
-    def _check_identity(self, said: Mapping[str, Any], nonce: str | None) -> None:
+    def _check_identity(self, claims: Mapping[str, Any], nonce: str | None) -> None:
         """OpenID Connect Core, 3.1.3.7. It came over TLS from the provider itself, which stands for the signature."""
         wrong = ""
-        if said.get("iss") != self.client.issuer:
+        if claims.get("iss") != self.client.issuer:
             wrong = "of another issuer"
-        elif self.client.client_id not in _listed(said.get("aud")):
+        elif self.client.client_id not in _listed(claims.get("aud")):
             wrong = "for another client"
-        elif said.get("azp", self.client.client_id) != self.client.client_id:
+        elif claims.get("azp", self.client.client_id) != self.client.client_id:
             wrong = "for another party"
-        elif not isinstance(said.get("exp"), int | float) or said["exp"] < time.time() - 60:
+        elif not isinstance(claims.get("exp"), int | float) or claims["exp"] < time.time() - 60:
             wrong = "that has expired"
-        elif nonce is not None and said.get("nonce") != nonce:
+        elif nonce is not None and claims.get("nonce") != nonce:
             wrong = "of another login"
         if wrong:
             raise LoginError(f"{self.client.host} gave an ID token {wrong}, or none")
@@ -166,14 +166,14 @@ async def _ask(method: str, url: str, body: bytes | None = None) -> dict[str, An
         headers["Content-Type"] = "application/x-www-form-urlencoded"
     try:
         answer = await http.send(method, url, body, headers, timeout_s=_TIMEOUT_S)
-        found = json.loads(answer.body)
+        content = json.loads(answer.body)
     except http.HttpError as error:
         raise LoginError(f"{host} does not answer: {safe_line(error)}") from None
     except (ValueError, RecursionError):
         raise LoginError(f"{url} does not answer with JSON (HTTP {answer.status})") from None
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise LoginError(f"{url} does not answer as documented")
     if answer.status != 200:
-        code = safe_line(found.get("error") or f"HTTP {answer.status}")
-        raise Refusal(code, f"{host} refused: {code} {safe_line(found.get('error_description') or '')}".rstrip())
-    return found
+        code = safe_line(content.get("error") or f"HTTP {answer.status}")
+        raise Refusal(code, f"{host} refused: {code} {safe_line(content.get('error_description') or '')}".rstrip())
+    return content

@@ -23,16 +23,16 @@ async def exclusively() -> AsyncIterator[None]:
     path = kept.file().with_suffix(".lock")
     try:
         private_folder.ensure(path.parent)
-        opened = append_to(path)
+        lock_file = append_to(path)
     except PrivateFileError as error:
         raise LoginError(str(error)) from None
     except OSError as error:
         raise LoginError(f"{path}: {error.strerror}") from None
-    with opened:
+    with lock_file:
         until = time.monotonic() + _LOCKED_S
         while True:
             try:
-                try_to_lock(opened)
+                try_to_lock(lock_file)
                 break
             except OSError:
                 if time.monotonic() > until:
@@ -68,14 +68,16 @@ async def _renewed(server: str, login: kept.Login) -> str:
 
     try:
         provider = await Provider.discover(Client(login.issuer, login.client_id, login.audience))
-        given = await provider.post("token_endpoint", grant_type="refresh_token", refresh_token=login.refresh_token)
-        renewed = provider.login(given, old=login)
-        if subject(renewed.token) != subject(login.token):
+        token_response = await provider.post(
+            "token_endpoint", grant_type="refresh_token", refresh_token=login.refresh_token
+        )
+        new_login = provider.login(token_response, old=login)
+        if subject(new_login.token) != subject(login.token):
             raise LoginError(f"{provider.client.host} gave the token of another user")
     except LoginError as error:
         if (expires_at(login.token) or 0) > time.time():
             return login.token  # it still counts; the next attempt may succeed
         again = " `codelab login` signs in again" if isinstance(error, Refusal) else ""
         raise LoginError(f"The login has expired and cannot be renewed: {error}.{again}") from None
-    await asyncio.to_thread(kept.keep, server, renewed)
-    return renewed.token
+    await asyncio.to_thread(kept.keep, server, new_login)
+    return new_login.token

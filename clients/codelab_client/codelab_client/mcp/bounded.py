@@ -37,19 +37,19 @@ class Line(NamedTuple):
 
 
 class Lines:
-    """Splits what a server writes into lines, of which at most `most` bytes are kept, and the end."""
+    """Splits what a server writes into lines, of which at most `limit` bytes are kept, and the end."""
 
-    def __init__(self, most: int = MOST_BYTES) -> None:
-        self._most = most
+    def __init__(self, limit: int = MOST_BYTES) -> None:
+        self._most = limit
         self._head, self._tail, self._size = bytearray(), b"", 0
 
     def feed(self, data: bytes) -> Iterator[Line]:
         """The lines that end in this data."""
-        *ends, rest = data.split(b"\n")
+        *ends, tail = data.split(b"\n")
         for end in ends:
             self.add(end)
             yield self.end()
-        self.add(rest)
+        self.add(tail)
 
     def add(self, data: bytes) -> None:
         """More of the same line."""
@@ -79,8 +79,8 @@ def _shortened(line: Line) -> bytes:
         return json.dumps({**answer, "error": {"code": -32_000, "message": f"The answer has {extent}"}}).encode()
     texts = [block["text"] for block in content if isinstance(block, dict) and isinstance(block.get("text"), str)]
     blocks = [{"type": "text", "text": text} for text in (f"[The result has {extent}]", *texts)]
-    failed = result.get("isError") is True or bool(_IS_ERROR.search(line.tail))
-    return json.dumps({**answer, "result": {"content": blocks, "isError": failed}}).encode("utf-8", "replace")
+    is_error = result.get("isError") is True or bool(_IS_ERROR.search(line.tail))
+    return json.dumps({**answer, "result": {"content": blocks, "isError": is_error}}).encode("utf-8", "replace")
 
 
 def _read_part(head: bytes) -> dict[str, Any]:

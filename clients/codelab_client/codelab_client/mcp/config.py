@@ -46,8 +46,8 @@ class ServerConfig:
     def described(self) -> str:
         """All that the user needs to know before trusting it, as the file says it. No value can end its line."""
         if self.url:
-            sent = "".join(f"\n  {_quoted(name)}: {_quoted(value)}" for name, value in self.headers.items())
-            return f"{_quoted(self.url)}{sent}"
+            header_lines = "".join(f"\n  {_quoted(name)}: {_quoted(value)}" for name, value in self.headers.items())
+            return f"{_quoted(self.url)}{header_lines}"
         variables = "".join(f"{_quoted(name)}={_quoted(value)} " for name, value in self.env.items())
         return f"$ {variables}{' '.join(map(_quoted, (self.command, *self.args)))}"
 
@@ -105,42 +105,42 @@ def workspace_servers(workspace: Path, say: Callable[[str], None] = lambda _: No
 def _server(name: str, fields: Any, file: Path) -> ServerConfig:
     if not _NAME.fullmatch(name):
         raise McpConfigError(f"{file}: a server's name has 1 to 32 characters of A-Z a-z 0-9 _ -, not {name[:40]!r}")
-    where = f"{file}: {name}"
+    place = f"{file}: {name}"
     if not isinstance(fields, dict):
-        raise McpConfigError(f"{where} must be an object")
+        raise McpConfigError(f"{place} must be an object")
     kind = fields.get("type", "http" if "url" in fields else "stdio")
     if kind not in ("stdio", "http", "streamable-http", "streamableHttp"):
-        raise McpConfigError(f"{where}: only stdio and streamable HTTP are supported, not {str(kind)[:40]!r}")
-    needed = "command" if kind == "stdio" else "url"
-    if not isinstance(fields.get(needed), str) or not fields[needed]:
-        raise McpConfigError(f"{where} needs a {needed}")
+        raise McpConfigError(f"{place}: only stdio and streamable HTTP are supported, not {str(kind)[:40]!r}")
+    key = "command" if kind == "stdio" else "url"
+    if not isinstance(fields.get(key), str) or not fields[key]:
+        raise McpConfigError(f"{place} needs a {key}")
     args = fields.get("args", [])
-    if not isinstance(args, list) or not all(isinstance(one, str) for one in args):
-        raise McpConfigError(f"{where}: args must be a list of texts")
+    if not isinstance(args, list) or not all(isinstance(argument, str) for argument in args):
+        raise McpConfigError(f"{place}: args must be a list of texts")
     if kind == "stdio":
         return ServerConfig(
             name,
             fields["command"],
             tuple(args),
-            _texts(fields, "env", where),
-            network=_is_set(fields, "network", where),
-            writable=_is_set(fields, "writable", where),
+            _texts(fields, "env", place),
+            network=_is_set(fields, "network", place),
+            writable=_is_set(fields, "writable", place),
             sandboxed=True,
         )
-    return ServerConfig(name, url=fields["url"], headers=_texts(fields, "headers", where))
+    return ServerConfig(name, url=fields["url"], headers=_texts(fields, "headers", place))
 
 
-def _texts(fields: Mapping[str, Any], name: str, where: str) -> dict[str, str]:
-    found = fields.get(name, {})
-    if not isinstance(found, dict) or not all(isinstance(one, str) for one in found.values()):
-        raise McpConfigError(f"{where}: {name} must be an object of texts")
-    return dict(found)
+def _texts(fields: Mapping[str, Any], name: str, place: str) -> dict[str, str]:
+    texts = fields.get(name, {})
+    if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
+        raise McpConfigError(f"{place}: {name} must be an object of texts")
+    return dict(texts)
 
 
-def _is_set(fields: Mapping[str, Any], name: str, where: str) -> bool:
+def _is_set(fields: Mapping[str, Any], name: str, place: str) -> bool:
     value = fields.get(name, False)
     if not isinstance(value, bool):
-        raise McpConfigError(f"{where}: {name} must be true or false")
+        raise McpConfigError(f"{place}: {name} must be true or false")
     return value
 
 
@@ -150,10 +150,10 @@ def _text(file: Path) -> str | None:
         descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     except OSError:
         return None
-    with os.fdopen(descriptor, "rb") as opened:
+    with os.fdopen(descriptor, "rb") as stream:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return None
-        data = opened.read(_MOST_BYTES + 1)
+        data = stream.read(_MOST_BYTES + 1)
     if len(data) > _MOST_BYTES:
         raise McpConfigError(f"{file} has more than {_MOST_BYTES:,} bytes")
     return data.decode("utf-8", "replace")

@@ -65,17 +65,17 @@ class Confinement:
     def _access(self, program: str) -> Access:
         folders = [Path(folder).expanduser().resolve() for folder in self.allowed.readable]
         own = Path(program)
-        seen = (*map(Path, _SYSTEM), *folders, self.workspace)
-        if own.is_absolute() and not any(map(own.is_relative_to, seen)):
+        visible_folders = (*map(Path, _SYSTEM), *folders, self.workspace)
+        if own.is_absolute() and not any(map(own.is_relative_to, visible_folders)):
             folders.append(own)
         readable = tuple(folder for folder in folders if folder.exists())
         if not self.server.writable:
             return Access(readable=(*readable, self.workspace), network=self._has_network)
         files = list(named_by(self.server, self.workspace).files.values())
-        kept = [*(self.workspace / name for name in (".git", FILE)), *files]
-        protected = tuple(path for path in kept if path.exists() and not path.is_symlink())
+        candidates = [*(self.workspace / name for name in (".git", FILE)), *files]
+        read_only = tuple(path for path in candidates if path.exists() and not path.is_symlink())
         writable = (self.workspace, *folders_above(files, self.workspace))
-        return Access(writable, readable, protected, self._has_network)
+        return Access(writable, readable, read_only, self._has_network)
 
     @property
     def _has_network(self) -> bool:

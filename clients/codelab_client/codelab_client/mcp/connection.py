@@ -28,10 +28,10 @@ class McpError(Exception):
 
 
 class Connection:
-    """A running server. `tools` are those that it offers; `changed` is called when they become others."""
+    """A running server. `tools` are those that it offers; `on_change` is called when they become others."""
 
-    def __init__(self, server: ServerConfig, workspace: Path, log: Path, changed: Callable[[], None]) -> None:
-        self.server, self._workspace, self._log, self._changed = server, workspace, log, changed
+    def __init__(self, server: ServerConfig, workspace: Path, log: Path, on_change: Callable[[], None]) -> None:
+        self.server, self._workspace, self._log, self._changed = server, workspace, log, on_change
         self.tools: Sequence[types.Tool] = ()
         self._session: ClientSession | None = None
         self._stop = asyncio.Event()
@@ -100,8 +100,8 @@ class Connection:
                 await self._stop.wait()
         except Exception as error:
             if not ready.done():
-                where = f". It ran in the sandbox; {self._log} has what it wrote" if self.server.sandboxed else ""
-                ready.set_exception(McpError(f"{self.server.name} does not start: {_told(error)}{where}"))
+                hint = f". It ran in the sandbox; {self._log} has what it wrote" if self.server.sandboxed else ""
+                ready.set_exception(McpError(f"{self.server.name} does not start: {_told(error)}{hint}"))
         finally:
             self._session, self.tools = None, ()
             if not ready.done():

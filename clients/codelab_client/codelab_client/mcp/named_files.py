@@ -72,8 +72,8 @@ class Named:
         if not (self.files or self.scripts or self.leads):
             return ""
         contents = {name: [str(path), _content_digest(path)] for name, path in self.files.items()}
-        told = json.dumps([contents, dict(self.scripts), dict(self.leads)], sort_keys=True)
-        return hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
+        text = json.dumps([contents, dict(self.scripts), dict(self.leads)], sort_keys=True)
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
     def listed(self) -> list[str]:
         """The names, for the user."""
@@ -173,23 +173,23 @@ class _Search:
 
     def _take_scripts(self, words: Sequence[str]) -> None:
         """Take the scripts that the words name, then those that these scripts name, and so on."""
-        wanted: set[str] = set()
-        left = set(words)
-        while left:
-            wanted |= left
+        names: set[str] = set()
+        remaining = set(words)
+        while remaining:
+            names |= remaining
             folders = dict.fromkeys((self._root, *self._folders))
-            scripts = [(where, script) for folder in folders for where, script in self._scripts_of(folder, wanted)]
-            fresh = [script for where, script in scripts if where not in self._scripts]
+            scripts = [(manifest, script) for folder in folders for manifest, script in self._scripts_of(folder, names)]
+            fresh = [script for manifest, script in scripts if manifest not in self._scripts]
             self._scripts |= dict(scripts)
             words = [word for script in fresh for word in _words(script)]
             self._take(words)
-            left = set(words) - wanted
+            remaining = set(words) - names
 
-    def _scripts_of(self, folder: Path, wanted: Set[str]) -> Iterator[tuple[str, str]]:
+    def _scripts_of(self, folder: Path, names: Set[str]) -> Iterator[tuple[str, str]]:
         for manifest, name, script in _scripts(folder):
             # Package managers run `prebuild` and `postbuild` with `build`.
             is_main = name == _MAIN and self._interprets and folder in self._folders
-            if is_main or wanted & {name, name.removeprefix("pre"), name.removeprefix("post")}:
+            if is_main or names & {name, name.removeprefix("pre"), name.removeprefix("post")}:
                 yield f"{name} in {_inside(folder / manifest, self._root)}", script
 
 
@@ -231,7 +231,7 @@ def _scripts(folder: Path) -> Iterator[tuple[str, str, str]]:
         yield "package.json", _MAIN, main
     project = _parsed(folder / "pyproject.toml", tomllib.loads)
     tables = (_inner(project, "project"), _inner(_inner(project, "tool"), "poetry"))
-    for table in (*(_inner(one, "scripts") for one in tables), _inner(tables[0], "gui-scripts")):
+    for table in (*(_inner(table, "scripts") for table in tables), _inner(tables[0], "gui-scripts")):
         yield from (("pyproject.toml", name, script) for name, script in _texts(table))
 
 
@@ -250,10 +250,10 @@ def _parsed(file: Path, parse: Any) -> Mapping[str, Any]:
         descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     except OSError:
         return {}
-    with os.fdopen(descriptor, "rb") as opened:
+    with os.fdopen(descriptor, "rb") as stream:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return {}
-        data = opened.read(_MOST_MANIFEST)
+        data = stream.read(_MOST_MANIFEST)
     try:
         manifest = parse(data.decode("utf-8-sig"))
     except (ValueError, RecursionError):
@@ -267,9 +267,9 @@ def _content_digest(path: Path) -> str:
     except OSError as error:
         return f"unreadable: {error.errno}"
     digest = hashlib.sha256()
-    with os.fdopen(descriptor, "rb") as opened:
+    with os.fdopen(descriptor, "rb") as stream:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return "no file"
-        while chunk := opened.read(_CHUNK):
+        while chunk := stream.read(_CHUNK):
             digest.update(chunk)
     return digest.hexdigest()

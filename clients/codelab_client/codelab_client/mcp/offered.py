@@ -41,8 +41,8 @@ class OfferedTool:
         """Another one when anything of it is another one: its name, words, arguments, or what it says it does."""
         tool = self.tool
         annotations = tool.annotations.model_dump() if tool.annotations else None
-        told = [tool.name, tool.title, tool.description, annotations, tool.inputSchema]
-        return hashlib.sha256(json.dumps(told, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
+        parts = [tool.name, tool.title, tool.description, annotations, tool.inputSchema]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
 
     @property
     def says_it_reads(self) -> bool:
@@ -57,8 +57,8 @@ class OfferedTool:
     @cached_property
     def parameters(self) -> dict[str, Any]:
         """The schema of its arguments, with words that can be shown."""
-        made: dict[str, Any] = _with_safe_words(self.tool.inputSchema)
-        return made
+        schema: dict[str, Any] = _with_safe_words(self.tool.inputSchema)
+        return schema
 
     def declared(self, *, trusted: bool) -> DeclaredTool:
         """The tool as the server of the session gets it. trusted: the user trusts it as it is."""
@@ -72,8 +72,8 @@ def described(tools: Sequence[OfferedTool]) -> str:
 
 
 def _lines(tool: OfferedTool) -> Iterator[str]:
-    how = "runs without asking, because it only reads" if tool.says_it_reads else "asks before each call"
-    yield f"{tool.name} {how}"
+    note = "runs without asking, because it only reads" if tool.says_it_reads else "asks before each call"
+    yield f"{tool.name} {note}"
     texts = [tool.description, *(f"{place}: {text}" for place, text in _texts(tool.parameters, ""))]
     yield from (f"    {line}" for text in texts for line in safe(text).split("\n"))
 

@@ -27,12 +27,12 @@ class Asks(Protocol):
 
 
 async def start_trusted(
-    tools: McpTools, workspace: Path, asks: Asks | None, say: Say, taken: Container[str] = ()
+    tools: McpTools, workspace: Path, asks: Asks | None, say: Say, used_names: Container[str] = ()
 ) -> None:
     """Start the servers of a workspace, each after the user has trusted it. say: tells the user what went wrong.
 
     asks: about what the user has not decided; without it, such a server is not started, and such tools ask before each
-    call. taken: the names of other servers in lower case.
+    call. used_names: the names of other servers in lower case.
     """
     try:
         servers = workspace_servers(workspace, say)
@@ -40,7 +40,7 @@ async def start_trusted(
         say(str(error))
         return
     for server in servers:
-        if server.name.casefold() in taken:
+        if server.name.casefold() in used_names:
             say(f"The MCP server {server.name} of .mcp.json is not started: another server has this name")
             continue
         subject = await asyncio.to_thread(tools.trust.subject, server)
@@ -59,9 +59,9 @@ async def may_start(tools: McpTools, subject: Subject, asks: Asks | None, say: S
         if decision is not None:
             tools.trust.decide(subject, decision)
     elif decision is None:
-        changed = tools.trust.knows(subject.server)
-        why = "it is not what you trusted any more" if changed else "nobody has trusted it"
-        say(f"The MCP server {subject.server.name} is not started: {why}. `codelab` asks.")
+        was_trusted = tools.trust.knows(subject.server)
+        reason = "it is not what you trusted any more" if was_trusted else "nobody has trusted it"
+        say(f"The MCP server {subject.server.name} is not started: {reason}. `codelab` asks.")
     return decision == "trusted"
 
 
@@ -83,6 +83,6 @@ async def question(subject: Subject, workspace: Path) -> str:
     """What the user needs to know before a server is started. Raises McpConfigError."""
     confinement = await asyncio.to_thread(Confinement.of, subject.server, workspace)
     lines = [f"This workspace wants to use the MCP server {subject.server.name}:", subject.server.described()]
-    if listed := subject.named.listed():
-        lines += ["It runs these of the workspace, as they are now; a change asks again:", *(f"  {n}" for n in listed)]
+    if files := subject.files.listed():
+        lines += ["It runs these of the workspace, as they are now; a change asks again:", *(f"  {n}" for n in files)]
     return "\n".join([*lines, confinement.described()])

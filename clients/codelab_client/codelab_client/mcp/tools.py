@@ -30,13 +30,13 @@ _MARGIN_S = 2.0
 class Offer:
     """The tools of a running server, which the user can look at and trust. names: of those that are not trusted yet.
 
-    described: all that the user needs to know before.
+    description: all that the user needs to know before.
     """
 
     server: str
     digests: frozenset[str]
     names: tuple[str, ...]
-    described: str
+    description: str
 
 
 class McpTools:
@@ -49,8 +49,8 @@ class McpTools:
     called when there are other tools: declare them again. say: tells the user what a server has changed or does wrong.
     """
 
-    def __init__(self, workspace: Path, state: Path, changed: Callable[[], None] = lambda: None) -> None:
-        self._workspace, self._state, self.changed = workspace, state, changed
+    def __init__(self, workspace: Path, state: Path, on_change: Callable[[], None] = lambda: None) -> None:
+        self._workspace, self._state, self.changed = workspace, state, on_change
         self.say: Callable[[str], None] = lambda _: None
         self.trust = Trust(state, workspace)
         self._connections: dict[str, Connection] = {}
@@ -99,8 +99,8 @@ class McpTools:
     def offer(self, name: str) -> Offer:
         """What a server offers now; nothing if it does not run."""
         tools = [tool for tool in self._tools.values() if tool.server == name]
-        untrusted = tuple(tool.name for tool in tools if tool.digest not in self._trusted.get(name, ()))
-        return Offer(name, frozenset(tool.digest for tool in tools), untrusted, described(tools))
+        untrusted_names = tuple(tool.name for tool in tools if tool.digest not in self._trusted.get(name, ()))
+        return Offer(name, frozenset(tool.digest for tool in tools), untrusted_names, described(tools))
 
     def knows_tools(self, name: str) -> bool:
         """Whether the user has ever decided about the tools of a server as it is."""
@@ -127,8 +127,8 @@ class McpTools:
         if tool is None or connection is None or not connection.is_open:
             return ToolOutcome.failed("TOOL_NOT_FOUND", f"The server of {call.tool_name} does not run any more")
         if call.risk == "read" and not self._declared(tool).read_only:  # Nobody was asked about this call.
-            why = f"{call.tool_name} has just become another tool than the user trusts. Call it again if you need it"
-            return ToolOutcome.failed("EXECUTION_FAILED", why)
+            reason = f"{call.tool_name} has just become another tool than the user trusts. Call it again if you need it"
+            return ToolOutcome.failed("EXECUTION_FAILED", reason)
         return await _called(connection, tool.tool.name, call)
 
     async def aclose(self) -> None:
@@ -146,16 +146,16 @@ class McpTools:
         fresh = set(self.offer(name).names) if name in self._connections else set()
         if fresh and name not in self._said:
             self._said.add(name)
-            names = ", ".join(safe_line(one) for one in sorted(fresh))
+            names = ", ".join(safe_line(name) for name in sorted(fresh))
             self.say(f"{name} has other tools than you trust; they ask before each call: {names}. /mcp shows them")
 
     def _look_again(self) -> None:
-        offered = [
+        candidates = [
             OfferedTool(name, tool) for name, connection in self._connections.items() for tool in connection.tools
         ]
-        names = Counter(tool.name.casefold() for tool in offered)
-        self._tools = {tool.name: tool for tool in offered if names[tool.name.casefold()] == 1}
-        for tool in offered:
+        names = Counter(tool.name.casefold() for tool in candidates)
+        self._tools = {tool.name: tool for tool in candidates if names[tool.name.casefold()] == 1}
+        for tool in candidates:
             if tool.name not in self._tools and tool.name not in self._said:
                 self._said.add(tool.name)
                 self.say(f"The agent does not get the tool {tool.name}: {tool.server} has several of this name")
@@ -174,8 +174,8 @@ async def _called(connection: Connection, tool: str, call: ToolCall) -> ToolOutc
     if result.isError:
         return ToolOutcome.failed("EXECUTION_FAILED", text or "The server says that the call failed")
     if not text and result.structuredContent is not None:
-        written = json.dumps(result.structuredContent, ensure_ascii=False)
-        return ToolOutcome(result.structuredContent if len(written) <= _MOST_CHARS else {"content": _cut(written)})
+        json_text = json.dumps(result.structuredContent, ensure_ascii=False)
+        return ToolOutcome(result.structuredContent if len(json_text) <= _MOST_CHARS else {"content": _cut(json_text)})
     return ToolOutcome({"content": text})
 
 

@@ -20,11 +20,11 @@ Decision = Literal["trusted", "denied"]
 class Subject:
     """A server as it is at one moment, which the user can decide about.
 
-    named: what its command line names in the workspace. key: another one when anything of it is another one.
+    files: what its command line names in the workspace. key: another one when anything of it is another one.
     """
 
     server: ServerConfig
-    named: Named
+    files: Named
     key: str
 
 
@@ -40,12 +40,12 @@ class Trust:
 
     def subject(self, server: ServerConfig) -> Subject:
         """A server as it is now. Reads the files that it names."""
-        named = named_by(server, self._workspace)
+        files = named_by(server, self._workspace)
         fields = (server.command, server.args, dict(server.env), server.url, dict(server.headers))
-        more = [content] if (content := named.digest()) else []
-        more += [name for name in ("network", "writable") if getattr(server, name)]
-        described = json.dumps([str(self._workspace), server.name, *fields, *more], sort_keys=True)
-        return Subject(server, named, hashlib.sha256(described.encode("utf-8", "surrogatepass")).hexdigest())
+        optional_parts = [content] if (content := files.digest()) else []
+        optional_parts += [name for name in ("network", "writable") if getattr(server, name)]
+        description = json.dumps([str(self._workspace), server.name, *fields, *optional_parts], sort_keys=True)
+        return Subject(server, files, hashlib.sha256(description.encode("utf-8", "surrogatepass")).hexdigest())
 
     def decision(self, subject: Subject) -> Decision | None:
         """What the user has decided about a server; None if nothing."""
@@ -57,13 +57,13 @@ class Trust:
 
         A decision about it as it was before is forgotten; its tools stay trusted, each as it was offered.
         """
-        known, place = self._read(), self._place(subject.server)
-        before = [key for key, other in known.items() if key == subject.key or _entry(other).get("place") == place]
-        entry = {name: value for key in before for name, value in _entry(known.pop(key)).items()}
+        entries, place = self._read(), self._place(subject.server)
+        before = [key for key, entry in entries.items() if key == subject.key or _entry(entry).get("place") == place]
+        entry = {name: value for key in before for name, value in _entry(entries.pop(key)).items()}
         if decision is not None:
-            files = sorted({str(path.relative_to(self._workspace)) for path in subject.named.files.values()})
-            known[subject.key] = {**entry, "decision": decision, "place": place, "files": files}
-        self._write(known)
+            files = sorted({str(path.relative_to(self._workspace)) for path in subject.files.files.values()})
+            entries[subject.key] = {**entry, "decision": decision, "place": place, "files": files}
+        self._write(entries)
 
     def knows(self, server: ServerConfig) -> bool:
         """Whether there is a decision about a server of this name, whatever it was then."""
@@ -76,9 +76,9 @@ class Trust:
 
     def trust_tools(self, subject: Subject, digests: Iterable[str]) -> None:
         """Trust these tools of a server, and no others any more."""
-        known = self._read()
-        entry = {"place": self._place(subject.server), **_entry(known.get(subject.key))}
-        self._write({**known, subject.key: {**entry, "tools": sorted(digests)}})
+        entries = self._read()
+        entry = {"place": self._place(subject.server), **_entry(entries.get(subject.key))}
+        self._write({**entries, subject.key: {**entry, "tools": sorted(digests)}})
 
     def files(self) -> list[Path]:
         """The files of the workspace that trusted servers name, as far as they exist, without links."""
@@ -95,17 +95,17 @@ class Trust:
 
     def _read(self) -> dict[str, Any]:
         try:
-            found = json.loads(private_file.read(self._file, secret=False) or b"{}")
+            content = json.loads(private_file.read(self._file, secret=False) or b"{}")
         except (PrivateFileError, ValueError, RecursionError):  # nobody knows who has decided
             return {}
-        return found if isinstance(found, dict) else {}
+        return content if isinstance(content, dict) else {}
 
-    def _write(self, known: dict[str, Any]) -> None:
+    def _write(self, entries: dict[str, Any]) -> None:
         with contextlib.suppress(PrivateFileError):
             private_folder.ensure(self._file.parent)
-            private_file.write(self._file, json.dumps(known))
+            private_file.write(self._file, json.dumps(entries))
 
 
-def _entry(stored: Any) -> dict[str, Any]:
+def _entry(value: Any) -> dict[str, Any]:
     """A stored decision. Older versions of the client stored no more than the decision itself."""
-    return stored if isinstance(stored, dict) else {"decision": stored} if isinstance(stored, str) else {}
+    return value if isinstance(value, dict) else {"decision": value} if isinstance(value, str) else {}

@@ -12,13 +12,13 @@ class Access:
 
     writable: the directories that it may change; one inside another cannot be renamed or removed.
     readable: what else it may read, besides the system's programs, libraries and settings.
-    protected: what it may only read although it is in a writable directory.
+    read_only: what it may only read although it is in a writable directory.
     network: whether it has the machine's network; else it has none, not even this machine's own services.
     """
 
     writable: tuple[Path, ...] = ()
     readable: tuple[Path, ...] = ()
-    protected: tuple[Path, ...] = ()
+    read_only: tuple[Path, ...] = ()
     network: bool = False
 
 

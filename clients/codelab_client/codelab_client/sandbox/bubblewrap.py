@@ -70,7 +70,7 @@ class Bubblewrap:
             options += ["--tmpfs", _STATE, "--ro-bind-try", _LINKS, _LINKS]
         options += [part for path in access.readable for part in ("--ro-bind", str(path), str(path))]
         options += [part for path in access.writable for part in ("--bind", str(path), str(path))]
-        options += [part for path in access.protected for part in ("--ro-bind", str(path), str(path))]
+        options += [part for path in access.read_only for part in ("--ro-bind", str(path), str(path))]
         services = sockets_below((*access.readable, *access.writable), [*map(Path, _SYSTEM)])
         options += [part for path in services for part in _hidden(path)]
         options += ["--remount-ro", "/", "--chdir", str(cwd), "--"]

@@ -28,10 +28,10 @@ exit 0
 
 @dataclass(frozen=True)
 class Choice:
-    """The sandbox that works. refused: why each better one does not, by its name."""
+    """The sandbox that works. refusals: why each better one does not, by its name."""
 
     sandbox: Sandbox
-    refused: dict[str, str]
+    refusals: dict[str, str]
 
 
 def choose(home: Path | None = None) -> Choice:
@@ -42,17 +42,19 @@ def choose(home: Path | None = None) -> Choice:
         ("landlock", lambda: Landlock()),
         ("seatbelt", Seatbelt),
     )
-    refused = {}
+    refusals = {}
     for name, make in candidates:
         try:
             sandbox = make()
             probe(sandbox)
         except (OSError, RuntimeError) as error:
-            refused[name] = str(error)
+            refusals[name] = str(error)
         else:
-            return Choice(sandbox, refused)
-    _log.warning("commands run without a sandbox: %s", "; ".join(f"{name}: {why}" for name, why in refused.items()))
-    return Choice(Unsandboxed(), refused)
+            return Choice(sandbox, refusals)
+    _log.warning(
+        "commands run without a sandbox: %s", "; ".join(f"{name}: {reason}" for name, reason in refusals.items())
+    )
+    return Choice(Unsandboxed(), refusals)
 
 
 def probe(sandbox: Sandbox) -> None:
@@ -64,7 +66,7 @@ def probe(sandbox: Sandbox) -> None:
         (outside / "secret").write_text("secret")
         argv = ("/bin/sh", "-c", _PROBE, "sh", str(inside), str(outside))
         launch = sandbox.launch(argv, Access(writable=(inside,)), inside)
-        ran = subprocess.run(
+        process = subprocess.run(
             launch.argv,
             cwd=launch.cwd,
             env={"PATH": os.defpath, **launch.env},
@@ -73,8 +75,8 @@ def probe(sandbox: Sandbox) -> None:
             timeout=_PATIENCE,
             check=False,
         )
-        if ran.stdout.split() != [b"wrote-inside"] or (outside / "written").exists():
-            said = (ran.stderr or ran.stdout).decode(errors="replace").strip()
-            raise RuntimeError(said[:300] or f"the probe ended with {ran.returncode}")
+        if process.stdout.split() != [b"wrote-inside"] or (outside / "written").exists():
+            output = (process.stderr or process.stdout).decode(errors="replace").strip()
+            raise RuntimeError(output[:300] or f"the probe ended with {process.returncode}")
         if not (inside / "written").exists():
             raise RuntimeError("what the probe wrote is not there")

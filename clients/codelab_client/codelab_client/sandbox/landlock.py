@@ -119,19 +119,19 @@ def _version() -> int:
 def restrict(rules: dict[str, Any]) -> None:
     """Give up every right to files and TCP that the rules do not name, for this process and all that it starts."""
     version = _version()
-    everything = (1 << _RIGHTS[min(version, max(_RIGHTS))]) - 1
-    wanted = _Ruleset(everything)
+    all_rights = (1 << _RIGHTS[min(version, max(_RIGHTS))]) - 1
+    new_ruleset = _Ruleset(all_rights)
     if version >= 4 and not rules["network"]:
-        wanted.network = _TCP
+        new_ruleset.network = _TCP
     if version >= 6:
-        wanted.scoped = _SCOPES
+        new_ruleset.scoped = _SCOPES
     size = 24 if version >= 6 else 16 if version >= 4 else 8
-    ruleset = _call(_CREATE_RULESET, ctypes.byref(wanted), ctypes.c_size_t(size), ctypes.c_uint32(0))
+    ruleset = _call(_CREATE_RULESET, ctypes.byref(new_ruleset), ctypes.c_size_t(size), ctypes.c_uint32(0))
     resolvers = _RESOLVERS if rules["network"] else ()
     for path in (*_SYSTEM, "/proc", *resolvers, *rules["read"]):
         _allow(ruleset, path, _READ)
     for path in (*_DEVICES, *rules["write"]):
-        _allow(ruleset, path, everything)
+        _allow(ruleset, path, all_rights)
     if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl")
     _call(_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint32(0))

@@ -40,15 +40,15 @@ def _rules(access: Access) -> Iterator[str]:
     yield _ALWAYS
     yield _rule("allow file-read*", [*map(Path, _SYSTEM), *access.readable, *access.writable])
     yield _rule("allow file-write*", access.writable)
-    yield _rule("deny file-write*", access.protected)
+    yield _rule("deny file-write*", access.read_only)
     if access.network:
         yield "(allow network*)\n"
 
 
-def _rule(what: str, paths: Sequence[Path]) -> str:
+def _rule(operation: str, paths: Sequence[Path]) -> str:
     if not paths:
         return ""
-    return f"({what} {' '.join(f'(subpath {_quoted(path)})' for path in paths)})\n"
+    return f"({operation} {' '.join(f'(subpath {_quoted(path)})' for path in paths)})\n"
 
 
 def _quoted(path: Path) -> str:

@@ -35,11 +35,11 @@ def sockets_below(folders: Sequence[Path], system: Sequence[Path] = ()) -> list[
     services = _services()
     paths = {_real(service.name) for service in services if service.name.startswith("/")}
     bound = (*folders, *system)
-    found = {path for path in paths if any(map(path.is_relative_to, bound))}
+    sockets = {path for path in paths if any(map(path.is_relative_to, bound))}
     for service in services:
         if not service.name.startswith("/"):
-            found.update(path for folder in folders for path in _searched(folder, service))
-    return sorted(filter(_is_socket, found))
+            sockets.update(path for folder in folders for path in _searched(folder, service))
+    return sorted(filter(_is_socket, sockets))
 
 
 def _services() -> set[_Service]:

@@ -16,22 +16,22 @@ _SCHEMES = {"ws": "ws", "wss": "wss", "http": "ws", "https": "wss"}
 
 @dataclass(frozen=True)
 class Address:
-    """A server. `rest` is the address of its REST API, up to and including `/api/v1`; empty if it is not known.
+    """A server. `rest_url` is the address of its REST API, up to and including `/api/v1`; empty if it is not known.
 
     insecure_token: a token may also be sent where others can read it on the way.
     """
 
     url: str
-    rest: str
+    rest_url: str
     insecure_token: bool = False
 
     @classmethod
-    def parse(cls, url: str, rest: str = "", *, insecure_token: bool = False) -> "Address":
+    def parse(cls, url: str, rest_url: str = "", *, insecure_token: bool = False) -> "Address":
         """Read what a user typed.
 
         url: `ws://host[:port]` (the local cloud), any address with `{session_id}` in it, or the stack's output
         `wss://…/stage`. `http` and `https` mean `ws` and `wss`.
-        rest: the stack's output `RestUrl`; not needed with the local cloud.
+        rest_url: the stack's output `RestUrl`; not needed with the local cloud.
         Raises InvalidAddress.
         """
         try:
@@ -50,11 +50,11 @@ class Address:
         elif not has_slot:
             query = f"{query}&session_id={{session_id}}" if query else "session_id={session_id}"
         is_local = path.endswith("/ws/{session_id}")
-        if not rest and is_local:
-            rest = urlunsplit(("https" if scheme == "wss" else "http", parts.netloc, "/api/v1", "", ""))
-        elif rest and not rest.rstrip("/").endswith("/api/v1"):
-            rest = f"{rest.rstrip('/')}/api/v1"
-        return cls(urlunsplit((scheme, parts.netloc, path, query, "")), rest.rstrip("/"), insecure_token)
+        if not rest_url and is_local:
+            rest_url = urlunsplit(("https" if scheme == "wss" else "http", parts.netloc, "/api/v1", "", ""))
+        elif rest_url and not rest_url.rstrip("/").endswith("/api/v1"):
+            rest_url = f"{rest_url.rstrip('/')}/api/v1"
+        return cls(urlunsplit((scheme, parts.netloc, path, query, "")), rest_url.rstrip("/"), insecure_token)
 
     def of(self, session_id: str, **query: object) -> str:
         """The WebSocket's address for a session. Raises InvalidAddress for an invalid session id."""

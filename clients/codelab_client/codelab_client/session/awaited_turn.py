@@ -27,11 +27,11 @@ class AwaitedTurn:
     def is_over(self, event: Event) -> bool:
         """Whether this event ends the turn, or tells that it has ended."""
         match event:
-            case UserMessage(client_msg_id=given, turn_id=turn_id) if given == self.client_msg_id:
+            case UserMessage(client_msg_id=message_id, turn_id=turn_id) if message_id == self.client_msg_id:
                 self._turn_id = turn_id
-            case TurnEnd(turn_id=ended) if self._turn_id:
-                return ended == self._turn_id
-            case Withdrawn(client_msg_ids=gone) if self.client_msg_id in gone:
+            case TurnEnd(turn_id=ended_id) if self._turn_id:
+                return ended_id == self._turn_id
+            case Withdrawn(client_msg_ids=withdrawn_ids) if self.client_msg_id in withdrawn_ids:
                 return True
             case Queued(client_msg_id=queued, position=position) if queued == self.client_msg_id:
                 self._turns_left = position + 1

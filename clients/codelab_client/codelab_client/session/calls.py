@@ -69,7 +69,7 @@ class Calls:
         if call.call_id not in self._running:
             task = asyncio.ensure_future(self._handle(call))
             self._running[call.call_id] = task
-            task.add_done_callback(lambda done: self._ended(call.call_id, done))
+            task.add_done_callback(lambda finished_task: self._ended(call.call_id, finished_task))
 
     async def reconcile(self, last_seq: int, open_calls: Mapping[str, str]) -> None:
         """Compare with the server's open calls, which are all those up to `last_seq`: states by `call_id`.
@@ -164,7 +164,7 @@ class Calls:
             self._show(CallStarted(call_id=call.call_id, tool_name=call.tool_name, arguments=call.arguments or {}))
         try:
             outcome = refusal or await self._outcome(call)
-            kept = self._journal.finish(call.call_id, _checked(outcome.fields()))
+            fields = self._journal.finish(call.call_id, _checked(outcome.fields()))
         finally:
             self._executing.pop(call.call_id, None)
         self._show(CallFinished(call_id=call.call_id, tool_name=call.tool_name, outcome=outcome))
@@ -172,7 +172,7 @@ class Calls:
             self._unwanted.discard(call.call_id)
             self._settle(call.call_id)
             return None
-        return kept
+        return fields
 
     async def _outcome(self, call: ToolCall) -> ToolOutcome:
         if call.arguments is None:
@@ -181,11 +181,11 @@ class Calls:
             return ToolOutcome.failed("TOOL_NOT_FOUND", f"This client does not execute {call.tool_name}")
         # As it was compared with what the user approved: null is the same as nothing there.
         arguments = {name: value for name, value in call.arguments.items() if value is not None}
-        wanted = execution.ToolCall.from_frame(call.frame, arguments)
+        executor_call = execution.ToolCall.from_frame(call.frame, arguments)
         own = self._executor.declared_tools if isinstance(self._executor, execution.DeclaresTools) else ()
-        wanted = replace(wanted, risk=risk_of(call.tool_name, call.arguments, own))
-        if wanted.deadline is not None:
-            wanted = replace(wanted, deadline=wanted.deadline + self.clock_skew_ms)
+        executor_call = replace(executor_call, risk=risk_of(call.tool_name, call.arguments, own))
+        if executor_call.deadline is not None:
+            executor_call = replace(executor_call, deadline=executor_call.deadline + self.clock_skew_ms)
         pieces = _Pieces(call.call_id, self._send)
 
         async def on_output(stream: Stream, text: str) -> None:
@@ -195,7 +195,7 @@ class Calls:
 
         beating = asyncio.ensure_future(pieces.run())
         try:
-            return await self._executor.execute(wanted, on_output)
+            return await self._executor.execute(executor_call, on_output)
         except Exception as error:
             return ToolOutcome.failed("EXECUTION_FAILED", f"The client failed: {type(error).__name__}: {error}")
         finally:

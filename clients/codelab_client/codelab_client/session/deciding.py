@@ -29,8 +29,8 @@ class Deciding:
         if self._answered_here(call_id, runs=True):
             return
         call = self._open_calls.known.get(call_id)
-        if call is not None and (shown := call.arguments if arguments is None else arguments) is not None:
-            self._record(call_id, call.tool_name if tool is None else tool, shown, remember)
+        if call is not None and (shown_arguments := call.arguments if arguments is None else arguments) is not None:
+            self._record(call_id, call.tool_name if tool is None else tool, shown_arguments, remember)
         await self._send(call_id, {"decision": "approve"}, remember)
 
     async def edit(self, call_id: str, arguments: Mapping[str, Any]) -> None:
@@ -58,5 +58,5 @@ class Deciding:
             self._decisions.remembered(call_id, tool, arguments, remember)
 
     async def _send(self, call_id: str, fields: Mapping[str, Any], remember: Remember) -> None:
-        kept = {} if remember is None else {"remember": dict(remember)}
-        await self._open_calls.decide({"type": "hitl_decision", "call_id": call_id, **fields, **kept})
+        remember_field = {} if remember is None else {"remember": dict(remember)}
+        await self._open_calls.decide({"type": "hitl_decision", "call_id": call_id, **fields, **remember_field})

@@ -96,11 +96,11 @@ class Decisions:
     def verdict(self, call: ToolCall) -> Verdict:
         """Whether a released call, whose arguments are known, may be executed."""
         tool, arguments = call.tool_name, call.arguments or {}
-        decided = self._journal.decided(call.call_id)
-        if decided is not None:
-            if decided == digest(tool, arguments):
+        decision = self._journal.decided(call.call_id)
+        if decision is not None:
+            if decision == digest(tool, arguments):
                 return Verdict.RUNS
-            return Verdict.REJECTED if decided == _REJECTED else Verdict.CHANGED
+            return Verdict.REJECTED if decision == _REJECTED else Verdict.CHANGED
         if not risks.needs_decision(tool, arguments, self._own()) or self._allows(tool, arguments):
             return Verdict.RUNS
         return Verdict.RUNS if self._elsewhere.is_allowed else Verdict.ELSEWHERE
@@ -110,9 +110,9 @@ class Decisions:
         tool, arguments = call.tool_name, call.arguments or {}
         if risks.risk_of(tool, arguments, self._own()) == "read":
             return
-        same = _consent(tool, arguments)
+        own_consent = _consent(tool, arguments)
         for consent in self._journal.consents():
-            if json.loads(consent)[:2] == ["similar", "run_command"] and consent != same:
+            if json.loads(consent)[:2] == ["similar", "run_command"] and consent != own_consent:
                 self._journal.withdraw_consent(consent)
 
     def _allows(self, tool: str, arguments: Mapping[str, Any]) -> bool:
@@ -123,10 +123,10 @@ class Decisions:
 def digest(tool: str, arguments: Mapping[str, Any]) -> str:
     """A digest that is equal for the same call, however its paths are spelled; no two are for one too deep to read."""
     try:
-        written = json.dumps([risks.canonical(tool), risks.normal_arguments(tool, arguments)], sort_keys=True)
+        text = json.dumps([risks.canonical(tool), risks.normal_arguments(tool, arguments)], sort_keys=True)
     except RecursionError:
         return f"too deep {uuid.uuid4()}"
-    return hashlib.sha256(written.encode()).hexdigest()
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def described(tool: str, arguments: Mapping[str, Any]) -> str:
@@ -146,8 +146,8 @@ def described(tool: str, arguments: Mapping[str, Any]) -> str:
 
 def _consent(tool: str, arguments: Mapping[str, Any]) -> str:
     """Calls with the same paths; of a tool without paths, or that executes something, exactly the same calls."""
-    same: Any = _origin(tool, arguments) or _paths(tool, arguments) or digest(tool, arguments)
-    return json.dumps(["similar", risks.canonical(tool), same])
+    subject: Any = _origin(tool, arguments) or _paths(tool, arguments) or digest(tool, arguments)
+    return json.dumps(["similar", risks.canonical(tool), subject])
 
 
 def _origin(tool: str, arguments: Mapping[str, Any]) -> str:

@@ -48,7 +48,7 @@ class Elsewhere:
     def is_allowed(self) -> bool:
         """Whether calls of this server may run in this workspace although they were decided elsewhere."""
         here = self._permission("").permission_id
-        return self._always or any(one.permission_id == here for one in self.listed())
+        return self._always or any(permission.permission_id == here for permission in self.listed())
 
     def allow(self, *, for_good: bool = True) -> None:
         """Let them run from now on; not for good, or if that cannot be kept, until this process ends."""
@@ -58,10 +58,10 @@ class Elsewhere:
 
     def revoke(self, permission_id: str) -> bool:
         """Take a permission back. Returns whether there was one."""
-        known = [one.permission_id for one in self.listed()]
-        self._unkept = [one for one in self._unkept if one.permission_id != permission_id]
+        ids = [permission.permission_id for permission in self.listed()]
+        self._unkept = [permission for permission in self._unkept if permission.permission_id != permission_id]
         self._keep(self._others(permission_id))
-        return permission_id in known
+        return permission_id in ids
 
     def listed(self) -> list[Permission]:
         """All permissions, of every server and workspace, oldest first."""
@@ -69,23 +69,23 @@ class Elsewhere:
 
     def _kept(self) -> list[Permission]:
         try:
-            found = json.loads(private_file.read(self._file) or b"[]") if self._file is not None else []
+            items = json.loads(private_file.read(self._file) or b"[]") if self._file is not None else []
         except (PrivateFileError, ValueError):
             return []
-        entries = [_read(one) for one in found] if isinstance(found, list) else []
-        return [one for one in entries if one is not None]
+        entries = [_read(item) for item in items] if isinstance(items, list) else []
+        return [item for item in entries if item is not None]
 
     def _permission(self, at: str) -> Permission:
         return Permission(self._server, str(self._workspace), at)
 
     def _others(self, permission_id: str) -> list[Permission]:
-        return [one for one in self._kept() if one.permission_id != permission_id]
+        return [permission for permission in self._kept() if permission.permission_id != permission_id]
 
     def _keep(self, permissions: list[Permission]) -> bool:
         if self._file is None:
             return False
         try:
-            private_file.write(self._file, json.dumps([vars(one) for one in permissions]))
+            private_file.write(self._file, json.dumps([vars(permission) for permission in permissions]))
         except PrivateFileError:
             return False
         return True

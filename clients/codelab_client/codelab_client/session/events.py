@@ -33,8 +33,8 @@ class Event:
     @property
     def request_id(self) -> str | None:
         """The `request_id` of the frame that this answers, if it had one."""
-        found = self.frame.get("request_id")
-        return found if isinstance(found, str) else None
+        value = self.frame.get("request_id")
+        return value if isinstance(value, str) else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,8 +106,8 @@ class ToolCall(Event):
     @property
     def scopes(self) -> list[str]:
         """Where an approval can be remembered: `session`, `user`, both or nowhere."""
-        offered = (self.remember or {}).get("scopes")
-        return [one for one in offered if one in ("session", "user")] if isinstance(offered, list) else []
+        scopes = (self.remember or {}).get("scopes")
+        return [scope for scope in scopes if scope in ("session", "user")] if isinstance(scopes, list) else []
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +121,7 @@ class CallDecidedElsewhere(ToolCall):
     @classmethod
     def of(cls, call: ToolCall) -> "CallDecidedElsewhere":
         """The event for a released call."""
-        fields = {one.name: getattr(call, one.name) for one in dataclasses.fields(ToolCall)}
+        fields = {member.name: getattr(call, member.name) for member in dataclasses.fields(ToolCall)}
         return cls(**{**fields, "requires_approval": True, "remember": None})
 
 
@@ -391,7 +391,7 @@ def _integer(value: Any) -> bool:
 
 
 def _objects(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(one, dict) for one in value)
+    return isinstance(value, list) and all(isinstance(item, dict) for item in value)
 
 
 _CHECKS: dict[Any, Callable[[Any], bool]] = {
@@ -400,7 +400,7 @@ _CHECKS: dict[Any, Callable[[Any], bool]] = {
     int: _integer,
     dict[str, Any]: lambda value: isinstance(value, dict),
     list[dict[str, Any]]: _objects,
-    list[str]: lambda value: isinstance(value, list) and all(isinstance(one, str) for one in value),
+    list[str]: lambda value: isinstance(value, list) and all(isinstance(item, str) for item in value),
     bool | None: lambda value: value is None or isinstance(value, bool),
     str | None: lambda value: value is None or isinstance(value, str),
     int | None: lambda value: value is None or _integer(value),
@@ -433,7 +433,7 @@ _TYPES: dict[str, type[Event]] = {
     "resync_required": ResyncRequired,
     "pong": Pong,
 }
-_FIELDS = {kind: [one for one in dataclasses.fields(kind) if one.name != "frame"] for kind in _TYPES.values()}
+_FIELDS = {kind: [item for item in dataclasses.fields(kind) if item.name != "frame"] for kind in _TYPES.values()}
 
 
 def read(message: str) -> Event:
@@ -461,16 +461,16 @@ def event_of(frame: dict[str, Any]) -> Event:
             raise MalformedFrame(f"{name[:40]}.seq")
         return UnknownFrame(type=name[:100], seq=seq, frame=frame)
     values = {}
-    for one in _FIELDS[kind]:
-        if one.name not in frame:
-            if one.default is dataclasses.MISSING and one.default_factory is dataclasses.MISSING:
-                raise MalformedFrame(f"{name}.{one.name} is missing")
-        elif not _CHECKS[one.type](frame[one.name]):
-            raise MalformedFrame(f"{name}.{one.name} has a wrong type")
-        elif one.name in _RECORDED and not _is_unicode(frame[one.name]):
-            raise MalformedFrame(f"{name}.{one.name} has half a character")
+    for member in _FIELDS[kind]:
+        if member.name not in frame:
+            if member.default is dataclasses.MISSING and member.default_factory is dataclasses.MISSING:
+                raise MalformedFrame(f"{name}.{member.name} is missing")
+        elif not _CHECKS[member.type](frame[member.name]):
+            raise MalformedFrame(f"{name}.{member.name} has a wrong type")
+        elif member.name in _RECORDED and not _is_unicode(frame[member.name]):
+            raise MalformedFrame(f"{name}.{member.name} has half a character")
         else:
-            values[one.name] = frame[one.name]
+            values[member.name] = frame[member.name]
     return kind(frame=frame, **values)
 
 
@@ -491,11 +491,13 @@ _OF_CLIENT: dict[type[Event], str] = {
 class _Encoder:
     """Turns an event into JSON."""
 
-    hidden: ClassVar[frozenset[str]] = frozenset({"frame", "seq", "outcome"})
+    hidden_names: ClassVar[frozenset[str]] = frozenset({"frame", "seq", "outcome"})
 
     def fields(self, event: Event) -> dict[str, Any]:
         fields = {
-            one.name: getattr(event, one.name) for one in dataclasses.fields(event) if one.name not in self.hidden
+            member.name: getattr(event, member.name)
+            for member in dataclasses.fields(event)
+            if member.name not in self.hidden_names
         }
         if isinstance(event, CallFinished):
             fields.update(event.outcome.fields())

@@ -72,8 +72,8 @@ class Gate:
         except JournalError:
             raise
         except Exception as error:  # Nobody can have decided about what cannot be compared.
-            why = f"The call was not executed: it cannot be compared with what was approved ({type(error).__name__})"
-            return Passage(call, ToolOutcome.failed("PERMISSION_DENIED", why))
+            reason = f"The call was not executed: it cannot be compared with what was approved ({type(error).__name__})"
+            return Passage(call, ToolOutcome.failed("PERMISSION_DENIED", reason))
         if verdict in _REFUSALS:
             return Passage(call, ToolOutcome.failed("PERMISSION_DENIED", _REFUSALS[verdict]))
         if verdict is Verdict.ELSEWHERE:
@@ -100,9 +100,9 @@ class Gate:
         question = self._questions.get(call_id)
         if question is None:
             return True
-        waits, known = question.call.tool_name, question.call.arguments or {}
-        seen = digest(waits if tool is None else tool, known if arguments is None else arguments)
-        return seen == digest(waits, known)
+        waits, arguments_shown = question.call.tool_name, question.call.arguments or {}
+        seen_digest = digest(waits if tool is None else tool, arguments_shown if arguments is None else arguments)
+        return seen_digest == digest(waits, arguments_shown)
 
     def close(self, call_id: str) -> None:
         """A call needs no answer any more."""
@@ -122,7 +122,7 @@ class Gate:
                 self.close(call_id)
 
     async def _ask(self, call: ToolCall) -> Passage | None:
-        begun = time.monotonic()
+        start = time.monotonic()
         question = self._questions[call.call_id] = _Question(call, asyncio.get_running_loop().create_future())
         self._show(CallDecidedElsewhere.of(call))
         try:
@@ -131,11 +131,11 @@ class Gate:
             del self._questions[call.call_id]
         if answer is None:
             return None
-        call = _later(call, time.monotonic() - begun)
+        call = _later(call, time.monotonic() - start)
         runs, feedback = answer
         if not runs:
-            why = f"{_UNWANTED}: {feedback}" if feedback else _UNWANTED
-            return Passage(call, ToolOutcome.failed("PERMISSION_DENIED", why))
+            reason = f"{_UNWANTED}: {feedback}" if feedback else _UNWANTED
+            return Passage(call, ToolOutcome.failed("PERMISSION_DENIED", reason))
         while not self._is_online():  # somebody else may have settled the call in the meantime
             await asyncio.sleep(0.05)
         if call.call_id not in self._came:
@@ -146,8 +146,8 @@ class Gate:
     async def _answered(self, question: _Question) -> tuple[bool, str] | None:
         """The user's answer. Until it comes, and once more then, the server hears that the call is not forgotten."""
         call = question.call
-        left = _LONGEST_PAUSE_S if call.deadline is None else (call.deadline / 1000 - time.time()) / 2
-        pause = min(max(left, 1.0), _LONGEST_PAUSE_S)
+        remaining = _LONGEST_PAUSE_S if call.deadline is None else (call.deadline / 1000 - time.time()) / 2
+        pause = min(max(remaining, 1.0), _LONGEST_PAUSE_S)
         while not question.answer.done():
             await asyncio.wait({question.answer}, timeout=pause)
             if not question.answer.done() or question.answer.result() is not None:

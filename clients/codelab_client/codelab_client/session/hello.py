@@ -38,15 +38,15 @@ class Hello:
             capabilities["tools_supported"] = [*self._executor.tools_supported][:_MOST_NAMES]
         if isinstance(self._executor, DeclaresTools):
             capabilities["tools"] = [_declaration(tool) for tool in self._tools(self._executor)]
-        told: dict[str, Any] = {} if self.environment is None else {"environment": dict(self.environment)}
+        situation: dict[str, Any] = {} if self.environment is None else {"environment": dict(self.environment)}
         if self.instructions is not None:
-            told["instructions"] = [dict(one) for one in self.instructions]
+            situation["instructions"] = [dict(file) for file in self.instructions]
         return {
             "type": "hello",
             "client": {"name": "codelab", "version": __version__},
             "platform": _PLATFORMS.get(sys.platform, sys.platform[:32]),
             "capabilities": capabilities,
-            **told,
+            **situation,
         }
 
     def refused(self, message: str, details: Mapping[str, Any]) -> bool:
@@ -59,28 +59,28 @@ class Hello:
             return True
         if not isinstance(self._executor, DeclaresTools):
             return False
-        offered = [tool.name for tool in self._tools(self._executor)]
+        names = [tool.name for tool in self._tools(self._executor)]
         place = _PLACE.match(str(details.get("field", "")))
-        one = offered[int(place[1])] if place is not None and int(place[1]) < len(offered) else None
-        self._refused |= dict.fromkeys([one] if one is not None else offered, message)
-        return bool(offered)
+        name = names[int(place[1])] if place is not None and int(place[1]) < len(names) else None
+        self._refused |= dict.fromkeys([name] if name is not None else names, message)
+        return bool(names)
 
     def _tools(self, executor: DeclaresTools) -> list[DeclaredTool]:
         self.left_out = dict(self._refused)
-        taken: list[DeclaredTool] = []
+        tools: list[DeclaredTool] = []
         size = 2
         for tool in executor.declared_tools:
             if tool.name in self._refused:
                 continue
-            if tool.name.casefold() in (one.name.casefold() for one in taken):
+            if tool.name.casefold() in (earlier.name.casefold() for earlier in tools):
                 self.left_out[tool.name] = "another tool has this name"
                 continue
             size += len(json.dumps(_declaration(tool), ensure_ascii=False).encode("utf-8", "replace")) + 100
-            if len(taken) == _MOST_TOOLS or size > _MOST_BYTES:
+            if len(tools) == _MOST_TOOLS or size > _MOST_BYTES:
                 self.left_out[tool.name] = f"the server takes {_MOST_TOOLS} tools of {_MOST_BYTES:,} bytes at most"
             else:
-                taken.append(tool)
-        return taken
+                tools.append(tool)
+        return tools
 
 
 def _declaration(tool: DeclaredTool) -> dict[str, Any]:

@@ -51,15 +51,15 @@ async def send(
     the answer. Raises HttpError.
     """
     loop = asyncio.get_running_loop()
-    answered: asyncio.Future[Answer] = loop.create_future()
+    result: asyncio.Future[Answer] = loop.create_future()
 
     def settle(answer: Answer | BaseException) -> None:
-        if answered.done():
+        if result.done():
             return
         if isinstance(answer, Answer):
-            answered.set_result(answer)
+            result.set_result(answer)
         else:
-            answered.set_exception(answer)
+            result.set_exception(answer)
 
     def work() -> None:
         try:
@@ -75,7 +75,7 @@ async def send(
     threading.Thread(target=work, daemon=True).start()
     try:
         async with asyncio.timeout(in_all_s):
-            return await answered
+            return await result
     except TimeoutError:
         raise HttpError(f"no complete answer within {in_all_s:.0f} seconds") from None
 
@@ -159,8 +159,8 @@ def _checked(may_reach: Callable[[str], bool] | None) -> "list[urllib.request.Ba
 
     class Encrypted(http.client.HTTPSConnection):
         def connect(self) -> None:
-            opened = open_socket(self.host, self.port, may, self.timeout or 60.0)
-            self.sock = ssl.create_default_context().wrap_socket(opened, server_hostname=self.host)
+            plain_socket = open_socket(self.host, self.port, may, self.timeout or 60.0)
+            self.sock = ssl.create_default_context().wrap_socket(plain_socket, server_hostname=self.host)
 
     class OverHttp(urllib.request.HTTPHandler):
         def http_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:

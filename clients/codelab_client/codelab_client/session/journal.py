@@ -102,16 +102,16 @@ class Journal:
     def begin(self, call_id: str, tool: str, seq: int) -> Claim:
         """Record that a call starts, unless it has started before. Execute it only if the answer is `NEW`."""
         with self._transaction() as database:
-            found = database.execute(
+            row = database.execute(
                 "select owner, outcome from calls where session = ? and call_id = ?", (self._session, call_id)
             ).fetchone()
-            if found is None:
+            if row is None:
                 database.execute(
                     "insert into calls (session, call_id, tool, seq, owner, at) values (?, ?, ?, ?, ?, ?)",
                     (self._session, call_id, tool, seq, self._owner, time.time()),
                 )
                 return Claim.NEW
-        owner, outcome = found
+        owner, outcome = row
         if outcome is not None:
             return Claim.FINISHED
         return Claim.RUNNING if self._is_alive(owner) else Claim.INTERRUPTED
@@ -137,11 +137,11 @@ class Journal:
     def is_interrupted(self, call_id: str) -> bool:
         """Whether the call has started in a process that died, and has no outcome."""
         with _told(self._folder):
-            found = self._database.execute(
+            row = self._database.execute(
                 "select owner from calls where session = ? and call_id = ? and outcome is null",
                 (self._session, call_id),
             ).fetchone()
-        return found is not None and not self._is_alive(found[0])
+        return row is not None and not self._is_alive(row[0])
 
     def settle(self, call_id: str) -> None:
         """Record that the server has settled a call, so that its result need not be sent again."""
@@ -216,10 +216,10 @@ class Journal:
     def position(self) -> int:
         """The `seq` from which the session can be resumed without missing an open call; 0 if there is none."""
         with _told(self._folder):
-            found = self._database.execute(
+            row = self._database.execute(
                 "select last_seq from positions where session = ?", (self._session,)
             ).fetchone()
-        return int(found[0]) if found else 0
+        return int(row[0]) if row else 0
 
     @position.setter
     def position(self, last_seq: int) -> None:
@@ -279,9 +279,9 @@ def _told(folder: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, sqlite3.Error, PrivateFileError) as error:
-        why = error.strerror if isinstance(error, OSError) and error.strerror else error
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise JournalError(
-            f"The journal of executed calls in {folder} cannot be used: {why}. "
+            f"The journal of executed calls in {folder} cannot be used: {reason}. "
             "Set XDG_STATE_HOME to a folder that can be written to."
         ) from None
 

@@ -55,8 +55,8 @@ class Owner:
     """What a link asks of its session.
 
     greet: begins the handshake of a new connection. resume: goes on with it when `session_info` has come.
-    receive: takes a message. look: does what is due while it is online (the time, monotonic). lost: the connection is
-    closed. is_idle: whether nothing goes on, so that it may be replaced now.
+    receive: takes a message. look: does what is due while it is online (the time, monotonic). on_loss: the connection
+    is closed. is_idle: whether nothing goes on, so that it may be replaced now.
     show: shows an event to the user. start: runs a coroutine, whose error ends the session.
     """
 
@@ -64,7 +64,7 @@ class Owner:
     resume: Callable[[], Awaitable[None]]
     receive: Callable[[str | bytes], None]
     look: Callable[[float], Awaitable[None]]
-    lost: Callable[[], None]
+    on_loss: Callable[[], None]
     is_idle: Callable[[], bool]
     show: Callable[[Event], None]
     start: Callable[[Coroutine[Any, Any, Any]], "asyncio.Task[Any]"]
@@ -130,30 +130,30 @@ class Link:
             token = await tokens.current(self._token)
             if token == refused_token:
                 raise Unauthorized("The server does not accept the token" if token else "The server needs a token")
-            is_renewed, refused_token, why, least = refused_token is not None, None, "", 0.0
+            is_renewed, refused_token, reason, min_pause = refused_token is not None, None, "", 0.0
             try:
-                why = await self._connect(token)
+                reason = await self._connect(token)
             except InvalidStatus as refusal:
                 status = refusal.response.status_code
-                why = f"HTTP {status}"
+                reason = f"HTTP {status}"
                 if status == 401:
                     refused_token = token
                 elif status == 429:
-                    why = "the server is busy (HTTP 429)"
-                    least = _seconds(refusal.response.headers.get("Retry-After")) or 0.0
+                    reason = "the server is busy (HTTP 429)"
+                    min_pause = _seconds(refusal.response.headers.get("Retry-After")) or 0.0
                 elif status in (400, 403, 404) or (status not in (409, 500, 502, 503, 504) and not self._was_online):
                     raise _refused_upgrade(self._address, status) from None
             except (InvalidMessage, InvalidHandshake, EOFError, TimeoutError, OSError) as error:
-                why = _told(error)
+                reason = _told(error)
                 if not self._was_online:
-                    raise Unreachable(f"No CodeLab server answers at {self._address.shown}: {why}") from None
+                    raise Unreachable(f"No CodeLab server answers at {self._address.shown}: {reason}") from None
             if self._stopped:
                 return
             if self._replacing or (refused_token is not None and not is_renewed):
                 self._replacing = False
                 continue
-            pause = least + self._back_off.pause(time.monotonic())
-            self._owner.show(Disconnected(why=why, retry_in=pause))
+            pause = min_pause + self._back_off.pause(time.monotonic())
+            self._owner.show(Disconnected(why=reason, retry_in=pause))
             await asyncio.sleep(pause)
 
     async def stop(self) -> None:
@@ -183,7 +183,7 @@ class Link:
 
     # -- a gateway that refuses frames -----------------------------------------------------------------------------
 
-    def busy(self, why: str) -> None:
+    def busy(self, reason: str) -> None:
         """A frame was refused, and perhaps others with it: send nothing for a while, then only the handshake.
 
         Refusals during the pause are of frames that were on their way: they make it no longer.
@@ -195,7 +195,7 @@ class Link:
         pause = self._back_off.pause(now)
         connection.sending, connection.announced = _Sending.NOTHING, False
         connection.resuming, connection.resume_sent_at = True, now + pause
-        self._owner.show(Busy(why=why, retry_in=pause))
+        self._owner.show(Busy(why=reason, retry_in=pause))
         self._owner.start(self._try_again(connection, pause))
 
     @property
@@ -313,7 +313,7 @@ class Link:
             finally:
                 ticking.cancel()
                 self._connection = None
-                self._owner.lost()
+                self._owner.on_loss()
         code, reason = socket.close_code, socket.close_reason
         by_server = not (self._stopped or self._replacing)
         if by_server and code in (1000, 1003):

@@ -49,15 +49,15 @@ class OpenCalls:
 
     def take(self, call: ToolCall) -> None:
         """Show and execute a call, once each. A repeated frame may make this connection the executor."""
-        known = self._open.get(call.call_id)
-        is_new = known is None or known.requires_approval != call.requires_approval
+        previous = self._open.get(call.call_id)
+        is_new = previous is None or previous.requires_approval != call.requires_approval
         if not call.requires_approval:
             self._decisions.pop(call.call_id, None)
-        elif known is not None and not known.requires_approval:
+        elif previous is not None and not previous.requires_approval:
             return  # a repeat that comes late
-        if known is not None and not is_new:
-            call = _with_known_arguments(call, known)
-            is_new = call.requires_approval and _differ(call, known)  # then it is another question
+        if previous is not None and not is_new:
+            call = _with_known_arguments(call, previous)
+            is_new = call.requires_approval and _differ(call, previous)  # then it is another question
         self._open[call.call_id] = call
         if call.arguments is None and call.payload_url:
             self._start(self._fetch(call, is_new))
@@ -90,9 +90,9 @@ class OpenCalls:
 
     def refused(self, error: Error) -> None:
         """The server refused a frame about a call."""
-        sent = self._decisions.pop(error.call_id or "", None)
-        if sent is not None:
-            self._decision_refused(sent["call_id"])
+        decision = self._decisions.pop(error.call_id or "", None)
+        if decision is not None:
+            self._decision_refused(decision["call_id"])
         if self._calls is not None:
             self._start(self._calls.refused(error))
 
@@ -139,10 +139,10 @@ class OpenCalls:
         """Fetch a call's arguments; after three failures, they stay None."""
         for wait in (self._pause_s, 4 * self._pause_s, None):
             try:
-                found = await payloads.fetch(call.payload_url or "", call.payload_bytes, self._hosts)
-                if not isinstance(found, dict):
+                payload = await payloads.fetch(call.payload_url or "", call.payload_bytes, self._hosts)
+                if not isinstance(payload, dict):
                     raise payloads.TransferError("the arguments are not an object")
-                call = replace(call, arguments=found, frame={**call.frame, "arguments": found})
+                call = replace(call, arguments=payload, frame={**call.frame, "arguments": payload})
                 break
             except payloads.TransferError as error:
                 if wait is None:
@@ -164,12 +164,12 @@ class OpenCalls:
             self._held[call.call_id] = call
 
 
-def _with_known_arguments(call: ToolCall, known: ToolCall) -> ToolCall:
+def _with_known_arguments(call: ToolCall, previous: ToolCall) -> ToolCall:
     """A repeated call, whose arguments need not be fetched again."""
-    if call.arguments is not None or known.arguments is None:
+    if call.arguments is not None or previous.arguments is None:
         return call
-    return replace(call, arguments=known.arguments, frame={**call.frame, "arguments": known.arguments})
+    return replace(call, arguments=previous.arguments, frame={**call.frame, "arguments": previous.arguments})
 
 
-def _differ(call: ToolCall, other: ToolCall) -> bool:
-    return (call.tool_name, call.arguments) != (other.tool_name, other.arguments)
+def _differ(call: ToolCall, previous: ToolCall) -> bool:
+    return (call.tool_name, call.arguments) != (previous.tool_name, previous.arguments)

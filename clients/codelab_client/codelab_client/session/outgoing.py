@@ -41,8 +41,8 @@ class Outgoing:
             reference = await self._upload(body)
             if reference is None:
                 return
-            kept = {name: frame[name] for name in ("type", "call_id") if name in frame}
-            body = json.dumps({**kept, "payload_ref": reference}).encode()
+            envelope = {name: frame[name] for name in ("type", "call_id") if name in frame}
+            body = json.dumps({**envelope, "payload_ref": reference}).encode()
         await self._write(body)
 
     def take_ticket(self, ticket: UploadTicket) -> None:
@@ -69,14 +69,14 @@ class Outgoing:
             try:
                 await self.send({"type": "upload_request", "bytes": len(body)})
                 async with asyncio.timeout(self._ticket_s):
-                    found = await ticket
-                await payloads.put(found.url, body, found.headers, self._hosts)
+                    upload_ticket = await ticket
+                await payloads.put(upload_ticket.url, body, upload_ticket.headers, self._hosts)
             except (payloads.TransferError, TimeoutError) as error:
                 self._show(Ignored(why=f"A large frame could not be uploaded: {error or 'no ticket came'}"))
                 return None
             finally:
                 self._ticket = None
-            return str(found.payload_ref)
+            return str(upload_ticket.payload_ref)
 
 
 def _is_about_upload(error: Error) -> bool:

@@ -47,7 +47,7 @@ class PayloadHosts:
         Raises RefusedHost.
         """
         parts = _parts(url)
-        is_own = any(_is_same(parts, urlsplit(own)) for own in (self._address.url, self._address.rest) if own)
+        is_own = any(_is_same(parts, urlsplit(own)) for own in (self._address.url, self._address.rest_url) if own)
         is_secure = parts.scheme == "https"
         if not is_secure and self._address.url.startswith("wss:"):
             raise RefusedHost("the server names an address without TLS")
@@ -71,9 +71,9 @@ class PayloadHosts:
 
     async def _configured_hosts(self) -> list[str] | None:
         """What `/client-config` names; None if the server does not say, which is asked again if it did not answer."""
-        if self._is_known or not self._address.rest:
+        if self._is_known or not self._address.rest_url:
             return self._hosts
-        url = f"{self._address.rest.removesuffix('/api/v1')}/client-config"
+        url = f"{self._address.rest_url.removesuffix('/api/v1')}/client-config"
         try:
             answer = await http.send("GET", url, timeout_s=_CONFIG_S, in_all_s=_CONFIG_S, most_bytes=100_000)
             content = json.loads(answer.body)
@@ -109,13 +109,13 @@ def _parts(url: str) -> SplitResult:
     return parts
 
 
-def _is_same(one: SplitResult, other: SplitResult) -> bool:
+def _is_same(first: SplitResult, second: SplitResult) -> bool:
     """Whether two addresses are of one host and port. The names of this machine are one host."""
     try:
-        ports = [parts.port or _PORTS.get(parts.scheme) for parts in (one, other)]
+        ports = [parts.port or _PORTS.get(parts.scheme) for parts in (first, second)]
     except ValueError:
         return False
-    hosts = [(parts.hostname or "").rstrip(".") for parts in (one, other)]
+    hosts = [(parts.hostname or "").rstrip(".") for parts in (first, second)]
     return ports[0] == ports[1] and (hosts[0] == hosts[1] or all(map(is_loopback, hosts)))
 
 

@@ -67,13 +67,13 @@ class Replies:
         """Send a frame until its reply or an `ack` comes. Raises Refused, or what has ended the session."""
         async with self._asking:
             self._check_open()
-            numbered = {**frame, "request_id": uuid.uuid4().hex}
-            asked = self._asked = _Asked(numbered, is_reply, asyncio.get_running_loop().create_future())
+            numbered_frame = {**frame, "request_id": uuid.uuid4().hex}
+            request = self._asked = _Asked(numbered_frame, is_reply, asyncio.get_running_loop().create_future())
             try:
                 if self._is_online():
-                    asked.sent_at = time.monotonic()  # at once: what catches up must not send it as well
-                    self._start(self._repeat(asked))
-                return await asked.reply
+                    request.sent_at = time.monotonic()  # at once: what catches up must not send it as well
+                    self._start(self._repeat(request))
+                return await request.reply
             finally:
                 self._asked = None
 
@@ -86,22 +86,22 @@ class Replies:
 
     def take(self, event: Event) -> None:
         """Give an event to the one who asked for it."""
-        asked = self._asked
-        if asked is None or asked.reply.done() or not asked.may_be_answered_by(event):
+        request = self._asked
+        if request is None or request.reply.done() or not request.may_be_answered_by(event):
             return
-        if isinstance(event, Ack) or asked.is_reply(event):
-            asked.reply.set_result(event)
+        if isinstance(event, Ack) or request.is_reply(event):
+            request.reply.set_result(event)
 
     def refused(self, error: Error) -> bool:
         """The server refused a frame. Returns whether somebody waits for the reply, and is told."""
-        asked = self._asked
-        if asked is None or asked.reply.done() or not asked.may_be_answered_by(error):
+        request = self._asked
+        if request is None or request.reply.done() or not request.may_be_answered_by(error):
             return False
         may_repeat = error.retryable and error.error_code not in ("RATE_LIMITED", "BUSY")
-        if may_repeat and asked.tries < _TRIES:
-            asked.sent_at = time.monotonic() - self._repeat_s + _SOON_S
+        if may_repeat and request.tries < _TRIES:
+            request.sent_at = time.monotonic() - self._repeat_s + _SOON_S
         else:
-            asked.reply.set_exception(Refused(error.error_code, error.message, error.retry_after, error.details))
+            request.reply.set_exception(Refused(error.error_code, error.message, error.retry_after, error.details))
         return True
 
     def hurry(self) -> None:
@@ -124,7 +124,7 @@ class Replies:
         if self._asked is not None and not self._asked.reply.done():
             self._asked.reply.set_exception(error)
 
-    async def _repeat(self, asked: _Asked) -> None:
-        asked.sent_at = time.monotonic()
-        asked.tries += 1
-        await self._send(asked.frame)
+    async def _repeat(self, request: _Asked) -> None:
+        request.sent_at = time.monotonic()
+        request.tries += 1
+        await self._send(request.frame)

@@ -32,31 +32,31 @@ class Rest:
         return await self._send("DELETE", path)
 
     async def _send(self, method: str, path: str) -> Any:
-        if not self._address.rest:
+        if not self._address.rest_url:
             raise RestError("The address of the REST API is not known: name it with --rest-url or CODELAB_REST_URL")
-        url = self._address.rest + path
+        url = self._address.rest_url + path
         try:
             headers = self._address.headers(await tokens.current(self._token), url)
             answer = await http.send(method, url, headers=headers, timeout_s=30)
-            found = json.loads(answer.body)
+            content = json.loads(answer.body)
         except (InsecureAddress, Unauthorized) as error:
             raise RestError(str(error)) from None
         except http.HttpError as error:
-            raise RestError(f"{self._address.rest} does not answer: {error}") from None
+            raise RestError(f"{self._address.rest_url} does not answer: {error}") from None
         except (ValueError, RecursionError):
             raise RestError(
-                f"{self._address.rest} does not answer with JSON (HTTP {answer.status})", answer.status
+                f"{self._address.rest_url} does not answer with JSON (HTTP {answer.status})", answer.status
             ) from None
         if answer.status != 200:
-            raise RestError(_message(found) or f"{path} was answered with HTTP {answer.status}", answer.status)
-        return found
+            raise RestError(_message(content) or f"{path} was answered with HTTP {answer.status}", answer.status)
+        return content
 
     async def history(self, session_id: str, limit: int) -> dict[str, Any]:
         """The newest messages of a session, oldest first, and its `last_seq`. Raises RestError."""
-        found = await self.get(f"/chat/history/{of_session(session_id)}?limit={limit}")
-        if not isinstance(found, dict):
+        content = await self.get(f"/chat/history/{of_session(session_id)}?limit={limit}")
+        if not isinstance(content, dict):
             raise RestError("The history is not as documented")
-        return found
+        return content
 
 
 def of_session(session_id: str) -> str:
@@ -67,6 +67,6 @@ def of_session(session_id: str) -> str:
         raise RestError(str(error)) from None
 
 
-def _message(found: Any) -> str:
-    error = found.get("error") if isinstance(found, dict) else None
+def _message(content: Any) -> str:
+    error = content.get("error") if isinstance(content, dict) else None
     return str(error.get("message", "")) if isinstance(error, dict) else ""

@@ -16,7 +16,7 @@ class Sequence:
 
     last_seq: int = 0
     _ahead: dict[int, Event] = field(default_factory=dict)
-    _moved: float = 0.0
+    _moved_at: float = 0.0
 
     def take(self, event: Event, now: float) -> list[Event] | None:
         """The events that are next in order, which may be none. None: the event repeats one that was given out.

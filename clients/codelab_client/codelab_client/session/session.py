@@ -163,10 +163,10 @@ class Session:
         stream = self._subscribe()
         try:
             message_id = await self.send(content, client_msg_id, attachments)
-            awaited = AwaitedTurn(message_id)
+            turn = AwaitedTurn(message_id)
             async for event in stream:
                 yield event
-                if awaited.is_over(event):
+                if turn.is_over(event):
                     return
         finally:
             self._streams.remove(stream)
@@ -191,17 +191,17 @@ class Session:
         message_id = client_msg_id or uuid.uuid4().hex
         self._sent.add(message_id)
         environment = {} if self._situation is None else await self._situation()
-        how: dict[str, Any] = {"environment": dict(environment)} if environment else {}
+        options: dict[str, Any] = {"environment": dict(environment)} if environment else {}
         if when_busy is not None:
-            how["when_busy"] = when_busy
+            options["when_busy"] = when_busy
         await self._replies.ask(
             {
                 "type": "user_message",
                 "content": content,
                 "role": "user",
                 "client_msg_id": message_id,
-                **({"attachments": [dict(one) for one in attachments]} if attachments else {}),
-                **how,
+                **({"attachments": [dict(attachment) for attachment in attachments]} if attachments else {}),
+                **options,
             },
             self._accepts(message_id),
         )
@@ -284,13 +284,21 @@ class Session:
         thinking: str | None = None,
     ) -> SessionInfo:
         """Change the session's settings; None leaves one as it is. Returns the session's state."""
-        given = {"model": model, "title": title, "autonomy": autonomy, "when_busy": when_busy, "thinking": thinking}
-        wanted = {name: value for name, value in given.items() if value is not None}
+        all_settings = {
+            "model": model,
+            "title": title,
+            "autonomy": autonomy,
+            "when_busy": when_busy,
+            "thinking": thinking,
+        }
+        changes = {name: value for name, value in all_settings.items() if value is not None}
 
         def is_made(info: SessionInfo) -> bool:  # a reply to an earlier frame that was sent twice is not
-            return all((info.title if name == "title" else info.settings.get(name)) == wanted[name] for name in wanted)
+            return all(
+                (info.title if name == "title" else info.settings.get(name)) == changes[name] for name in changes
+            )
 
-        info = await self._replies.ask_for(SessionInfo, {"type": "session_config", **wanted}, is_made)
+        info = await self._replies.ask_for(SessionInfo, {"type": "session_config", **changes}, is_made)
         if autonomy is not None:
             self._decisions.chose_autonomy(autonomy)
         return info
@@ -329,8 +337,8 @@ class Session:
         """Revoke a remembered rule. Returns the others."""
         frame = {"type": "rules", "action": "revoke", "rule_id": rule_id}
 
-        def is_gone(left: Rules) -> bool:
-            return all(one.get("rule_id") != rule_id for one in left.rules)
+        def is_gone(rules: Rules) -> bool:
+            return all(rule.get("rule_id") != rule_id for rule in rules.rules)
 
         rules = (await self._replies.ask_for(Rules, frame, is_gone)).rules
         self._decisions.revoked(rule_id)
@@ -403,9 +411,9 @@ class Session:
     def _end(self, error: BaseException | None) -> None:
         for stream in self._streams:
             stream.end(error)
-        ended = error or SessionClosed("The session is closed")
-        self._replies.end(ended)
-        self._outgoing.give_up(ended)
+        end = error or SessionClosed("The session is closed")
+        self._replies.end(end)
+        self._outgoing.give_up(end)
 
     def _start(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
         """Run a coroutine beside the others; the session ends with its error."""
@@ -486,7 +494,9 @@ class Session:
                 self.info = event
                 self.status, self.agent, self.title, self.plan = event.status, event.agent, event.title, event.plan
                 self._turn_id = event.turn_id
-                self.queued = {str(one.get("client_msg_id")): str(one.get("preview", "")) for one in event.queued}
+                self.queued = {
+                    str(message.get("client_msg_id")): str(message.get("preview", "")) for message in event.queued
+                }
                 if self._link.was_greeted():
                     self._open_calls.take_pending(event.pending_calls)
                     self._start(self._resume())
@@ -552,8 +562,8 @@ class Session:
     async def _fetch_message(self, message: UserMessage) -> None:
         """Show a long message of another window; if it cannot be fetched, without its content."""
         with contextlib.suppress(payloads.TransferError):
-            found = await payloads.fetch(message.payload_url or "", message.payload_bytes, self._payload_hosts)
-            message = replace(message, content=str(found))
+            payload = await payloads.fetch(message.payload_url or "", message.payload_bytes, self._payload_hosts)
+            message = replace(message, content=str(payload))
         self._show(message)
 
     def _keep_position(self) -> None:

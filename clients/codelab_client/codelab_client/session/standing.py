@@ -11,16 +11,16 @@ _USAGE = "/rules, /rules revoke ID, /rules allow elsewhere"
 async def listed(session: Session) -> list[str]:
     """A line for each, which begins with its id and may be shown as it is. Raises SessionError."""
     permissions = [
-        f"{one.permission_id}  whatever {safe_line(one.server)} says was approved elsewhere, in "
-        f"{exact_line(one.workspace)} (since {safe_line(one.at)})"
-        for one in session.elsewhere.listed()
+        f"{permission.permission_id}  whatever {safe_line(permission.server)} says was approved elsewhere, in "
+        f"{exact_line(permission.workspace)} (since {safe_line(permission.at)})"
+        for permission in session.elsewhere.listed()
     ]
     return [*map(_rule, await session.rules()), *permissions]
 
 
-async def change(session: Session, what: str) -> str:
+async def change(session: Session, command: str) -> str:
     """`revoke ID` or `allow elsewhere`. Returns what became of it. Raises SessionError."""
-    verb, _, name = what.partition(" ")
+    verb, _, name = command.partition(" ")
     name = name.strip()
     if (verb, name) == ("allow", "elsewhere"):
         session.elsewhere.allow()
@@ -34,8 +34,8 @@ async def change(session: Session, what: str) -> str:
 
 
 def _rule(rule: dict[str, Any]) -> str:
-    who = safe_line(rule.get("agent", "")) or "every agent"
+    agent = safe_line(rule.get("agent", "")) or "every agent"
     rule_id, decision, tool, covers, scope = (
         exact_line(rule.get(name, "")) for name in ("rule_id", "decision", "tool_name", "covers", "scope")
     )
-    return f"{rule_id}  {decision} {tool} {covers}  ({scope}, {who})"
+    return f"{rule_id}  {decision} {tool} {covers}  ({scope}, {agent})"

@@ -16,19 +16,19 @@ _AHEAD_S = 60.0
 async def current(token: Token) -> str:
     """The newest token; empty if there is none."""
     if callable(token):
-        found = token()
-        token = await found if inspect.isawaitable(found) else found
+        value = token()
+        token = await value if inspect.isawaitable(value) else value
     return (token or "").strip()
 
 
 def refresh_at(token: str) -> float | None:
     """When (seconds since the epoch) to ask for a newer token; None if this one does not say when it expires."""
-    said = claims(token)
-    expires, issued = said.get("exp"), said.get("iat")
+    token_claims = claims(token)
+    expires, issued_at = token_claims.get("exp"), token_claims.get("iat")
     if not isinstance(expires, int | float):
         return None
-    issued = issued if isinstance(issued, int | float) else time.time()
-    return max(expires - _AHEAD_S, issued + (expires - issued) * 0.9)
+    issued_at = issued_at if isinstance(issued_at, int | float) else time.time()
+    return max(expires - _AHEAD_S, issued_at + (expires - issued_at) * 0.9)
 
 
 def expires_at(token: str) -> float | None:
@@ -41,10 +41,10 @@ def claims(token: str) -> dict[str, object]:
     """The claims of a JWT, which only the server can verify; none if it is no JWT."""
     try:
         part = token.split(".")[1]
-        said = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+        content = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
     except (IndexError, ValueError, RecursionError):
         return {}
-    return said if isinstance(said, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 def subject(token: str) -> str:

@@ -37,50 +37,50 @@ class Wanted:
     keyring: bool = True
 
 
-async def set_up(wanted: Wanted) -> int:
+async def set_up(request: Wanted) -> int:
     """Choose a model, ask it one question, and keep it. Returns the exit code. Raises SetupError: nothing changed."""
     try:
-        return await _set_up(wanted)
+        return await _set_up(request)
     except asyncio.CancelledError:  # Ctrl-C at a question: nothing is awaited once something has changed
         sys.stderr.write("\nNothing was changed")
         raise
 
 
-async def _set_up(wanted: Wanted) -> int:
+async def _set_up(request: Wanted) -> int:
     before = model_file.read_or_none()
     candidate: Candidate | None = None
-    if wanted.provider is not None:
-        name = checked_name(wanted.provider)
+    if request.provider is not None:
+        name = checked_name(request.provider)
     else:
         name, candidate = await _provider(
-            before, [] if wanted.url else [*await discovery.servers_here(), *discovery.keys_here()]
+            before, [] if request.url else [*await discovery.servers_here(), *discovery.keys_here()]
         )
     if candidate is not None:
-        wanted = replace(wanted, url=candidate.url)
+        request = replace(request, url=candidate.url)
     if name == DEMO:
         model_file.forget()
         _say("The demonstration model answers from the next start of `make run` on.")
         return 0
     provider = PROVIDERS[name]
-    url = await _url(provider, wanted, before)
+    url = await _url(provider, request, before)
     if before is not None and (before.provider, before.url) != (name, url):
         before = None
-    key = await _key(provider, url, wanted, before, candidate)
+    key = await _key(provider, url, request, before, candidate)
     model = Model(name, url, "", key)
     model_file.check_secrecy(model)
-    model = Model(name, url, await _model(model, wanted, before), key)
-    if wanted.test:
+    model = Model(name, url, await _model(model, request, before), key)
+    if request.test:
         await _test(model)
-    ring = model_file.keep(model, in_keyring=wanted.keyring)
+    ring = model_file.keep(model, in_keyring=request.keyring)
     _say_where(model, ring)
     return 0
 
 
-async def _provider(before: Model | None, offered: Sequence[Candidate]) -> tuple[str, Candidate | None]:
+async def _provider(before: Model | None, candidates: Sequence[Candidate]) -> tuple[str, Candidate | None]:
     """The name that the user chooses, and what was found here, if it is that."""
     if not _has_user():
         raise SetupError("Nobody can be asked for the provider: name it with --provider")
-    letters = dict(zip(ascii_lowercase, offered, strict=False))
+    letters = dict(zip(ascii_lowercase, candidates, strict=False))
     default = before.provider if before is not None and before.provider in PROVIDERS else "a" if letters else "openai"
     if letters:
         _say("Found here:")
@@ -89,47 +89,49 @@ async def _provider(before: Model | None, offered: Sequence[Candidate]) -> tuple
     if note := discovery.aws_note():
         _say(note)
     _say(f"Who answers?\n{listed()}")
-    what = "Letter, number or name" if letters else "Number or name"
+    label = "Letter, number or name" if letters else "Number or name"
     while True:
-        written = await _asked(f"{what} [{default}]: ") or default
-        if (chosen := letters.get(written.lower())) is not None:
-            return chosen.provider, chosen
+        reply = await _asked(f"{label} [{default}]: ") or default
+        if (pick := letters.get(reply.lower())) is not None:
+            return pick.provider, pick
         try:
-            return checked_name(written), None
+            return checked_name(reply), None
         except SetupError as error:
             _say(f"{error}")
 
 
-async def _url(provider: Provider, wanted: Wanted, before: Model | None) -> str:
-    if wanted.url is not None:
-        return checked_url(wanted.url)
+async def _url(provider: Provider, request: Wanted, before: Model | None) -> str:
+    if request.url is not None:
+        return checked_url(request.url)
     if provider.url:
         return provider.url
     if not _has_user():
         raise SetupError(f"{provider.title} has no address of its own: give it with --base-url {provider.example}")
     default = before.url if before is not None and before.provider == provider.name else ""
     while True:
-        written = await _asked(f"Address, such as {provider.example}{f' [{default}]' if default else ''}: ")
+        reply = await _asked(f"Address, such as {provider.example}{f' [{default}]' if default else ''}: ")
         try:
-            return checked_url(written or default)
+            return checked_url(reply or default)
         except SetupError as error:
             _say(f"{error}")
 
 
-async def _key(provider: Provider, url: str, wanted: Wanted, before: Model | None, candidate: Candidate | None) -> str:
+async def _key(provider: Provider, url: str, request: Wanted, before: Model | None, candidate: Candidate | None) -> str:
     """The key: of the file or of stdin, else of the environment, else of the user, else the one there is.
 
     A server that was found here has listed its models without one.
     """
-    if wanted.key_file is not None:
-        return checked(_of_file(wanted.key_file), "The key")
+    if request.key_file is not None:
+        return checked(_of_file(request.key_file), "The key")
     host = Model(provider.name, url, "").host
     if candidate is not None:
         variable = candidate.key_variable
         return checked(os.environ[variable], f"The key in {variable}") if variable else ""
-    given = os.environ.get("LLM_API_KEY")
-    if given and (not _has_user() or await _yes(f"Send the key in LLM_API_KEY to {host}? [y/N] ", default=False)):
-        return checked(given, "The key in LLM_API_KEY")
+    variable_key = os.environ.get("LLM_API_KEY")
+    if variable_key and (
+        not _has_user() or await _yes(f"Send the key in LLM_API_KEY to {host}? [y/N] ", default=False)
+    ):
+        return checked(variable_key, "The key in LLM_API_KEY")
     variable = _key_variable(provider, url)
     if variable and _has_user() and await _yes(f"Send the key in {variable} to {host}? [Y/n] ", default=True):
         return checked(os.environ[variable], f"The key in {variable}")
@@ -142,18 +144,18 @@ async def _key(provider: Provider, url: str, wanted: Wanted, before: Model | Non
     without = "Enter keeps the one you have" if old else "" if provider.needs_key else "Enter if it needs none"
     while True:
         hint = f"it is not shown; {without}" if without else "it is not shown"
-        written = (await _asked(f"API key for {host} ({hint}): ", hidden=True)).strip()
-        if not written and without:
+        reply = (await _asked(f"API key for {host} ({hint}): ", hidden=True)).strip()
+        if not reply and without:
             return old
         try:
-            return checked(written, "The key")
+            return checked(reply, "The key")
         except SetupError as error:
             _say(f"{error}")
 
 
 def _key_variable(provider: Provider, url: str) -> str:
     """The variable with the provider's key, if this is the provider's own address; empty without one."""
-    candidates = (it for it in discovery.keys_here() if (it.provider, it.url) == (provider.name, url))
+    candidates = (key for key in discovery.keys_here() if (key.provider, key.url) == (provider.name, url))
     return next((candidate.key_variable for candidate in candidates), "")
 
 
@@ -169,31 +171,31 @@ def _of_file(path: str) -> str:
         raise SetupError(f"{path}: {getattr(error, 'strerror', None) or 'it is not a text'}") from None
 
 
-async def _model(model: Model, wanted: Wanted, before: Model | None) -> str:
-    if wanted.model is not None:
-        return checked(wanted.model, "The model's name")
+async def _model(model: Model, request: Wanted, before: Model | None) -> str:
+    if request.model is not None:
+        return checked(request.model, "The model's name")
     if not _has_user():
         raise SetupError("Nobody can be asked for the model: name it with --model")
     try:
-        known = await endpoint.models(model)
+        names = await endpoint.models(model)
     except SetupError as error:
         _say(f"Its models are not known:\n  {error}")
-        known = []
-    default = before.name if before is not None else known[0] if len(known) == 1 else ""
-    _show(known)
+        names = []
+    default = before.name if before is not None else names[0] if len(names) == 1 else ""
+    _show(names)
     while True:
-        written = await _asked(f"Model{f' [{default}]' if default else ''}: ") or default
-        if not written:
+        reply = await _asked(f"Model{f' [{default}]' if default else ''}: ") or default
+        if not reply:
             continue
         try:
-            name = checked(written, "The model's name")
+            name = checked(reply, "The model's name")
         except SetupError as error:
             _say(f"{error}")
             continue
-        if not known or name in known or name == default:
+        if not names or name in names or name == default:
             return name
-        parts = [one for one in known if name.lower() in one.lower()]
-        near = parts if len(parts) == 1 else difflib.get_close_matches(name, known, n=1, cutoff=0.75)
+        parts = [part for part in names if name.lower() in part.lower()]
+        near = parts if len(parts) == 1 else difflib.get_close_matches(name, names, n=1, cutoff=0.75)
         if len(parts) > 1:
             _show(parts)
         elif near:
@@ -207,11 +209,11 @@ def _show(names: list[str]) -> None:
     """Names in columns."""
     if not names:
         return
-    shown = [safe_line(name, 60) for name in names[:_SHOWN]]
-    width = max(map(len, shown)) + 2
+    labels = [safe_line(name, 60) for name in names[:_SHOWN]]
+    width = max(map(len, labels)) + 2
     across = max(1, (shutil.get_terminal_size().columns - 2) // width)
-    for first in range(0, len(shown), across):
-        _say(f"  {''.join(f'{name:{width}}' for name in shown[first : first + across])}".rstrip())
+    for first in range(0, len(labels), across):
+        _say(f"  {''.join(f'{name:{width}}' for name in labels[first : first + across])}".rstrip())
     if len(names) > _SHOWN:
         _say(f"  … and {len(names) - _SHOWN} more: type a part of a name to see them")
 
@@ -219,9 +221,9 @@ def _show(names: list[str]) -> None:
 async def _test(model: Model) -> None:
     """Ask the question. Raises SetupError if there is no answer, and the user does not want to keep the model."""
     _say(f"Asking {safe_line(model.name)}: “{endpoint.QUESTION}”")
-    begun = time.monotonic()
+    start = time.monotonic()
     try:
-        said = await endpoint.answer(model)
+        text = await endpoint.answer(model)
     except SetupError as error:
         if not _has_user():
             raise SetupError(f"{error}\nNothing was changed; --no-test keeps a model without asking it.") from None
@@ -229,7 +231,7 @@ async def _test(model: Model) -> None:
         if not await _yes("Keep these settings anyway? [y/N] ", default=False):
             raise SetupError("Nothing was changed") from None
         return
-    _say(f"It answers: “{said}” ({time.monotonic() - begun:.1f} s)" if said else "It answers, without a text.")
+    _say(f"It answers: “{text}” ({time.monotonic() - start:.1f} s)" if text else "It answers, without a text.")
 
 
 def _say_where(model: Model, ring: str) -> None:

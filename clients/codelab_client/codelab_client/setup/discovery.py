@@ -59,8 +59,8 @@ async def _server(title: str, provider: str, url: str) -> Candidate | None:
         names = await endpoint.models(model, _ANSWER_S)
     except SetupError:
         return None
-    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-    return Candidate(provider, url, f"{title} at {model.host}: {names[0][:30]}{more}")
+    suffix = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return Candidate(provider, url, f"{title} at {model.host}: {names[0][:30]}{suffix}")
 
 
 def keys_here(environment: Mapping[str, str] = os.environ) -> list[Candidate]:

@@ -18,25 +18,25 @@ _MOST_NAME_CHARS = 200
 
 async def models(model: Model, most_s: float = _LIST_S) -> list[str]:
     """The names of the models that the endpoint lists, sorted. Raises SetupError if it lists none in that time."""
-    said = await _ask("GET", "/models", model, None, most_s)
-    data = said.get("data")
-    names = {one["id"] for one in data[:_MOST_MODELS] if _is_model(one)} if isinstance(data, list) else set()
+    response = await _ask("GET", "/models", model, None, most_s)
+    data = response.get("data")
+    names = {item["id"] for item in data[:_MOST_MODELS] if _is_model(item)} if isinstance(data, list) else set()
     if not names:
         raise SetupError(f"{model.host} lists no models")
     return sorted(names)
 
 
-def _is_model(one: Any) -> bool:
-    name = one.get("id") if isinstance(one, dict) else None
+def _is_model(item: Any) -> bool:
+    name = item.get("id") if isinstance(item, dict) else None
     return isinstance(name, str) and 0 < len(name) <= _MOST_NAME_CHARS and name.isprintable() and " " not in name
 
 
 async def answer(model: Model) -> str:
     """The model's answer to the question, in one short line. Raises SetupError."""
     body = {"model": model.name, "messages": [{"role": "user", "content": QUESTION}], "stream": False}
-    said = await _ask("POST", "/chat/completions", model, json.dumps(body).encode(), _QUESTION_S)
+    response = await _ask("POST", "/chat/completions", model, json.dumps(body).encode(), _QUESTION_S)
     try:
-        text = said["choices"][0]["message"].get("content")
+        text = response["choices"][0]["message"].get("content")
     except (KeyError, IndexError, TypeError, AttributeError):
         raise SetupError(
             f"{model.host} does not answer like an OpenAI-compatible endpoint; its address usually ends with /v1"
@@ -55,16 +55,16 @@ async def _ask(method: str, path: str, model: Model, body: bytes | None, most_s:
         headers[name] = value
     url = f"{model.url}{path}"
     try:
-        found = await http.send(method, url, body, headers, most_s, in_all_s=most_s, most_bytes=_MOST_BYTES)
+        http_answer = await http.send(method, url, body, headers, most_s, in_all_s=most_s, most_bytes=_MOST_BYTES)
     except http.HttpError as error:
         raise SetupError(f"{model.host} does not answer: {safe_line(error)}") from None
     try:
-        said = json.loads(found.body)
+        content = json.loads(http_answer.body)
     except (ValueError, RecursionError):
-        said = None
-    if found.status == 200 and isinstance(said, dict):
-        return said
-    raise SetupError(f"{model.host} {_refusal(found.status, model)}{_words(said, model)}")
+        content = None
+    if http_answer.status == 200 and isinstance(content, dict):
+        return content
+    raise SetupError(f"{model.host} {_refusal(http_answer.status, model)}{_words(content, model)}")
 
 
 def _refusal(status: int, model: Model) -> str:
@@ -83,9 +83,9 @@ def _refusal(status: int, model: Model) -> str:
             return f"refuses (HTTP {status})"
 
 
-def _words(said: Any, model: Model) -> str:
+def _words(content: Any, model: Model) -> str:
     """The endpoint's own words, without the key, which some endpoints repeat."""
-    error = said.get("error") if isinstance(said, dict) else None
+    error = content.get("error") if isinstance(content, dict) else None
     words = error.get("message") if isinstance(error, dict) else error
     if not isinstance(words, str) or not words:
         return ""

@@ -45,11 +45,11 @@ def file() -> Path:
     return config_folder() / "model.env"
 
 
-def checked(text: str, what: str) -> str:
+def checked(text: str, label: str) -> str:
     """A value that the file can have. Raises SetupError, which never shows the value."""
     value = text.strip()
     if not value or len(value) > _MOST_CHARS or not _TEXT.fullmatch(value):
-        raise SetupError(f"{what} must be one line of letters, digits and signs, without spaces and quotes")
+        raise SetupError(f"{label} must be one line of letters, digits and signs, without spaces and quotes")
     return value
 
 
@@ -86,8 +86,8 @@ def read() -> Model | None:
     if key.startswith(_KEYRING):
         service, _, name = key.removeprefix(_KEYRING).partition("/")
         try:
-            found = system_keyring()
-            key = (found.get_password(service, name) or "") if found is not None else ""
+            keyring = system_keyring()
+            key = (keyring.get_password(service, name) or "") if keyring is not None else ""
         except Exception as error:  # what a keyring raises depends on the system
             raise SetupError(f"The keyring does not give the key: {error}") from None
         if not key:
@@ -135,8 +135,8 @@ def forget() -> None:
     reference = _values(content).get("LLM_API_KEY", "").removeprefix(f"{_KEYRING}{_SERVICE}/")
     with contextlib.suppress(Exception):  # there may be no keyring, or no such key in it
         system_keyring().delete_password(_SERVICE, reference)
-    if others := _others(content):
-        _write(others)
+    if other_lines := _others(content):
+        _write(other_lines)
     else:
         file().unlink(missing_ok=True)
 

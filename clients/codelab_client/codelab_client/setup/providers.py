@@ -51,9 +51,9 @@ _BEDROCK = (
 )
 
 
-def checked_name(written: str) -> str:
+def checked_name(text: str) -> str:
     """The name of a provider, or DEMO, that a user wrote, also as its number in the list. Raises SetupError."""
-    name = written.strip().lower()
+    name = text.strip().lower()
     if name.isascii() and name.isdigit() and 1 <= int(name[:3]) <= len(_NAMES):
         return _NAMES[int(name[:3]) - 1]
     if name in _NAMES:

@@ -41,21 +41,21 @@ async def talk(
     from codelab_client.terminal.conversation import Conversation
     from codelab_client.terminal.mcp_servers import McpServers
 
-    rest = Rest(address, token)
-    wanted: str | None = session_id or new_session_id()
+    rest_api = Rest(address, token)
+    next_id: str | None = session_id or new_session_id()
     history: dict[str, Any] = {}
     if session_id is not None:
-        history = await _history(rest, session_id)
-    while wanted is not None:
+        history = await _history(rest_api, session_id)
+    while next_id is not None:
         screen = _screen(workspace, plain=plain)
         conversation = screen.conversation = Conversation(workspace, screen)
-        executor = conversation.executor = LocalExecutor(workspace, conversation, state_folder(), session=wanted)
+        executor = conversation.executor = LocalExecutor(workspace, conversation, state_folder(), session=next_id)
         servers = McpServers(conversation, state_folder())
         own_tools: list[ToolSource] = [Skills(workspace), servers.tools]
         opening = connect(
             address,
             workspace,
-            session_id=wanted,
+            session_id=next_id,
             token=token,
             executor=WithOwnTools(executor, own_tools, executor.around_change),
             last_seq=history.get("last_seq"),
@@ -66,17 +66,17 @@ async def talk(
         )
         async with opening as session:
             conversation.session = session
-            commands = screen.commands = Commands(conversation, rest, executor, servers)
-            last_sessions.remember(address, workspace, wanted)
+            commands = screen.commands = Commands(conversation, rest_api, executor, servers)
+            last_sessions.remember(address, workspace, next_id)
             _show_history(conversation, history)
             conversation.start(_prepare(executor, session))
             conversation.start(servers.start())
             conversation.start(_configure(session, agent, model))
             await _either(conversation.follow(), screen.run())
-        wanted = commands.switch_to
-        if wanted is not None:
+        next_id = commands.switch_to
+        if next_id is not None:
             agent = model = None
-            history = await _history(rest, wanted)
+            history = await _history(rest_api, next_id)
     if session.last_seq:
         sys.stdout.write("`codelab --continue` goes on with this conversation.\n")
     return 0
@@ -122,14 +122,14 @@ async def _either(*works: Any) -> None:
             task.result()
 
 
-async def _history(rest: Rest, session_id: str) -> dict[str, Any]:
+async def _history(rest_api: Rest, session_id: str) -> dict[str, Any]:
     """What was said in a conversation; nothing for a new one, or without the REST API."""
     try:
-        found = await rest.history(session_id, _HISTORY)
+        page = await rest_api.history(session_id, _HISTORY)
     except (RestError, Refused):
         return {}
-    last_seq = found.get("last_seq")
-    return found if isinstance(last_seq, int) and not isinstance(last_seq, bool) and last_seq >= 0 else {}
+    last_seq = page.get("last_seq")
+    return page if isinstance(last_seq, int) and not isinstance(last_seq, bool) and last_seq >= 0 else {}
 
 
 def _show_history(conversation: Any, history: dict[str, Any]) -> None:

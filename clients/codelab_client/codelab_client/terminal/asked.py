@@ -80,8 +80,8 @@ class Numbers:
 
     def take_lost(self) -> int:
         """The number of the call that went away before the user decided, once; 0 if there is none."""
-        lost, self._lost = self._lost, 0
-        return lost
+        number, self._lost = self._lost, 0
+        return number
 
     @property
     def lost(self) -> int:
@@ -91,8 +91,8 @@ class Numbers:
 
 def parse(line: str) -> tuple[str, int | None, str]:
     """The word, the number and the rest of a line such as `n #2 not now`. Without a number, that is None."""
-    word, _, rest = line.strip().partition(" ")
-    name, _, reason = rest.strip().partition(" ")
+    word, _, remainder = line.strip().partition(" ")
+    name, _, reason = remainder.strip().partition(" ")
     if name.startswith("#") and name[1:].isdecimal() and len(name) < 10:
         return word.lower(), int(name[1:]), reason.strip()
-    return word.lower(), None, rest.strip()
+    return word.lower(), None, remainder.strip()

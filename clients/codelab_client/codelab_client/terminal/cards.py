@@ -78,11 +78,13 @@ def _body(tool: str, arguments: Mapping[str, Any], workspace: Path) -> Renderabl
     names = _SHOWN.get(tool)
     if names is None:
         return Whole(Text(_first_lines(exact(json.dumps(arguments, indent=2, ensure_ascii=False)))))
-    rest = {name: value for name, value in arguments.items() if name not in names}
-    shown = _known(tool, arguments, workspace)
-    lines = [f"{exact_line(name)}: {exact(json.dumps(value, ensure_ascii=False))}" for name, value in rest.items()]
+    other_arguments = {name: value for name, value in arguments.items() if name not in names}
+    renderable = _known(tool, arguments, workspace)
+    lines = [
+        f"{exact_line(name)}: {exact(json.dumps(value, ensure_ascii=False))}" for name, value in other_arguments.items()
+    ]
     # First, so that nothing in a command or a text can look like them.
-    return shown if not lines else Group(Whole(Text("\n".join(lines), style="dim")), shown)
+    return renderable if not lines else Group(Whole(Text("\n".join(lines), style="dim")), renderable)
 
 
 #: The arguments that a card shows in a form of its own, by tool.
@@ -115,18 +117,18 @@ def _known(tool: str, arguments: Mapping[str, Any], workspace: Path) -> Renderab
         case "delete_file":
             return Whole(Text(_what_is_deleted(workspace, path), style="red"))
     cwd = arguments.get("cwd", ".")
-    where = "" if cwd in (".", "") else f"in {exact_line(cwd)}\n"
-    command = Text(f"{where}$ ", style="dim").append(exact(arguments.get("command", "")), style="bold")
+    place = "" if cwd in (".", "") else f"in {exact_line(cwd)}\n"
+    command = Text(f"{place}$ ", style="dim").append(exact(arguments.get("command", "")), style="bold")
     return Whole(command)
 
 
-def diff(shown: Difference) -> RenderableType:
+def diff(difference: Difference) -> RenderableType:
     """A difference in colour, with its notes below it."""
     styles = {"+": "green", "-": "red", "@": "cyan"}
     text = Text()
-    for line in _first_lines("\n".join(shown.lines)).split("\n") if shown.lines else ():
+    for line in _first_lines("\n".join(difference.lines)).split("\n") if difference.lines else ():
         text.append(f"{line}\n", style="bold" if line.startswith(("+++", "---")) else styles.get(line[:1], ""))
-    for note in shown.notes:
+    for note in difference.notes:
         text.append(f"{note}\n", style="yellow")
     return Whole(text[:-1], _GOES_ON)
 
@@ -159,15 +161,15 @@ def summary(tool: str, arguments: Mapping[str, Any]) -> str:
 def finished(tool: str, arguments: Mapping[str, Any], outcome: ToolOutcome, output: str) -> RenderableType:
     """A call that this client has executed, with the end of its output."""
     if outcome.error is not None:
-        told = f"{safe_line(outcome.error.code)}: {safe_line(outcome.error.message, 500)}"
-        return Text("✗ ", style="red").append(summary(tool, arguments)).append(f"\n  {told}", style="red")
+        message = f"{safe_line(outcome.error.code)}: {safe_line(outcome.error.message, 500)}"
+        return Text("✗ ", style="red").append(summary(tool, arguments)).append(f"\n  {message}", style="red")
     line = Text("● ", style="green").append(summary(tool, arguments)).append(f"  {_gist(outcome.result)}", style="dim")
     lines = text.split("\n") if (text := safe(output).rstrip()) else []
     if not lines:
         return line
-    hidden = len(lines) - _OUTPUT_LINES
-    shown = [f"… {hidden} more lines", *lines[-_OUTPUT_LINES:]] if hidden > 0 else lines
-    return Group(line, Padding(Text("\n".join(shown), style="dim"), (0, 0, 0, 2)))
+    hidden_count = len(lines) - _OUTPUT_LINES
+    output_lines = [f"… {hidden_count} more lines", *lines[-_OUTPUT_LINES:]] if hidden_count > 0 else lines
+    return Group(line, Padding(Text("\n".join(output_lines), style="dim"), (0, 0, 0, 2)))
 
 
 def _gist(result: Any) -> str:
@@ -203,6 +205,6 @@ def console(width: int, *, colour: bool) -> Console:
 
 def rendered(renderable: RenderableType, width: int, *, colour: bool) -> str:
     """A renderable as text for the terminal."""
-    made = console(width, colour=colour)
-    made.print(renderable)
-    return made.file.getvalue()  # type: ignore[attr-defined, no-any-return]
+    printer = console(width, colour=colour)
+    printer.print(renderable)
+    return printer.file.getvalue()  # type: ignore[attr-defined, no-any-return]

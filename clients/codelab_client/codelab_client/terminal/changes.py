@@ -30,15 +30,15 @@ def written(workspace: Path, path: str, content: str) -> Difference:
         return Difference(whole.lines, [f"{exact_line(unreadable)}: not compared, all of it is replaced", *whole.notes])
 
 
-def edited(workspace: Path, path: str, given: Any) -> Difference:
+def edited(workspace: Path, path: str, items: Any) -> Difference:
     """What changes if these edits are made; the edits themselves if they do not fit the file."""
     from codelab_client.tools.edits import Edit, apply
     from codelab_client.tools.failure import ToolFailure
 
     edits = [
-        Edit(str(one.get("old", "")), str(one.get("new", "")), one.get("replace_all") is True)
-        for one in (given if isinstance(given, list) else ())
-        if isinstance(one, dict) and one.get("old")
+        Edit(str(edit.get("old", "")), str(edit.get("new", "")), edit.get("replace_all") is True)
+        for edit in (items if isinstance(items, list) else ())
+        if isinstance(edit, dict) and edit.get("old")
     ]
     try:
         data = _data(workspace, path)
@@ -51,20 +51,20 @@ def edited(workspace: Path, path: str, given: Any) -> Difference:
         return _as_written(edits, failure.message)
 
 
-def _as_written(edits: "Sequence[Edit]", why: str) -> Difference:
+def _as_written(edits: "Sequence[Edit]", reason: str) -> Difference:
     lines = []
     for edit in edits:
         lines += ["@@ everywhere @@" if edit.replace_all else "@@", *(f"-{line}" for line in edit.old.split("\n"))]
         lines += [f"+{line}" for line in edit.new.split("\n")]
-    shown = spelled_out(lines)
-    return Difference(shown.lines, [*([exact_line(why)] if why else []), *shown.notes])
+    difference = spelled_out(lines)
+    return Difference(difference.lines, [*([exact_line(reason)] if reason else []), *difference.notes])
 
 
 def _text(data: bytes) -> str:
     from codelab_client.tools.texts import read_text
 
-    found = read_text(data)
-    return lossless(data) if found is None else found.text
+    decoding = read_text(data)
+    return lossless(data) if decoding is None else decoding.text
 
 
 def _data(workspace: Path, path: str) -> bytes | None:

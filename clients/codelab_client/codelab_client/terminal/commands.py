@@ -28,8 +28,10 @@ def is_command(line: str) -> bool:
 class Commands:
     """Runs slash commands. `switch_to` is the session that the user wants instead, or None."""
 
-    def __init__(self, conversation: Conversation, rest: Rest, executor: LocalExecutor, servers: McpServers) -> None:
-        self._conversation, self._rest, self._executor = conversation, rest, executor
+    def __init__(
+        self, conversation: Conversation, rest_api: Rest, executor: LocalExecutor, servers: McpServers
+    ) -> None:
+        self._conversation, self._rest, self._executor = conversation, rest_api, executor
         self.switch_to: str | None = None
         self.wants_to_quit = False
         self._commands: dict[str, tuple[Command, str]] = {
@@ -63,15 +65,15 @@ class Commands:
 
     async def run(self, line: str) -> None:
         """Run a line that begins with a slash."""
-        name, _, rest = line[1:].strip().partition(" ")
-        found = self._commands.get(name)
-        if found is None:
+        name, _, argument = line[1:].strip().partition(" ")
+        command = self._commands.get(name)
+        if command is None:
             near = difflib.get_close_matches(name, self._commands, n=1)
-            meant = f"did you mean /{near[0]}?" if near else "/help lists them"
-            self._say(f"There is no command /{safe_line(name)}: {meant}", "red")
+            suggestion = f"did you mean /{near[0]}?" if near else "/help lists them"
+            self._say(f"There is no command /{safe_line(name)}: {suggestion}", "red")
             return
         try:
-            await found[0](rest.strip())
+            await command[0](argument.strip())
         except RestError as error:
             self._say(str(error), "red")
 
@@ -139,7 +141,7 @@ class Commands:
         self._say(safe_line(info.settings.get("autonomy", "balanced")), "")
 
     async def _sessions(self, _: str) -> None:
-        found = await self._rest.get("/sessions?limit=20")
+        page = await self._rest.get("/sessions?limit=20")
         self._table(
             [
                 (
@@ -147,7 +149,7 @@ class Commands:
                     str(session.get("last_activity", ""))[:16].replace("T", " "),
                     safe_line(session.get("title", ""), 60),
                 )
-                for session in _objects(found, "sessions")
+                for session in _objects(page, "sessions")
             ]
         )
 
@@ -157,24 +159,24 @@ class Commands:
         if not session_id:
             await self._sessions("")
             return
-        wanted = checked_session_id(session_id)
+        target = checked_session_id(session_id)
         try:
-            await self._rest.history(wanted, 1)
+            await self._rest.history(target, 1)
         except RestError as error:  # others do not keep anybody from it: only its history is not shown
             if error.status == HTTPStatus.NOT_FOUND:
-                self._say(f"There is no conversation {wanted}; /sessions lists them", "red")
+                self._say(f"There is no conversation {target}; /sessions lists them", "red")
                 return
-        self.switch_to = wanted
+        self.switch_to = target
 
     async def _new(self, _: str) -> None:
         from codelab_client.session import new_session_id
 
         self.switch_to = new_session_id()
 
-    async def _queue(self, what: str) -> None:
+    async def _queue(self, argument: str) -> None:
         conversation = self._conversation
-        verb, _, number = what.partition(" ")
-        if not what:
+        verb, _, number = argument.partition(" ")
+        if not argument:
             queued = list(conversation.session.queued.values())
             self._table([(str(place), text) for place, text in enumerate(queued, 1)])
             if not queued:
@@ -193,40 +195,40 @@ class Commands:
             self._say("/steer MESSAGE", "red")
 
     async def _checkpoints(self) -> "Checkpoints | None":
-        found = await self._executor.checkpoints()
-        if found is None:
+        checkpoints = await self._executor.checkpoints()
+        if checkpoints is None:
             self._say("There are no checkpoints: the folder of the state is inside the workspace", "yellow")
-        return found
+        return checkpoints
 
-    async def _undo(self, what: str) -> None:
-        await self._take_back("undo", what)
+    async def _undo(self, extent: str) -> None:
+        await self._take_back("undo", extent)
 
-    async def _redo(self, what: str) -> None:
-        await self._take_back("redo", what)
+    async def _redo(self, extent: str) -> None:
+        await self._take_back("redo", extent)
 
-    async def _take_back(self, command: Literal["undo", "redo"], what: str) -> None:
+    async def _take_back(self, command: Literal["undo", "redo"], extent: str) -> None:
         from codelab_client.checkpoints import CheckpointFailed, report
 
         checkpoints = await self._checkpoints()
         if checkpoints is None:
             return
-        if what not in ("", "all"):
+        if extent not in ("", "all"):
             self._say(f"/{command}, /{command} all", "red")
         elif self._conversation.is_busy:
             self._say("A turn is running: stop it first (Ctrl-C)", "yellow")
         else:
             method = checkpoints.undo if command == "undo" else checkpoints.redo
             try:
-                said = report(await method(everything=what == "all"), command)
-            except CheckpointFailed as failed:
-                self._say(str(failed), "red")
+                summary = report(await method(everything=extent == "all"), command)
+            except CheckpointFailed as failure:
+                self._say(str(failure), "red")
                 return
-            self._say(safe_line(said.gist), "")
-            for some in said.lists:
-                title = f"{some.title}:\n" if some.title else ""
-                self._say(title + "\n".join(f"  {_path(path)}" for path in some.paths), "yellow" if title else "")
-            if said.hint:
-                self._say(said.hint, "yellow")
+            self._say(safe_line(summary.gist), "")
+            for files in summary.lists:
+                title = f"{files.title}:\n" if files.title else ""
+                self._say(title + "\n".join(f"  {_path(path)}" for path in files.paths), "yellow" if title else "")
+            if summary.hint:
+                self._say(summary.hint, "yellow")
 
     async def _diff(self, _: str) -> None:
         from codelab_client.checkpoints import CheckpointFailed
@@ -236,19 +238,19 @@ class Commands:
             return
         try:
             diff = await checkpoints.diff()
-        except CheckpointFailed as failed:
-            self._say(str(failed), "red")
+        except CheckpointFailed as failure:
+            self._say(str(failure), "red")
             return
         if diff.strip():
             self._conversation.screen.show(cards.diff(spelled_out(diff.removesuffix("\n").split("\n"))))
         else:
             self._say("The last turn changed no file")
 
-    async def _rules(self, what: str) -> None:
+    async def _rules(self, argument: str) -> None:
         from codelab_client.session.standing import change, listed
 
         session = self._conversation.session
-        lines = await listed(session) if not what else [safe(await change(session, what))]
+        lines = await listed(session) if not argument else [safe(await change(session, argument))]
         for line in lines or ["No decisions are remembered"]:
             self._say(line, "")
 
@@ -269,27 +271,27 @@ class Commands:
                 f"{usage.get('completion_tokens')} out, {usage.get('llm_calls')} calls of the model",
                 "",
             )
-        found = await self._rest.get("/usage")
-        quotas = found.get("quotas") if isinstance(found, dict) else None
-        shown = [(name, quota) for name, quota in (quotas or {}).items() if isinstance(quota, dict)]
-        self._table([(name, f"{quota.get('used')} of {quota.get('limit')}") for name, quota in shown])
+        content = await self._rest.get("/usage")
+        quotas = content.get("quotas") if isinstance(content, dict) else None
+        valid_quotas = [(name, quota) for name, quota in (quotas or {}).items() if isinstance(quota, dict)]
+        self._table([(name, f"{quota.get('used')} of {quota.get('limit')}") for name, quota in valid_quotas])
         if not quotas:
             self._say("The server limits nothing")
 
-    async def _files(self, what: str) -> None:
+    async def _files(self, argument: str) -> None:
         session = self._conversation.session
-        verb, _, path = what.partition(" ")
+        verb, _, path = argument.partition(" ")
         if verb == "add" and path:
             await session.add_file(path.strip().removeprefix("@"))
         elif verb == "remove" and path:
             await session.remove_file(path.strip().removeprefix("@"))
         elif verb == "clear":
             await session.clear_files()
-        elif what:
+        elif argument:
             self._say("/files, /files add PATH, /files remove PATH, /files clear", "red")
             return
-        found = await self._rest.get(f"/context/{of_session(session.session_id)}")
-        files = _objects(found, "files")
+        context = await self._rest.get(f"/context/{of_session(session.session_id)}")
+        files = _objects(context, "files")
         for file in files:
             self._say(safe_line(file.get("path", "")), "")
         if not files:
@@ -311,8 +313,8 @@ def _path(path: str) -> str:
     return exact_line(path)
 
 
-def _objects(found: Any, name: str) -> list[dict[str, Any]]:
-    listed = found.get(name) if isinstance(found, dict) else None
-    if not isinstance(listed, list):
-        raise RestError(f"The server's answer is not as documented: {json.dumps(found)[:100]}")
-    return [one for one in listed if isinstance(one, dict)]
+def _objects(content: Any, name: str) -> list[dict[str, Any]]:
+    items = content.get(name) if isinstance(content, dict) else None
+    if not isinstance(items, list):
+        raise RestError(f"The server's answer is not as documented: {json.dumps(content)[:100]}")
+    return [item for item in items if isinstance(item, dict)]

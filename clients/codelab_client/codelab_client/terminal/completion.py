@@ -42,17 +42,17 @@ class Suggestions(Completer):
         """Files with `part` in their path, those whose name begins with it first."""
         if time.monotonic() - self._read_at > _KEPT_S:
             self._files, self._read_at = self._listed(), time.monotonic()
-        wanted = part.lower()
-        matching = [path for path in self._files if wanted in path.lower()]
-        matching.sort(key=lambda path: (not path.lower().rpartition("/")[2].startswith(wanted), len(path), path))
+        needle = part.lower()
+        matching = [path for path in self._files if needle in path.lower()]
+        matching.sort(key=lambda path: (not path.lower().rpartition("/")[2].startswith(needle), len(path), path))
         return matching[:_MOST_SHOWN]
 
     def _listed(self) -> list[str]:
-        found: list[str] = []
+        paths: list[str] = []
         for folder, folders, files in os.walk(self._workspace):
             folders[:] = sorted(name for name in folders if name not in _SKIPPED)
             prefix = Path(folder).relative_to(self._workspace)
-            found += [str(prefix / name) for name in files if safe_line(name) == name]
-            if len(found) > _MOST_FILES:
+            paths += [str(prefix / name) for name in files if safe_line(name) == name]
+            if len(paths) > _MOST_FILES:
                 break
-        return found
+        return paths

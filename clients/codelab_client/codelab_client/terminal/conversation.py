@@ -63,7 +63,7 @@ class Running:
 
     tool: str
     arguments: Mapping[str, Any]
-    begun: float
+    start_time: float
     output: str = ""
 
 
@@ -148,8 +148,8 @@ class Conversation:
                 if running := self.running.get(event.call_id):
                     running.output = (running.output + event.text)[-_KEPT_CHARS:]
             case on.CallFinished():
-                done = self.running.pop(event.call_id, None)
-                output = done.output if done is not None else ""
+                running_call = self.running.pop(event.call_id, None)
+                output = running_call.output if running_call is not None else ""
                 self._end_text()
                 arguments = self._arguments.get(event.call_id, {})
                 self.screen.show(cards.finished(event.tool_name, arguments, event.outcome, output))
@@ -248,14 +248,14 @@ class Conversation:
         if tool is not None and event.outcome is not None:
             self._end_text()
             self.screen.show(cards.finished(tool, arguments, event.outcome, ""))
-        asked = next((call for call in self.approvals if call.call_id == event.call_id), None)
-        if asked is not None and event.state in ("rejected", "expired"):
-            self._say_settled(event.state, asked, event.feedback)
+        approval = next((call for call in self.approvals if call.call_id == event.call_id), None)
+        if approval is not None and event.state in ("rejected", "expired"):
+            self._say_settled(event.state, approval, event.feedback)
         self._forget(event.call_id)
 
     def _say_settled(self, state: str, call: on.ToolCall, feedback: str | None) -> None:
-        why = f": {safe_line(feedback)}" if feedback else ""
-        self._say(f"{state} {cards.summary(call.tool_name, call.arguments or {})}{why}")
+        reason = f": {safe_line(feedback)}" if feedback else ""
+        self._say(f"{state} {cards.summary(call.tool_name, call.arguments or {})}{reason}")
 
     def _say(self, text: str, style: str = "dim") -> None:
         self.screen.show(cards.notice(text, style))
@@ -295,9 +295,9 @@ class Conversation:
         else:
             if scope == "folder":
                 self.session.elsewhere.allow()
-            kept = None if scope == "folder" else scope
-            seen, arguments = call.tool_name, call.arguments
-            self.start(self.session.approve(call_id, tool=seen, arguments=arguments, remember=kept))
+            session_scope = None if scope == "folder" else scope
+            tool, arguments = call.tool_name, call.arguments
+            self.start(self.session.approve(call_id, tool=tool, arguments=arguments, remember=session_scope))
 
     def edit(self, call_id: str, arguments: Mapping[str, Any]) -> None:
         """Approve a call with other arguments."""
@@ -313,7 +313,7 @@ class Conversation:
 
     def _decided(self, call_id: str) -> on.ToolCall | None:
         """The call that the user decides about, which needs no further decision; None if it was settled."""
-        call = next((one for one in self.approvals if one.call_id == call_id), None)
+        call = next((approval for approval in self.approvals if approval.call_id == call_id), None)
         if call is None:
             self._say("The call was settled in the meantime: nothing was decided.", "yellow")
         else:
@@ -324,16 +324,16 @@ class Conversation:
 
     async def choose(self, message: str, actions: Sequence[str]) -> str | None:
         """See Dialogue."""
-        numbered = [f"  {number} {exact_line(action)}" for number, action in enumerate(actions, 1)]
-        self._say("\n".join([exact(message), *numbered]), "bold")
+        options = [f"  {number} {exact_line(action)}" for number, action in enumerate(actions, 1)]
+        self._say("\n".join([exact(message), *options]), "bold")
 
         def parse(line: str) -> tuple[str | None, str | None]:
             if line.isdecimal() and 1 <= int(line) <= len(actions):
                 return actions[int(line) - 1], None
             return (line, None) if line in actions else (None, f"a number from 1 to {len(actions)}")
 
-        chosen: str | None = await self._question(f"Your choice, 1 to {len(actions)}, then Enter", parse)
-        return chosen
+        choice: str | None = await self._question(f"Your choice, 1 to {len(actions)}, then Enter", parse)
+        return choice
 
     async def review(self, message: str, diff: str, chunks: int) -> Sequence[int] | None:
         """See Dialogue."""
@@ -350,14 +350,14 @@ class Conversation:
                 return [int(number) for number in numbers], None
             return None, f"all, none, or numbers from 1 to {chunks}, such as 1,3"
 
-        chosen: list[int] | None = await self._question(
+        numbers: list[int] | None = await self._question(
             f"Chunks to apply (all, none, or numbers from 1 to {chunks})", parse
         )
-        return chosen
+        return numbers
 
-    async def confirm(self, tool: str, arguments: Mapping[str, Any], why: str) -> bool:
+    async def confirm(self, tool: str, arguments: Mapping[str, Any], reason: str) -> bool:
         """See Dialogue."""
-        self._say(f"{safe(why)}. This is what the call changes now:", "yellow")
+        self._say(f"{safe(reason)}. This is what the call changes now:", "yellow")
         self.screen.show(cards.call(tool, arguments, self.workspace))
         shown_at = time.monotonic()
 
@@ -371,23 +371,23 @@ class Conversation:
         return bool(await self._question("Make this change?  y yes  n no", parse, keys="yn"))
 
     async def _question(self, prompt: str, parse: Callable[[str], tuple[Any, str | None]], *, keys: str = "") -> Any:
-        answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        result: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
         def answer(line: str) -> str | None:
-            found, why = parse(line.strip())
-            if why is None and not answered.done():
-                answered.set_result(found)
-            return why
+            value, problem = parse(line.strip())
+            if problem is None and not result.done():
+                result.set_result(value)
+            return problem
 
         def close() -> None:
-            if not answered.done():
-                answered.set_result(None)
+            if not result.done():
+                result.set_result(None)
 
         question = Question(prompt, answer, close, keys)
         self.questions.append(question)
         self.screen.changed()
         try:
-            return await answered
+            return await result
         finally:
             self.questions.remove(question)
             if self.questions:
@@ -412,13 +412,13 @@ class Conversation:
         info = self.session.info
         if info is None:
             return []
-        found = await asyncio.to_thread(images.attached, text, self.workspace, info.limits)
-        if found and any(one.get("name") == self.model and one.get("images") is False for one in info.models):
+        attachments = await asyncio.to_thread(images.attached, text, self.workspace, info.limits)
+        if attachments and any(item.get("name") == self.model and item.get("images") is False for item in info.models):
             self._say(f"{safe_line(self.model)} takes no images: /model lists those that do", "yellow")
             return []
-        if found:
-            self._say(f"with {', '.join(one['name'] for one in found)}")
-        return found
+        if attachments:
+            self._say(f"with {', '.join(item['name'] for item in attachments)}")
+        return attachments
 
     @property
     def waiting(self) -> int:
@@ -461,7 +461,7 @@ class Conversation:
         if self._is_thinking:
             lines.append(f"thinking: {safe_line(self.thoughts[-300:].rstrip().rpartition(chr(10))[2])}")
         for running in self.running.values():
-            seconds = time.monotonic() - running.begun
+            seconds = time.monotonic() - running.start_time
             lines.append(f"◌ {cards.summary(running.tool, running.arguments)}  {seconds:.0f} s")
             lines += [f"  {line}" for line in safe(running.output[-4_000:]).splitlines()[-_LIVE_LINES:]]
         queued = list(self.session.queued.values())
@@ -470,12 +470,12 @@ class Conversation:
 
     def _context(self) -> str:
         """How full the model's context is; without a limit, how many tokens it has."""
-        used = self._context_used
-        if type(used) is not int or used < 0:
+        tokens = self._context_used
+        if type(tokens) is not int or tokens < 0:
             return ""
         info = self.session.info
-        most = info.limits.get("context_tokens") if info is not None else None
-        return f"context {used * 100 // most} %" if type(most) is int and most > 0 else f"context {used:,}"
+        limit = info.limits.get("context_tokens") if info is not None else None
+        return f"context {tokens * 100 // limit} %" if type(limit) is int and limit > 0 else f"context {tokens:,}"
 
     def status(self) -> str:
         """The status line."""
@@ -483,8 +483,8 @@ class Conversation:
         status = "waiting_approval" if self.questions or self.approvals else session.status
         parts = [_STATUS.get(status, safe_line(status, 20))] if self.is_busy else []
         if session.plan:
-            done = sum(step.get("status") == "completed" for step in session.plan)
-            parts.append(f"plan {done}/{len(session.plan)}")
+            completed_steps = sum(step.get("status") == "completed" for step in session.plan)
+            parts.append(f"plan {completed_steps}/{len(session.plan)}")
         parts.append(safe_line(session.agent, 30))
         if self.model:
             parts.append(safe_line(self.model, 40))

@@ -57,9 +57,9 @@ def edited(tool: str, arguments: Mapping[str, Any]) -> dict[str, Any] | None:
             after = after.removesuffix("\n") if not text.endswith("\n") else after
         return None if after == text else {**arguments, name: after}
     try:
-        found = json.loads(after)
+        content = json.loads(after)
     except ValueError as error:
         raise EditError(f"This is no JSON: {error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise EditError("The arguments must be a JSON object")
-    return None if found == arguments else found
+    return None if content == arguments else content

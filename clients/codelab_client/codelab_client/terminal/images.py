@@ -39,36 +39,36 @@ def attached(text: str, workspace: Path, limits: Mapping[str, Any]) -> list[dict
     limits: those of the server; without any, it takes no attachments. A path that leads to no file is only a text.
     """
     files = list(dict.fromkeys(file for file in _files(text, workspace) if file[0].is_file()))
-    most = limits.get("attachments")
-    if type(most) is not int or not files:
+    limit = limits.get("attachments")
+    if type(limit) is not int or not files:
         return []
-    if len(files) > most:
-        raise ImageError(f"The message names {len(files)} images; this server takes {most} at most")
+    if len(files) > limit:
+        raise ImageError(f"The message names {len(files)} images; this server takes {limit} at most")
     return [_image(path, mention, workspace, limits.get("image_bytes")) for path, mention in files]
 
 
 def _files(text: str, workspace: Path) -> list[tuple[Path, str]]:
     """The paths that a text names, each with its mention: empty if it was pasted as a whole path."""
-    found = []
+    files = []
     for match in _PATH.finditer(text):
-        named = match["single"] or match["double"] or _unescaped(match["bare"] or match["mention"])
-        if named.startswith("file://"):
-            named = unquote(named.removeprefix("file://").removeprefix("localhost"))
-        if named.lower().endswith(_EXTENSIONS):
-            path = workspace / Path(os.path.expanduser(named))  # noqa: PTH111 - it raises nothing
-            found.append((path, named if match["mention"] else ""))
-    return found
+        name = match["single"] or match["double"] or _unescaped(match["bare"] or match["mention"])
+        if name.startswith("file://"):
+            name = unquote(name.removeprefix("file://").removeprefix("localhost"))
+        if name.lower().endswith(_EXTENSIONS):
+            path = workspace / Path(os.path.expanduser(name))  # noqa: PTH111 - it raises nothing
+            files.append((path, name if match["mention"] else ""))
+    return files
 
 
 def _unescaped(word: str) -> str:
     return re.sub(r"\\(.)", r"\1", word.rstrip(".,;:!?)"))
 
 
-def _image(path: Path, mention: str, workspace: Path, most: Any) -> dict[str, Any]:
-    most = most if type(most) is int and most > 0 else _NO_LIMIT
-    data = _mentioned(mention, workspace, most) if mention else _pasted(path, most)
-    if len(data) > most:
-        raise ImageError(f"{path} has more than the {most:,} bytes that this server takes")
+def _image(path: Path, mention: str, workspace: Path, limit: Any) -> dict[str, Any]:
+    limit = limit if type(limit) is int and limit > 0 else _NO_LIMIT
+    data = _mentioned(mention, workspace, limit) if mention else _pasted(path, limit)
+    if len(data) > limit:
+        raise ImageError(f"{path} has more than the {limit:,} bytes that this server takes")
     kind = _kind(data)
     if not kind:
         raise ImageError(f"{path} is no PNG, JPEG, GIF or WebP image")
@@ -76,26 +76,26 @@ def _image(path: Path, mention: str, workspace: Path, most: Any) -> dict[str, An
     return {"type": "image", "name": name, "media_type": kind, "data": base64.b64encode(data).decode()}
 
 
-def _pasted(path: Path, most: int) -> bytes:
-    """The content of a file that the user named by its whole path, and one byte more than `most`."""
+def _pasted(path: Path, limit: int) -> bytes:
+    """The content of a file that the user named by its whole path, and one byte more than `limit`."""
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
         with os.fdopen(descriptor, "rb") as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise ImageError(f"{path} is not a file")
-            return file.read(most + 1)
+            return file.read(limit + 1)
     except OSError as error:
         raise ImageError(f"{path}: {error.strerror}") from None
 
 
-def _mentioned(mention: str, workspace: Path, most: int) -> bytes:
+def _mentioned(mention: str, workspace: Path, limit: int) -> bytes:
     """The content of a file of the workspace. A repository may bring links: none is followed out of it."""
     tree = Tree(workspace, (state_folder(), config_folder()))
     try:
-        return tree.read(components(mention), most).data
+        return tree.read(components(mention), limit).data
     except ToolFailure as failure:
         if failure.code == "FILE_TOO_LARGE":
-            raise ImageError(f"@{mention} has more than the {most:,} bytes that this server takes") from None
+            raise ImageError(f"@{mention} has more than the {limit:,} bytes that this server takes") from None
         if failure.code == "PATH_OUTSIDE_WORKSPACE":
             raise ImageError(
                 f"@{mention} leads out of the workspace, so it is not sent; its whole path without @ sends it"

@@ -181,13 +181,16 @@ class InlineScreen:
     def _compose(self) -> StyleAndTextTuples:
         columns, rows = shutil.get_terminal_size()
         live = [piece for line in self.conversation.live() for piece in wrapped(line, columns - 1)]
-        shown: StyleAndTextTuples = [("class:live", f"{piece}\n") for piece in live[-max(3, rows // 3) :]]
-        asked = self._asked()
-        shown += [
-            ("class:ask", f"{piece}\n") for line in asked.split("\n") if asked for piece in wrapped(line, columns - 1)
+        fragments: StyleAndTextTuples = [("class:live", f"{piece}\n") for piece in live[-max(3, rows // 3) :]]
+        question = self._asked()
+        fragments += [
+            ("class:ask", f"{piece}\n")
+            for line in question.split("\n")
+            if question
+            for piece in wrapped(line, columns - 1)
         ]
-        shown.append(("class:prompt", "› "))
-        return shown
+        fragments.append(("class:prompt", "› "))
+        return fragments
 
     def _asked(self) -> str:
         """The question to the user, if there is one."""
@@ -204,10 +207,10 @@ class InlineScreen:
             users = "  u in all sessions" if "user" in call.scopes else ""
             choices = "f in this folder" if is_elsewhere else f"s in this session{users}"
             return f"Allow from now on: {always(call, conversation)}\n{choices}  Esc back"
-        more = f" ({len(conversation.approvals) - 1} more)" if len(conversation.approvals) > 1 else ""
+        suffix = f" ({len(conversation.approvals) - 1} more)" if len(conversation.approvals) > 1 else ""
         edit = "" if is_elsewhere else "  e edit"
         ever = "  a always" if always(call, conversation) else ""
-        return f"Run {exact_line(call.tool_name)}?{more}  y yes  n no{edit}{ever}"
+        return f"Run {exact_line(call.tool_name)}?{suffix}  y yes  n no{edit}{ever}"
 
     def _toolbar(self) -> str:
         columns = shutil.get_terminal_size().columns
@@ -218,27 +221,27 @@ class InlineScreen:
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()
         is_empty = Condition(lambda: not self._prompt.default_buffer.text)
-        asked = Condition(lambda: self._may_decide() and not self._mode) & is_empty
+        may_decide = Condition(lambda: self._may_decide() and not self._mode) & is_empty
         answers = Condition(self._may_answer) & is_empty
         in_mode = Condition(lambda: bool(self._mode))
         chooses_scope = Condition(lambda: self._mode == "always") & is_empty
 
-        @keys.add("y", filter=asked)
+        @keys.add("y", filter=may_decide)
         def _(event: KeyPressEvent) -> None:
             self.conversation.approve(self._first.call_id)
 
-        @keys.add("n", filter=asked)
+        @keys.add("n", filter=may_decide)
         def _(event: KeyPressEvent) -> None:
             self._enter("feedback")
 
-        @keys.add("a", filter=asked)
+        @keys.add("a", filter=may_decide)
         def _(event: KeyPressEvent) -> None:
             if always(self._first, self.conversation):
                 self._enter("always")
             else:
                 self._hint_for("Such calls always need your approval")
 
-        @keys.add("e", filter=asked)
+        @keys.add("e", filter=may_decide)
         def _(event: KeyPressEvent) -> None:
             self._start(event, self._edit)
 
@@ -294,8 +297,8 @@ class InlineScreen:
         """What a text is for that is typed now: the reason of a rejection, an answer to a tool, or a message."""
         if self._mode == "feedback":
             return Target("call", self._mode_of)
-        found = target(self.conversation)
-        return found if found.kind == "question" else Target("message")
+        aim = target(self.conversation)
+        return aim if aim.kind == "question" else Target("message")
 
     @property
     def _first(self) -> on.ToolCall:
@@ -342,8 +345,8 @@ class InlineScreen:
         elif self._mode:
             self._mode = ""
         elif conversation.questions:
-            if (why := conversation.questions[0].answer(text)) is not None:
-                self._hint_for(f"Please answer with {why}")
+            if (problem := conversation.questions[0].answer(text)) is not None:
+                self._hint_for(f"Please answer with {problem}")
         elif text.strip():
             conversation.say(text.strip())
 
@@ -366,17 +369,17 @@ class InlineScreen:
                 return edited(call.tool_name, arguments)
 
         try:
-            changed = await run_in_terminal(edit, in_executor=True)
+            new_arguments = await run_in_terminal(edit, in_executor=True)
         except EditError as error:
             self.show(cards.notice(str(error), "red"))
             return
         if not self.conversation.approvals or self.conversation.approvals[0].call_id != call.call_id:
             self.show(cards.notice("The call was settled in the meantime", "yellow"))
-        elif changed is None:
+        elif new_arguments is None:
             self._hint_for("Nothing was changed")
         else:
-            self.show(cards.call(call.tool_name, changed, self.conversation.workspace))
-            self.conversation.edit(call.call_id, changed)
+            self.show(cards.call(call.tool_name, new_arguments, self.conversation.workspace))
+            self.conversation.edit(call.call_id, new_arguments)
 
     def _interrupt(self) -> None:
         """Ctrl-C: close a question, clear the input, stop the turn; twice: quit."""

@@ -36,39 +36,41 @@ class McpServers:
         """Start the servers of the workspace, each after the user has trusted it."""
         await start_trusted(self.tools, self._conversation.workspace, self, self._complain)
 
-    async def command(self, what: str) -> None:
+    async def command(self, argument: str) -> None:
         """`/mcp`, `/mcp start NAME`, `/mcp stop NAME`, `/mcp forget NAME`, `/mcp trust NAME`."""
         try:
-            known = {server.name: server for server in workspace_servers(self._conversation.workspace, self._complain)}
+            servers = {
+                server.name: server for server in workspace_servers(self._conversation.workspace, self._complain)
+            }
         except McpConfigError as error:
             self._complain(str(error))
             return
-        verb, _, name = what.partition(" ")
+        verb, _, name = argument.partition(" ")
         name = name.strip()
-        if not what:
-            self._list(known)
-        elif verb not in _VERBS or name not in known:
-            names = ", ".join(known) or "none: .mcp.json names them"
-            self._complain(f"{', '.join(f'/mcp {one} NAME' for one in _VERBS)}; servers: {names}")
+        if not argument:
+            self._list(servers)
+        elif verb not in _VERBS or name not in servers:
+            names = ", ".join(servers) or "none: .mcp.json names them"
+            self._complain(f"{', '.join(f'/mcp {verb_name} NAME' for verb_name in _VERBS)}; servers: {names}")
         elif verb == "start":
-            await self._start(known[name])
+            await self._start(servers[name])
         elif verb == "trust":
             await self._look_at(name)
         else:
             if verb == "forget":
-                self.tools.trust.decide(self.tools.trust.subject(known[name]), None)
+                self.tools.trust.decide(self.tools.trust.subject(servers[name]), None)
             await self.tools.remove(name)
 
     async def ask_to_start(self, subject: Subject, question: str) -> Decision | None:
         """See Asks."""
-        chosen = await self._conversation.choose(question, (_START, _LATER, _NEVER))
-        return "trusted" if chosen == _START else "denied" if chosen == _NEVER else None
+        choice = await self._conversation.choose(question, (_START, _LATER, _NEVER))
+        return "trusted" if choice == _START else "denied" if choice == _NEVER else None
 
     async def ask_to_trust(self, offer: Offer) -> bool:
         """See Asks."""
         message = (
             f"The MCP server {offer.server} offers these tools. Trusted ones run as it says, and the agent is told its "
-            f"words as instructions; another form of a tool asks again:\n{offer.described}"
+            f"words as instructions; another form of a tool asks again:\n{offer.description}"
         )
         return await self._conversation.choose(message, (_TRUST, _ASK)) == _TRUST
 
@@ -89,24 +91,24 @@ class McpServers:
         elif await self.ask_to_trust(offer):
             self.tools.trust_tools(offer)
 
-    def _list(self, known: dict[str, ServerConfig]) -> None:
+    def _list(self, servers: dict[str, ServerConfig]) -> None:
         running = self.tools.servers
-        if not known:
+        if not servers:
             self._say("This workspace names no MCP servers (.mcp.json)")
-        for name, server in known.items():
+        for name, server in servers.items():
             decision = self.tools.trust.decision(self.tools.trust.subject(server))
             state = f"runs: {', '.join(running[name])}" if name in running else decision or "not trusted"
             self._say(f"{name}  {safe_line(state, 500)}")
-            if untrusted := self.tools.offer(name).names:
-                self._say(f"  not trusted: {safe_line(', '.join(untrusted), 500)} (/mcp trust {name})")
+            if untrusted_names := self.tools.offer(name).names:
+                self._say(f"  not trusted: {safe_line(', '.join(untrusted_names), 500)} (/mcp trust {name})")
 
     def _changed(self) -> None:
         self._conversation.start(self._declare())
 
     async def _declare(self) -> None:
         left_out = await self._conversation.session.declare()
-        for name, why in left_out.items():
-            self._complain(f"The agent does not get the tool {name}: {why}")
+        for name, reason in left_out.items():
+            self._complain(f"The agent does not get the tool {name}: {reason}")
 
     def _complain(self, text: str) -> None:
         self._conversation.screen.show(cards.notice(text, "yellow"))

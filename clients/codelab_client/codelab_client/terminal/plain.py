@@ -105,12 +105,12 @@ class PlainScreen:
 
     def _read(self) -> None:
         """Take what was typed, which may be several lines, or only the beginning of one."""
-        typed = os.read(sys.stdin.fileno(), 65_536)
-        *lines, self._begun = (self._begun + typed).split(b"\n")
+        data = os.read(sys.stdin.fileno(), 65_536)
+        *lines, self._begun = (self._begun + data).split(b"\n")
         typed_for = target(self.conversation)
         for line in lines:
             self._lines.put_nowait((line.decode("utf-8", "replace"), typed_for))
-        if not typed:
+        if not data:
             self._lines.put_nowait(None)
 
     async def _take(self, line: str, typed_for: Target) -> None:
@@ -134,20 +134,24 @@ class PlainScreen:
         first = next(iter(self.conversation.questions), None)
         if first is None or str(id(first)) != key:
             self.show(cards.notice("The question was closed in the meantime: nothing was answered."))
-        elif (why := first.answer(words)) is not None:
-            self.show(cards.notice(f"Please answer with {why}"))
+        elif (problem := first.answer(words)) is not None:
+            self.show(cards.notice(f"Please answer with {problem}"))
 
     async def _decide(self, words: str, call_id: str) -> None:
         """Decide about the call that was on the screen."""
         conversation = self.conversation
         word, number, reason = parse(words)
-        call = next((one for one in conversation.approvals if one.call_id == call_id), None)
-        asked, lost = self._numbers.number(call_id), self._numbers.lost
-        if call is None or number not in (None, asked):
-            gone = number or asked or self._numbers.take_lost()
-            self.show(cards.notice(f"Call #{gone} was settled in the meantime: nothing was decided. {self._help()}"))
-        elif lost and number is None and word in WORDS:
-            self.show(cards.notice(f"Call #{lost} was settled, and another waits: nothing was decided. {self._help()}"))
+        call = next((approval for approval in conversation.approvals if approval.call_id == call_id), None)
+        shown_number, lost_number = self._numbers.number(call_id), self._numbers.lost
+        if call is None or number not in (None, shown_number):
+            settled_number = number or shown_number or self._numbers.take_lost()
+            self.show(
+                cards.notice(f"Call #{settled_number} was settled in the meantime: nothing was decided. {self._help()}")
+            )
+        elif lost_number and number is None and word in WORDS:
+            self.show(
+                cards.notice(f"Call #{lost_number} was settled, and another waits: nothing was decided. {self._help()}")
+            )
         else:
             await self._act(call, word, reason)
 
@@ -176,9 +180,9 @@ class PlainScreen:
         if not covers:
             self.show(cards.notice("Such calls always need your approval."))
             return
-        where = "" if isinstance(call, on.CallDecidedElsewhere) else "in this session, "
+        extent = "" if isinstance(call, on.CallDecidedElsewhere) else "in this session, "
         number = self._numbers.number(call.call_id)
-        self.show(cards.notice(f"Allow from now on, {where}{covers}? Type y to confirm, for call #{number} as well."))
+        self.show(cards.notice(f"Allow from now on, {extent}{covers}? Type y to confirm, for call #{number} as well."))
         self._always = call.call_id
 
     def _edit(self, call: on.ToolCall) -> None:
@@ -186,15 +190,15 @@ class PlainScreen:
             self.show(cards.notice("It was approved elsewhere, so it cannot be changed any more."))
             return
         try:
-            changed = edited(call.tool_name, call.arguments or {})
+            new_arguments = edited(call.tool_name, call.arguments or {})
         except EditError as error:
             self.show(cards.notice(str(error)))
             return
-        if changed is None:
+        if new_arguments is None:
             self.show(cards.notice("Nothing was changed."))
         else:
             self._numbers.decided()
-            self.conversation.edit(call.call_id, changed)
+            self.conversation.edit(call.call_id, new_arguments)
 
     def _help(self) -> str:
         """What the user can type now."""
@@ -203,13 +207,13 @@ class PlainScreen:
         call = self.conversation.approvals[0]
         number = self._numbers.number(call.call_id)
         name = f" #{number}" if self._numbers.lost else ""
-        shown = f"Call #{number} ({safe_line(call.call_id, 24)})"
+        label = f"Call #{number} ({safe_line(call.call_id, 24)})"
         if isinstance(call, on.CallDecidedElsewhere):
             return (
-                f"{shown}: type y{name} to let it run here, n{name} or n{name} REASON not to, a{name} to allow "
+                f"{label}: type y{name} to let it run here, n{name} or n{name} REASON not to, a{name} to allow "
                 "whatever was approved elsewhere from now on."
             )
         return (
-            f"{shown}: type y{name} to approve, n{name} or n{name} REASON to reject, e{name} to edit, a{name} to "
+            f"{label}: type y{name} to approve, n{name} or n{name} REASON to reject, e{name} to edit, a{name} to "
             "approve such calls from now on."
         )

@@ -15,17 +15,17 @@ def wrapped(line: str, width: int) -> list[str]:
     if line.isascii() and len(line) <= width:
         return [line]
     pieces: list[str] = []
-    begun, columns, space = 0, 0, 0  # where the piece begins, how wide it is, and what follows its last space
+    piece_start, columns, space = 0, 0, 0  # where the piece begins, how wide it is, and what follows its last space
     for place, character in enumerate(line):
         size = get_character_cell_size(character)
         if columns + size > max(2, width):
-            end = space if character != " " and line[begun:space].strip() else place
-            pieces.append(line[begun:end])
-            begun, columns = end, sum(map(get_character_cell_size, line[end:place]))
+            end = space if character != " " and line[piece_start:space].strip() else place
+            pieces.append(line[piece_start:end])
+            piece_start, columns = end, sum(map(get_character_cell_size, line[end:place]))
         columns += size
         if character == " ":
             space = place + 1
-    return [*pieces, line[begun:]]
+    return [*pieces, line[piece_start:]]
 
 
 class Whole:

@@ -9,15 +9,15 @@ from codelab_client.tools.failure import ToolFailure
 
 @dataclass(frozen=True)
 class Argument:
-    """One argument. kind: string, boolean, integer, strings or objects (arrays). least, most: of its length or value.
+    """One argument. kind: string, boolean, integer, strings or objects (arrays). minimum, maximum: length or value.
 
     parts: the arguments of each object.
     """
 
     kind: str
     required: bool = True
-    least: int = 0
-    most: int | None = None
+    minimum: int = 0
+    maximum: int | None = None
     choices: tuple[str, ...] = ()
     parts: "Mapping[str, Argument]" = field(default_factory=dict)
 
@@ -25,22 +25,22 @@ class Argument:
 _PATH = Argument("string")
 _OTHER_PATH = Argument("string", required=False)
 _FLAG = Argument("boolean", required=False)
-_TEXT = Argument("string", least=1)
-_PROCESS = Argument("string", least=1, most=128)
+_TEXT = Argument("string", minimum=1)
+_PROCESS = Argument("string", minimum=1, maximum=128)
 
 ARGUMENTS: Mapping[str, Mapping[str, Argument]] = {
     "read_file": {
         "path": _PATH,
-        "offset": Argument("integer", required=False, least=1),
-        "limit": Argument("integer", required=False, least=1),
+        "offset": Argument("integer", required=False, minimum=1),
+        "limit": Argument("integer", required=False, minimum=1),
     },
     "write_file": {"path": _PATH, "content": Argument("string")},
     "edit_file": {
         "path": _PATH,
         "edits": Argument(
             "objects",
-            least=1,
-            most=100,
+            minimum=1,
+            maximum=100,
             parts={"old": _TEXT, "new": Argument("string"), "replace_all": _FLAG},
         ),
     },
@@ -48,16 +48,16 @@ ARGUMENTS: Mapping[str, Mapping[str, Argument]] = {
     "find_files": {
         "glob": _TEXT,
         "path": _OTHER_PATH,
-        "max_results": Argument("integer", required=False, least=1, most=5_000),
+        "max_results": Argument("integer", required=False, minimum=1, maximum=5_000),
     },
     "search_in_project": {
         "query": _TEXT,
         "path": _OTHER_PATH,
         "case_sensitive": _FLAG,
         "regex": _FLAG,
-        "glob": Argument("string", required=False, least=1),
-        "context": Argument("integer", required=False, most=10),
-        "max_results": Argument("integer", required=False, least=1),
+        "glob": Argument("string", required=False, minimum=1),
+        "context": Argument("integer", required=False, maximum=10),
+        "max_results": Argument("integer", required=False, minimum=1),
     },
     "create_directory": {"path": _PATH},
     "delete_file": {"path": _PATH},
@@ -68,16 +68,16 @@ ARGUMENTS: Mapping[str, Mapping[str, Argument]] = {
     "kill_process": {"process_id": _PROCESS},
     "git.diff": {"path": _PATH, "staged": _FLAG},
     "git.status": {"path": _OTHER_PATH},
-    "git.log": {"limit": Argument("integer", required=False, least=1, most=1000), "path": _OTHER_PATH},
+    "git.log": {"limit": Argument("integer", required=False, minimum=1, maximum=1000), "path": _OTHER_PATH},
     "git.branch": {
         "action": Argument("string", choices=("list", "create", "switch", "delete")),
-        "name": Argument("string", required=False, least=1, most=255),
+        "name": Argument("string", required=False, minimum=1, maximum=255),
     },
     "git.commit": {"message": _TEXT, "files": Argument("strings", required=False)},
     "apply_patch": {"diff": _TEXT},
     "apply_patch_review": {"diff": _TEXT, "message": Argument("string", required=False)},
-    "prompt_user": {"message": _TEXT, "actions": Argument("strings", least=1)},
-    "fetch_url": {"url": Argument("string", least=10, most=2_000)},
+    "prompt_user": {"message": _TEXT, "actions": Argument("strings", minimum=1)},
+    "fetch_url": {"url": Argument("string", minimum=10, maximum=2_000)},
 }
 
 ALIASES: Mapping[str, str] = {
@@ -90,20 +90,20 @@ ALIASES: Mapping[str, str] = {
 _TYPES: dict[str, type[Any]] = {"string": str, "boolean": bool, "integer": int, "strings": list, "objects": list}
 
 
-def checked(tool: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def checked(tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of a call without those that are null. Raises ToolFailure INVALID_ARGUMENTS."""
-    return _checked(tool, given, ARGUMENTS[tool])
+    return _checked(tool, arguments, ARGUMENTS[tool])
 
 
-def _checked(where: str, given: Mapping[str, Any], wanted: Mapping[str, Argument]) -> dict[str, Any]:
-    present = {name: value for name, value in given.items() if value is not None}
-    for name in present.keys() - wanted.keys():
-        raise _wrong(f"{where} has no argument {name[:64]}")
-    for name, argument in wanted.items():
+def _checked(place: str, arguments: Mapping[str, Any], definitions: Mapping[str, Argument]) -> dict[str, Any]:
+    present = {name: value for name, value in arguments.items() if value is not None}
+    for name in present.keys() - definitions.keys():
+        raise _wrong(f"{place} has no argument {name[:64]}")
+    for name, argument in definitions.items():
         if name in present:
             _check(name, present[name], argument)
         elif argument.required:
-            raise _wrong(f"{where}: {name} is missing")
+            raise _wrong(f"{place}: {name} is missing")
         if name in present and argument.kind == "objects":
             present[name] = [
                 _checked(f"{name}[{number}]", part, argument.parts) for number, part in enumerate(present[name])
@@ -122,7 +122,7 @@ def _check(name: str, value: Any, argument: Argument) -> None:
         raise _wrong(f"{name} must be one of {', '.join(argument.choices)}")
     if argument.kind != "boolean":
         size = value if argument.kind == "integer" else len(value)
-        if size < argument.least or (argument.most is not None and size > argument.most):
+        if size < argument.minimum or (argument.maximum is not None and size > argument.maximum):
             raise _wrong(f"{name} is too short, too long or out of range")
 
 

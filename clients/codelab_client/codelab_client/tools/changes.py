@@ -53,9 +53,9 @@ class FileChanges:
         self.alone = asyncio.Lock()
         self._placeholders = Placeholders()
 
-    async def write_file(self, given: dict[str, Any], call: ToolCall) -> dict[str, Any]:
+    async def write_file(self, arguments: dict[str, Any], call: ToolCall) -> dict[str, Any]:
         """Write a whole file, in the encoding, and with the mark and the line ends, of the one that it replaces."""
-        names, content = components(given["path"]), given["content"]
+        names, content = components(arguments["path"]), arguments["content"]
         encoded(content, "content", limits.FILE_BYTES)
 
         async def make() -> dict[str, Any]:
@@ -69,15 +69,17 @@ class FileChanges:
             after = kept(content, text)
             data = write_text(after, encoding, joined(names))
             await self._put(names, data, old)
-            said = {} if after == content and encoding == "utf-8" else {"message": _how(after, encoding)}
-            return {"success": True, "bytes_written": len(data), **said}
+            note = {} if after == content and encoding == "utf-8" else {"message": _how(after, encoding)}
+            return {"success": True, "bytes_written": len(data), **note}
 
         return await self._bound(call, make)
 
-    async def edit_file(self, given: dict[str, Any], call: ToolCall) -> dict[str, Any]:
+    async def edit_file(self, arguments: dict[str, Any], call: ToolCall) -> dict[str, Any]:
         """Replace texts of a file."""
-        names = components(given["path"])
-        wanted = [edits.Edit(one["old"], one["new"], one.get("replace_all", False)) for one in given["edits"]]
+        names = components(arguments["path"])
+        edit_list = [
+            edits.Edit(edit["old"], edit["new"], edit.get("replace_all", False)) for edit in arguments["edits"]
+        ]
 
         async def make() -> dict[str, Any]:
             old = await self._present(names, limits.FILE_BYTES)
@@ -85,19 +87,19 @@ class FileChanges:
                 raise ToolFailure("FILE_NOT_FOUND", f"{joined(names)}: No such file or directory")
             await self._check(call, names, fingerprints.of_data(old.data))
             text = text_of(old.data, names)
-            for edit in wanted:
+            for edit in edit_list:
                 self._placeholders.check(joined(names), edit.new, edit.old, "PATCH_APPLY_FAILED")
-            edited = await asyncio.to_thread(edits.apply, text.text, wanted, joined(names))
-            encoded(edited.text, joined(names), limits.FILE_BYTES)
-            await self._put(names, write_text(edited.text, text.encoding, joined(names)), old)
-            matched = {"matched": edited.matched} if edited.matched else {}
-            return {"success": True, "replacements": edited.replacements, **matched}
+            result = await asyncio.to_thread(edits.apply, text.text, edit_list, joined(names))
+            encoded(result.text, joined(names), limits.FILE_BYTES)
+            await self._put(names, write_text(result.text, text.encoding, joined(names)), old)
+            matched_field = {"matched": result.whitespace} if result.whitespace else {}
+            return {"success": True, "replacements": result.replacements, **matched_field}
 
         return await self._bound(call, make)
 
-    async def delete_file(self, given: dict[str, Any], call: ToolCall) -> dict[str, Any]:
+    async def delete_file(self, arguments: dict[str, Any], call: ToolCall) -> dict[str, Any]:
         """Delete a file or a directory."""
-        names = components(given["path"])
+        names = components(arguments["path"])
 
         async def make() -> dict[str, Any]:
             now = await self._workspace.fingerprint(names)
@@ -108,9 +110,9 @@ class FileChanges:
 
         return await self._bound(call, make)
 
-    async def move_file(self, given: dict[str, Any], call: ToolCall) -> dict[str, Any]:
+    async def move_file(self, arguments: dict[str, Any], call: ToolCall) -> dict[str, Any]:
         """Move a file or a directory to a free name."""
-        source, target = components(given["from"]), components(given["to"])
+        source, target = components(arguments["from"]), components(arguments["to"])
 
         async def make() -> dict[str, Any]:
             now = await self._workspace.fingerprint(source)
@@ -121,9 +123,9 @@ class FileChanges:
 
         return await self._bound(call, make)
 
-    async def apply_patch(self, given: dict[str, Any], call: ToolCall) -> dict[str, Any]:
+    async def apply_patch(self, arguments: dict[str, Any], call: ToolCall) -> dict[str, Any]:
         """Apply a diff, completely or not at all."""
-        diff = given["diff"]
+        diff = arguments["diff"]
         encoded(diff, "diff", limits.DIFF_BYTES)
         files = await asyncio.to_thread(patches.parse, diff)
 
@@ -150,23 +152,23 @@ class FileChanges:
             try:
                 async with self.alone:
                     return await make()
-            except Changed as changed:
-                if not await self._asks_again(call, changed.message):
+            except Changed as change:
+                if not await self._asks_again(call, change.message):
                     raise ToolFailure(
                         _CODES.get(call.tool_name, "EXECUTION_FAILED"),
-                        f"{changed.message}: read it again. Nothing was changed",
+                        f"{change.message}: read it again. Nothing was changed",
                     ) from None
         raise ToolFailure("EXECUTION_FAILED", "The files change all the time: nothing was changed")
 
-    async def _asks_again(self, call: ToolCall, why: str) -> bool:
+    async def _asks_again(self, call: ToolCall, reason: str) -> bool:
         """Show the call to the user again. False if nobody has seen it, or can. Raises ToolFailure for a no."""
         if self._dialogue is None or not self._expectations.was_shown(call.call_id):
             return False
         before = await view_of(self._workspace, call.tool_name, call.arguments)
         async with self._asks(call):
-            is_wanted = await self._dialogue.confirm(call.tool_name, call.arguments, why)
+            is_wanted = await self._dialogue.confirm(call.tool_name, call.arguments, reason)
         if not is_wanted:
-            raise ToolFailure("PERMISSION_DENIED", f"{why}. The user did not want the change any more")
+            raise ToolFailure("PERMISSION_DENIED", f"{reason}. The user did not want the change any more")
         self._expectations.note_shown(call.call_id, before, before)
         return True
 
@@ -185,27 +187,31 @@ class FileChanges:
 
     async def _files(self, top: Names) -> list[Names]:
         """All files below a directory. Raises ToolFailure if there are too many to know."""
-        found: list[Names] = []
+        files: list[Names] = []
         level = [top]
         while level:
-            scanned = await self._workspace.scan(level)
-            nodes = [((*above, node.name), node) for above, below in zip(level, scanned, strict=True) for node in below]
-            found += [names for names, node in nodes if node.kind == "file"]
+            listings = await self._workspace.scan(level)
+            nodes = [
+                ((*above, node.name), node) for above, below in zip(level, listings, strict=True) for node in below
+            ]
+            files += [names for names, node in nodes if node.kind == "file"]
             level = [names for names, node in nodes if node.kind == "directory"]
-            if len(found) + len(level) > _FILES:
-                why = f"{joined(top)} has more than {_FILES} files that you have not read: only the user can delete it"
-                raise ToolFailure("EXECUTION_FAILED", why)
-        return found
+            if len(files) + len(level) > _FILES:
+                reason = (
+                    f"{joined(top)} has more than {_FILES} files that you have not read: only the user can delete it"
+                )
+                raise ToolFailure("EXECUTION_FAILED", reason)
+        return files
 
     # -- files -------------------------------------------------------------------------------------------------------
 
-    async def _present(self, names: Names, most: int = limits.READ_BYTES) -> Content | None:
+    async def _present(self, names: Names, limit: int = limits.READ_BYTES) -> Content | None:
         """A file; None if there is none. Raises ToolFailure if a link leads there: changes do not follow links."""
         now = await self._workspace.fingerprint(names)
         if fingerprints.is_link(now):
             await self._workspace.apply([Change(names, b"", expected=None)])
         try:
-            return await self._workspace.read(names, most)
+            return await self._workspace.read(names, limit)
         except ToolFailure as failure:
             if failure.code == "FILE_NOT_FOUND":
                 return None
@@ -235,11 +241,11 @@ def text_of(data: bytes, names: Names) -> FileText:
     return text
 
 
-def encoded(text: str, name: str, most: int) -> bytes:
+def encoded(text: str, name: str, limit: int) -> bytes:
     """A text as UTF-8. Raises ToolFailure: ENCODING_ERROR or FILE_TOO_LARGE."""
     data = write_text(text, "utf-8", name)
-    if len(data) > most:
-        raise ToolFailure("FILE_TOO_LARGE", f"{name} has {len(data)} bytes; at most {most} are allowed")
+    if len(data) > limit:
+        raise ToolFailure("FILE_TOO_LARGE", f"{name} has {len(data)} bytes; at most {limit} are allowed")
     return data
 
 

@@ -81,13 +81,13 @@ class Commands:
     async def run(self, command: str, cwd: Path, on_output: OnOutput, beat: float | None) -> dict[str, Any]:
         """The result of run_command. If the waiting task is cancelled, the command is stopped."""
         process = await self._start(command, cwd)
-        ended = await process.wait(on_output, beat)
-        killed = {"signal": ended.signal} if ended.signal else {}
+        end = await process.wait(on_output, beat)
+        signal_field = {"signal": end.signal} if end.signal else {}
         return {
             "stdout": process.stdout.text(),
             "stderr": process.stderr.text(),
-            "exit_code": ended.exit_code,
-            **killed,
+            "exit_code": end.exit_code,
+            **signal_field,
             **self._surroundings(process),
         }
 
@@ -96,18 +96,18 @@ class Commands:
         old = self._persistent.get(process_id)
         if old is not None and not old.watching.done():
             raise ToolFailure("EXECUTION_FAILED", f"A process {process_id} is running")
-        if sum(not held.watching.done() for held in self._persistent.values()) >= limits.PROCESSES:
+        if sum(not persistent.watching.done() for persistent in self._persistent.values()) >= limits.PROCESSES:
             raise ToolFailure("EXECUTION_FAILED", f"{limits.PROCESSES} processes are running: stop one first")
         process = await self._start(command, cwd)
-        held = _Persistent(process, asyncio.create_task(process.wait()))
-        self._persistent[process_id] = held
+        persistent = _Persistent(process, asyncio.create_task(process.wait()))
+        self._persistent[process_id] = persistent
         await process.settle(limits.START_SECONDS)
         if process.has_ended:
-            how = _how(await held.watching)
+            end = _how(await persistent.watching)
         return {
             "success": not process.has_ended,
             "process_id": process_id,
-            "status": how if process.has_ended else "running",
+            "status": end if process.has_ended else "running",
             "stdout": process.stdout.text(),
             "stderr": process.stderr.text(),
             **self._surroundings(process),
@@ -115,32 +115,32 @@ class Commands:
 
     async def read(self, process_id: str) -> dict[str, Any]:
         """The result of read_process. Raises ToolFailure EXECUTION_FAILED if there is no such process."""
-        held = self._persistent.get(process_id)
-        if held is None:
+        persistent = self._persistent.get(process_id)
+        if persistent is None:
             raise ToolFailure("EXECUTION_FAILED", f"There is no process {process_id}")
-        ended = held.process.ended() if held.process.has_ended else None
+        end = persistent.process.ended() if persistent.process.has_ended else None
         return {
             "process_id": process_id,
-            "status": _how(ended) if ended is not None else "running",
-            "stdout": held.process.stdout.text(),
-            "stderr": held.process.stderr.text(),
-            "exit_code": ended.exit_code if ended is not None else None,
-            **explanation(held.process, protects_git=self._protects_git),
+            "status": _how(end) if end is not None else "running",
+            "stdout": persistent.process.stdout.text(),
+            "stderr": persistent.process.stderr.text(),
+            "exit_code": end.exit_code if end is not None else None,
+            **explanation(persistent.process, protects_git=self._protects_git),
         }
 
     async def kill(self, process_id: str) -> dict[str, Any]:
         """The result of kill_process. Raises ToolFailure EXECUTION_FAILED if there is no such process."""
-        held = self._persistent.pop(process_id, None)
-        if held is None:
+        persistent = self._persistent.pop(process_id, None)
+        if persistent is None:
             raise ToolFailure("EXECUTION_FAILED", f"There is no process {process_id}")
-        await _stop(held)
-        return {"success": True, "exit_code": held.process.ended().exit_code}
+        await _stop(persistent)
+        return {"success": True, "exit_code": persistent.process.ended().exit_code}
 
     async def aclose(self) -> None:
         """Stop all processes."""
-        held = list(self._persistent.values())
+        processes = list(self._persistent.values())
         self._persistent.clear()
-        await asyncio.gather(*map(_stop, held))
+        await asyncio.gather(*map(_stop, processes))
 
     async def _start(self, command: str, cwd: Path) -> Process:
         if "\0" in command:
@@ -165,8 +165,8 @@ class Commands:
         protects = not self._changes_git and not dot_git.is_symlink() and dot_git.exists()
         readable = (*self._readable, *(folder for folder in repository if not folder.is_relative_to(self._root)))
         files = self._protects()
-        protected = (*((dot_git,) if protects else ()), *files)
-        return Access((self._root, *folders_above(files, self._root)), readable, protected, self._network)
+        read_only = (*((dot_git,) if protects else ()), *files)
+        return Access((self._root, *folders_above(files, self._root)), readable, read_only, self._network)
 
     @property
     def _protects_git(self) -> bool:
@@ -175,15 +175,15 @@ class Commands:
     def _surroundings(self, process: Process) -> dict[str, Any]:
         """What explains to the model why a command could not reach something."""
         network = self._network or not self._sandbox.guarantees.no_network
-        explained = explanation(process, protects_git=self._protects_git)
-        return {"sandbox": self._sandbox.name, "network": network, **explained}
+        notes = explanation(process, protects_git=self._protects_git)
+        return {"sandbox": self._sandbox.name, "network": network, **notes}
 
 
-def _how(ended: Ended) -> str:
-    return f"ended by {ended.signal}" if ended.signal else f"ended with exit code {ended.exit_code}"
+def _how(end: Ended) -> str:
+    return f"ended by {end.signal}" if end.signal else f"ended with exit code {end.exit_code}"
 
 
-async def _stop(held: _Persistent) -> None:
-    held.watching.cancel()
+async def _stop(persistent: _Persistent) -> None:
+    persistent.watching.cancel()
     with suppress(asyncio.CancelledError):
-        await held.watching
+        await persistent.watching

@@ -15,6 +15,6 @@ class Dialogue(Protocol):
         """The chunks of the diff to apply, counted from 1, or None to apply nothing."""
         ...
 
-    async def confirm(self, tool: str, arguments: Mapping[str, Any], why: str) -> bool:
-        """Whether an approved call that changes files is still wanted: show what it changes now. why: what is new."""
+    async def confirm(self, tool: str, arguments: Mapping[str, Any], reason: str) -> bool:
+        """Whether an approved call that changes files is still wanted: show its changes. reason: what is new."""
         ...

@@ -44,7 +44,7 @@ class Edited(NamedTuple):
 
     text: str
     replacements: int
-    matched: str
+    whitespace: str
 
 
 class _Place(NamedTuple):
@@ -55,8 +55,8 @@ class _Place(NamedTuple):
     new: str
 
 
-def apply(text: str, edits: Sequence[Edit], shown: str) -> Edited:
-    """The edited text. shown: the file's name, for errors.
+def apply(text: str, edits: Sequence[Edit], file_name: str) -> Edited:
+    """The edited text. file_name: the file's name, for errors.
 
     If every line of the text ends with CRLF, so do the lines of the edits, however they are given. If only some do, a
     line end of an edit without CR matches both, and what replaces lines has their line ends.
@@ -68,65 +68,65 @@ def apply(text: str, edits: Sequence[Edit], shown: str) -> Edited:
     places: list[tuple[int, int, str, int]] = []  # from, to, the new text, the edit's number
     near: list[str] = []
     for number, edit in enumerate(edits, 1):
-        which = f"{shown}: edit {number}" if len(edits) > 1 else shown
+        label = f"{file_name}: edit {number}" if len(edits) > 1 else file_name
         old, new = (_with_crlf(edit.old), _with_crlf(edit.new)) if has_crlf else (edit.old, edit.new)
         if old == new:
-            raise _failed(f"{which}: old and new are equal")
+            raise _failed(f"{label}: old and new are equal")
         plain = lines.plain if lines is not None and "\r" not in old else None
-        found, whitespace = _places(text if plain is None else plain, old, new, which, replace_all=edit.replace_all)
+        matches, whitespace = _places(text if plain is None else plain, old, new, label, replace_all=edit.replace_all)
         if whitespace:
             near.append(f"edit {number}: {whitespace}" if len(edits) > 1 else whitespace)
-        for start, end, made in found:
+        for start, end, replacement in matches:
             if lines is not None and plain is not None:
                 start, end = lines.place(start), lines.place(end)
-                made = lines.ended(made, start, end)
-            places.append((start, end, made, number))
+                replacement = lines.ended(replacement, start, end)
+            places.append((start, end, replacement, number))
         if len(places) > _MOST:
-            raise _failed(f"{shown}: more than {_MOST:,} texts would be replaced: use write_file")
+            raise _failed(f"{file_name}: more than {_MOST:,} texts would be replaced: use write_file")
     places.sort(key=lambda place: place[0])
     pieces: list[str] = []
-    copied, before = 0, 0
+    copy_end, before = 0, 0
     for start, end, new, number in places:
-        if start < copied:
-            where = _line_of(text, start)
-            raise _failed(f"{shown}: edits {before} and {number} overlap in line {where}: make one edit of them")
-        pieces += [text[copied:start], new]
-        copied, before = end, number
-    pieces.append(text[copied:])
+        if start < copy_end:
+            line = _line_of(text, start)
+            raise _failed(f"{file_name}: edits {before} and {number} overlap in line {line}: make one edit of them")
+        pieces += [text[copy_end:start], new]
+        copy_end, before = end, number
+    pieces.append(text[copy_end:])
     return Edited("".join(pieces), len(places), "; ".join(near))
 
 
-def _places(text: str, old: str, new: str, which: str, *, replace_all: bool) -> tuple[list[_Place], str]:
+def _places(text: str, old: str, new: str, label: str, *, replace_all: bool) -> tuple[list[_Place], str]:
     """What is replaced, and which lines differ from `old` in whitespace. Raises ToolFailure PATCH_APPLY_FAILED."""
     if not replace_all and old not in text and (near := nearly(text, old, new)) is not None:
         which_lines = f"line {near.first}" if near.first == near.last else f"lines {near.first}-{near.last}"
         return [_Place(near.start, near.end, near.new)], f"{which_lines}, whitespace differs"
     if old not in text:
-        raise _missing(text, old, new, which)
-    starts = _everywhere(text, old, which) if replace_all else [_once(text, old, which)]
+        raise _missing(text, old, new, label)
+    starts = _everywhere(text, old, label) if replace_all else [_once(text, old, label)]
     return [_Place(start, start + len(old), new) for start in starts], ""
 
 
-def _once(text: str, old: str, which: str) -> int:
+def _once(text: str, old: str, label: str) -> int:
     """Where `old` begins, if there is only one place. Raises ToolFailure PATCH_APPLY_FAILED."""
     starts = list(islice(_occurrences(text, old), _COUNTED))
     if len(starts) == 1:
         return starts[0]
     lines = ", ".join(str(_line_of(text, start)) for start in starts[:_LISTED])
-    more = ", …" if len(starts) > _LISTED else ""
+    ellipsis = ", …" if len(starts) > _LISTED else ""
     count = f"{len(starts)} times" if len(starts) < _COUNTED else "many times"
     raise _failed(
-        f"{which}: the text to replace occurs {count} (lines {lines}{more}). Add lines around it until it is unique, "
-        "or set replace_all"
+        f"{label}: the text to replace occurs {count} (lines {lines}{ellipsis}). "
+        "Add lines around it until it is unique, or set replace_all"
     )
 
 
-def _everywhere(text: str, old: str, which: str) -> list[int]:
+def _everywhere(text: str, old: str, label: str) -> list[int]:
     """Where `old` begins. Raises ToolFailure PATCH_APPLY_FAILED if its occurrences overlap."""
     starts: list[int] = []
     for start in islice(_occurrences(text, old), _MOST + 1):
         if starts and start - starts[-1] < len(old):
-            raise _failed(f"{which}: its occurrences overlap, so it is not clear which to replace")
+            raise _failed(f"{label}: its occurrences overlap, so it is not clear which to replace")
         starts.append(start)
     return starts
 
@@ -139,11 +139,11 @@ def _occurrences(text: str, old: str) -> Iterator[int]:
         start = text.find(old, start + 1)
 
 
-def _missing(text: str, old: str, new: str, which: str) -> ToolFailure:
+def _missing(text: str, old: str, new: str, label: str) -> ToolFailure:
     """A failure with the closest lines, and with the line that has the new text, if one has: a change may be made."""
     start = text.find(new) if new.strip() else -1
-    made = "" if start < 0 else f" The new text does (line {_line_of(text, start)}): the change may be made already."
-    return _failed(f"{which}: the text to replace does not occur in the file.{made}{_closest(text, old)}")
+    hint = "" if start < 0 else f" The new text does (line {_line_of(text, start)}): the change may be made already."
+    return _failed(f"{label}: the text to replace does not occur in the file.{hint}{_closest(text, old)}")
 
 
 def _with_crlf(text: str) -> str:
@@ -156,38 +156,38 @@ def _line_of(text: str, place: int) -> int:
 
 def _closest(text: str, old: str) -> str:
     """The places most like `old`, with line numbers; empty if nothing is like it."""
-    wanted = old.split("\n")
-    anchor = max(range(len(wanted)), key=lambda number: len(wanted[number].strip()))
+    old_lines = old.split("\n")
+    anchor = max(range(len(old_lines)), key=lambda number: len(old_lines[number].strip()))
     lines = text.split("\n")
-    near = _like(lines, wanted[anchor].strip())
+    near = _like(lines, old_lines[anchor].strip())
     if not near:
         return " No line of the file is like it: read the file again."
-    shown = []
+    output = []
     for number in near:
         first = max(0, number - anchor)
-        part = lines[first : first + min(len(wanted), _SHOWN_LINES)]
-        shown += ["", *(f"{first + at + 1}\t{_cut(line)}" for at, line in enumerate(part))]
-    return " The closest lines are:" + "\n".join(shown)
+        part = lines[first : first + min(len(old_lines), _SHOWN_LINES)]
+        output += ["", *(f"{first + at + 1}\t{_cut(line)}" for at, line in enumerate(part))]
+    return " The closest lines are:" + "\n".join(output)
 
 
-def _like(lines: Sequence[str], wanted: str) -> list[int]:
-    """The lines most like `wanted`, by the pairs of characters that they have in common."""
-    if not wanted:
+def _like(lines: Sequence[str], target: str) -> list[int]:
+    """The lines most like `target`, by the pairs of characters that they have in common."""
+    if not target:
         return []
-    pairs = _pairs(wanted)
+    pairs = _pairs(target)
     total = sum(pairs.values())
     scores: list[tuple[float, int]] = []
     for number, line in enumerate(lines):
         stripped = line.strip()
-        if stripped == wanted:
+        if stripped == target:
             scores.append((2.0, number))
-        elif stripped and 1 / 3 < len(stripped) / len(wanted) < 3:
-            others = _pairs(stripped)
-            common = sum(min(count, others[pair]) for pair, count in pairs.items() if pair in others)
-            score = 2 * common / (total + sum(others.values()))
+        elif stripped and 1 / 3 < len(stripped) / len(target) < 3:
+            line_pairs = _pairs(stripped)
+            common = sum(min(count, line_pairs[pair]) for pair, count in pairs.items() if pair in line_pairs)
+            score = 2 * common / (total + sum(line_pairs.values()))
             if score >= _CLOSE:
                 scores.append((score, number))
-    best = sorted(scores, key=lambda it: (-it[0], it[1]))[:_PLACES]
+    best = sorted(scores, key=lambda score: (-score[0], score[1]))[:_PLACES]
     top = best[0][0] if best else 0.0
     return sorted(number for score, number in best if score >= top - 0.2)
 

@@ -12,19 +12,19 @@ _SWAP = 2
 _UNSUPPORTED = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
-def exchange(directory: int, one: str, other: str) -> bool:
+def exchange(directory: int, first: str, second: str) -> bool:
     """Swap two names in an open directory. False if the system or the file system cannot. Raises OSError."""
     swap = _function()
     if swap is None:
         return False
-    if swap(directory, os.fsencode(one), directory, os.fsencode(other), _SWAP) == 0:
+    if swap(directory, os.fsencode(first), directory, os.fsencode(second), _SWAP) == 0:
         return True
     import ctypes
 
     number = ctypes.get_errno()
     if number in _UNSUPPORTED:
         return False
-    raise OSError(number, os.strerror(number), one)
+    raise OSError(number, os.strerror(number), first)
 
 
 @functools.cache

@@ -114,18 +114,18 @@ class Executor:
     def _add_programs(self, root: Path, sandbox: Sandbox, environment: Mapping[str, str]) -> None:
         workspace = self._workspace
         settings, path = self._settings, own_path(environment, root)
-        inherited = scrubbed(environment, settings.variables)
+        variables = scrubbed(environment, settings.variables)
         self._commands = self._commands or Commands(
             root,
             sandbox,
-            inherited,
+            variables,
             network=settings.network,
             readable=settings.readable,
             changes_git=settings.changes_git,
             protects=settings.protects,
         )
         git, ripgrep = shutil.which("git", path=path), shutil.which("rg", path=path)
-        hooks = Hooks(root, sandbox, inherited, settings.readable, network=settings.network, dialogue=self._dialogue)
+        hooks = Hooks(root, sandbox, variables, settings.readable, network=settings.network, dialogue=self._dialogue)
         self._git = Git(root, git, path, sandbox, environment, hooks)
         hides = isinstance(workspace, DiskWorkspace) and workspace.tree.has_private
         if ripgrep and sandbox.guarantees.writes_only_there and not hides:
@@ -133,15 +133,15 @@ class Executor:
 
     def _made(self) -> dict[str, Handler]:
         """The handlers of all tools that this executor has what they need for."""
-        made = {**file_handlers(self._workspace, self._search, self._changes, self._expectations)}
-        made["fetch_url"] = simple(self._fetch_url)
+        handlers = {**file_handlers(self._workspace, self._search, self._changes, self._expectations)}
+        handlers["fetch_url"] = simple(self._fetch_url)
         if self._dialogue is not None:
-            made |= question_handlers(self._dialogue, self._workspace, self._expectations)
+            handlers |= question_handlers(self._dialogue, self._workspace, self._expectations)
         if self._commands is not None:
-            made |= command_handlers(self._commands, self._directory, self._settings.command_seconds)
+            handlers |= command_handlers(self._commands, self._directory, self._settings.command_seconds)
         if self._git is not None:
-            made |= git_handlers(self._git, self._changes.alone)
-        return made
+            handlers |= git_handlers(self._git, self._changes.alone)
+        return handlers
 
     @property
     def tools_supported(self) -> Sequence[str]:
@@ -192,12 +192,12 @@ class Executor:
 
     async def environment(self) -> dict[str, str]:
         """Where calls run, as far as it stays the same (see docs/frames.md, `hello`)."""
-        told = surroundings.place(self._workspace.root, self._guarantees, network=self._settings.network)
+        facts = surroundings.place(self._workspace.root, self._guarantees, network=self._settings.network)
         with suppress(ToolFailure, TimeoutError):
             async with asyncio.timeout(_WHOLE_S):
-                found = await self._search.find_files({"path": ".", "glob": "**", "max_results": limits.ENTRIES})
-            told |= {"tree": shown} if (shown := surroundings.tree(found["files"])) else {}
-        return told
+                result = await self._search.find_files({"path": ".", "glob": "**", "max_results": limits.ENTRIES})
+            facts |= {"tree": listing} if (listing := surroundings.tree(result["files"])) else {}
+        return facts
 
     async def situation(self) -> dict[str, str]:
         """How things stand there, as a message tells it (see docs/frames.md, `user_message`)."""
@@ -224,32 +224,32 @@ class Executor:
         loop = asyncio.get_running_loop()
         is_late = False
         while not task.done() and not is_late:
-            left = None if run.due is None else run.due - loop.time()
-            is_late = left is not None and left <= 0
+            remaining = None if run.due is None else run.due - loop.time()
+            is_late = remaining is not None and remaining <= 0
             if is_late:
                 task.cancel()
-            await asyncio.wait({task}, timeout=None if is_late else left)
+            await asyncio.wait({task}, timeout=None if is_late else remaining)
         try:
             return ToolOutcome(task.result())
         except ToolFailure as failure:
             return ToolOutcome.failed(failure.code, failure.message)
         except asyncio.CancelledError:
-            said = f" The last of its output so far:\n{run.written}" if run.written else ""
+            last_output = f" The last of its output so far:\n{run.last_output}" if run.last_output else ""
             if is_late:
-                return ToolOutcome.failed("TIMEOUT", f"The call was not done in time and was stopped.{said}")
-            return ToolOutcome.failed("CANCELLED", f"The call was cancelled.{said}")
+                return ToolOutcome.failed("TIMEOUT", f"The call was not done in time and was stopped.{last_output}")
+            return ToolOutcome.failed("CANCELLED", f"The call was cancelled.{last_output}")
         except Exception as error:  # A mistake here must not end the session, but be seen.
             _log.exception("%s failed", run.call.tool_name)
             return ToolOutcome.failed("EXECUTION_FAILED", f"The client failed: {type(error).__name__}")
 
-    async def _perform(self, tool: str, given: dict[str, Any], run: RunningCall) -> Any:
+    async def _perform(self, tool: str, arguments: dict[str, Any], run: RunningCall) -> Any:
         try:
-            return await self._performed(tool, given, run)
+            return await self._performed(tool, arguments, run)
         except ToolFailure as failure:
-            named = given.get("path", given.get("from"))
-            if failure.code != "FILE_NOT_FOUND" or not isinstance(named, str):
+            path = arguments.get("path", arguments.get("from"))
+            if failure.code != "FILE_NOT_FOUND" or not isinstance(path, str):
                 raise
-            raise ToolFailure(failure.code, failure.message + await self._places(named)) from None
+            raise ToolFailure(failure.code, failure.message + await self._places(path)) from None
 
     async def _places(self, path: str) -> str:
         """Where files with the name of this one are, as the end of a message; empty if there are none or too many."""
@@ -258,27 +258,27 @@ class Executor:
             return ""
         with suppress(ToolFailure, TimeoutError):
             looking = self._search.find_files({"glob": name, "max_results": _PLACES})
-            found = await asyncio.wait_for(looking, _LOOKING_S)
-            if found["files"] and not found["truncated"]:
-                return f". A path is relative to the workspace, which has: {', '.join(found['files'])}"
+            result = await asyncio.wait_for(looking, _LOOKING_S)
+            if result["files"] and not result["truncated"]:
+                return f". A path is relative to the workspace, which has: {', '.join(result['files'])}"
         return ""
 
-    async def _performed(self, tool: str, given: dict[str, Any], run: RunningCall) -> Any:
+    async def _performed(self, tool: str, arguments: dict[str, Any], run: RunningCall) -> Any:
         handler = self._handlers[tool]
-        may_change = self._around is not None and handler.may_change(given)
+        may_change = self._around is not None and handler.may_change(arguments)
         async with self._around(run.call) if self._around is not None and may_change else nullcontext():
-            return await handler.execute(given, run)
+            return await handler.execute(arguments, run)
 
     async def _ignored(self, paths: Sequence[str]) -> set[str]:
         return await self._git.ignored(paths) if self._git is not None else set()
 
-    async def _fetch_url(self, given: Arguments) -> dict[str, Any]:
+    async def _fetch_url(self, arguments: Arguments) -> dict[str, Any]:
         from codelab_client.tools.web import Web  # seldom needed
 
-        return await (self._web or Web()).fetch(given["url"])
+        return await (self._web or Web()).fetch(arguments["url"])
 
     async def _directory(self, path: str) -> Path:
         """The path of a directory of the workspace, without links."""
         assert isinstance(self._workspace, DiskWorkspace)
-        with self._workspace.tree.directory(components(path)) as (_, found):
-            return found
+        with self._workspace.tree.directory(components(path)) as (_, directory):
+            return directory

@@ -49,24 +49,24 @@ class Expectations:
     def note_change(self, names: Names, before: str | None, after: str | None) -> None:
         """A call of this session has changed a file or a directory."""
         self._changes[names].append((before, after))
-        for known in [known for known in self._known if known[: len(names)] == names]:
-            del self._known[known]
+        for path in [path for path in self._known if path[: len(names)] == names]:
+            del self._known[path]
         if after is not None:
             self._known[names] = after
 
     def note_move(self, source: Names, target: Names, fingerprint: str | None) -> None:
         """A call of this session has moved a file or a directory, whose content stayed."""
-        moved = {names: known for names, known in self._known.items() if names[: len(source)] == source}
+        old_states = {names: state for names, state in self._known.items() if names[: len(source)] == source}
         self.note_change(source, fingerprint, None)
         self.note_change(target, None, fingerprint)
-        self._known |= {(*target, *names[len(source) :]): known for names, known in moved.items()}
+        self._known |= {(*target, *names[len(source) :]): state for names, state in old_states.items()}
 
     def note_shown(self, call_id: str, before: View, after: View) -> None:
         """A call was shown to the user. before, after: what it touches, looked at before and after that.
 
         What changed meanwhile may not be what was shown.
         """
-        sure = {names: known if after.get(names) == known else _UNKNOWN for names, known in before.items()}
+        sure = {names: state if after.get(names) == state else _UNKNOWN for names, state in before.items()}
         _add(self._shown, call_id, sure)
 
     def note_edit(self, call_id: str, view: View) -> None:
@@ -91,8 +91,8 @@ class Expectations:
         """Raise ToolFailure unless the model knows the file, or it loses nothing with it."""
         if not fingerprints.needs_reading(now) or self._known.get(names) == now:
             return
-        was = "was changed since you read it: read it again" if names in self._known else "exists: read it first"
-        raise ToolFailure("EXECUTION_FAILED", f"{joined(names)} {was}. Nothing was changed")
+        problem = "was changed since you read it: read it again" if names in self._known else "exists: read it first"
+        raise ToolFailure("EXECUTION_FAILED", f"{joined(names)} {problem}. Nothing was changed")
 
     def _leads(self, names: Names, then: str | None, now: str | None) -> bool:
         """Whether only this session's calls have made `now` of `then`."""
@@ -127,13 +127,13 @@ def view(tool: str, arguments: Mapping[str, Any], fingerprint: Callable[[Names],
 
 async def view_of(workspace: "Workspace", tool: str, arguments: Mapping[str, Any]) -> View:
     """The same in a workspace that may be an editor's."""
-    found: dict[Names, str | None] = {}
+    view: dict[Names, str | None] = {}
     for names in touched(tool, arguments):
         try:
-            found[names] = await workspace.fingerprint(names)
+            view[names] = await workspace.fingerprint(names)
         except ToolFailure:
-            found[names] = _UNKNOWN
-    return found
+            view[names] = _UNKNOWN
+    return view
 
 
 @contextmanager

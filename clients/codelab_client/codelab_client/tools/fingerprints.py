@@ -29,20 +29,20 @@ def of_files(files: Iterable[tuple[tuple[str, ...], bytes]]) -> str:
 def of_entry(directory: int, name: str) -> str | None:
     """The fingerprint of a name in an open directory; None if nothing has that name. Raises OSError."""
     try:
-        found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        status = os.stat(name, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
         return None
-    if stat.S_ISDIR(found.st_mode):
+    if stat.S_ISDIR(status.st_mode):
         return "\n".join((_DIRECTORY, *_entries(directory, name)))
-    if stat.S_ISLNK(found.st_mode):
+    if stat.S_ISLNK(status.st_mode):
         return f"link {os.readlink(name, dir_fd=directory)}"
-    if stat.S_ISREG(found.st_mode) and found.st_size <= limits.READ_BYTES:
+    if stat.S_ISREG(status.st_mode) and status.st_size <= limits.READ_BYTES:
         try:
             with os.fdopen(os.open(name, _READ, dir_fd=directory), "rb") as file:
                 return f"file {hashlib.file_digest(file, 'sha256').hexdigest()}"
         except PermissionError:
             pass
-    return f"unread {_state(found)}"
+    return f"unread {_state(status)}"
 
 
 def needs_reading(fingerprint: str | None) -> bool:
@@ -60,10 +60,10 @@ def is_directory(fingerprint: str | None) -> bool:
     return fingerprint is not None and fingerprint.split("\n", 1)[0] == _DIRECTORY
 
 
-def differing(one: str, other: str) -> list[tuple[str, ...]]:
+def differing(first: str, second: str) -> list[tuple[str, ...]]:
     """The names, relative to a directory, of which two fingerprints of it say something different."""
-    changed = set(one.split("\n")[1:]) ^ set(other.split("\n")[1:])
-    return sorted({tuple(_unescaped(line.rpartition("\t")[0]).split("/")) for line in changed})
+    lines = set(first.split("\n")[1:]) ^ set(second.split("\n")[1:])
+    return sorted({tuple(_unescaped(line.rpartition("\t")[0]).split("/")) for line in lines})
 
 
 def _entries(directory: int, top: str) -> Iterator[str]:
@@ -77,15 +77,15 @@ def _entries(directory: int, top: str) -> Iterator[str]:
                 return
             path = f"{above}/{name}"[len(top) + 1 :]
             try:
-                found = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+                status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
             except OSError:
                 continue
-            state = "" if stat.S_ISDIR(found.st_mode) else _state(found)
-            yield f"{_escaped(path)}\t{stat.S_IFMT(found.st_mode):o} {state}"
+            state = "" if stat.S_ISDIR(status.st_mode) else _state(status)
+            yield f"{_escaped(path)}\t{stat.S_IFMT(status.st_mode):o} {state}"
 
 
-def _state(found: os.stat_result) -> str:
-    return f"{found.st_ino} {found.st_size} {found.st_mtime_ns}"
+def _state(status: os.stat_result) -> str:
+    return f"{status.st_ino} {status.st_size} {status.st_mtime_ns}"
 
 
 def _escaped(path: str) -> str:

@@ -169,23 +169,23 @@ class Git:
         branch, files = "", []
         records = iter(answer.out.split("\0"))
         for record in records:
-            kind, _, rest = record.partition(" ")
+            kind, _, fields = record.partition(" ")
             if record.startswith("# branch.head "):
                 branch = record.removeprefix("# branch.head ")
             elif kind in ("1", "2", "u"):
-                parts = rest.split(" ", {"1": 7, "2": 8, "u": 9}[kind])
+                parts = fields.split(" ", {"1": 7, "2": 8, "u": 9}[kind])
                 if kind == "2":
                     next(records, "")  # the old name
                 files += [(parts[-1], state, at == 0) for at, state in enumerate(parts[0]) if state != "."]
             elif kind == "?":
-                files.append((rest, "?", False))
-        shown = [
+                files.append((fields, "?", False))
+        entries = [
             {"path": path.removeprefix(prefix), "status": _STATES.get(state, "untracked"), "staged": staged}
             for path, state, staged in files
             if path.startswith(prefix)
         ]
-        more = {"truncated": True} if len(shown) > limits.ENTRIES else {}
-        return {"branch": branch, "files": shown[: limits.ENTRIES], **more}
+        truncation = {"truncated": True} if len(entries) > limits.ENTRIES else {}
+        return {"branch": branch, "files": entries[: limits.ENTRIES], **truncation}
 
     async def log(self, names: tuple[str, ...] | None, limit: int) -> dict[str, Any]:
         """The result of git.log."""
@@ -207,23 +207,23 @@ class Git:
     async def branch(self, action: str, name: str) -> dict[str, Any]:
         """The result of git.branch. Also raises ToolFailure INVALID_ARGUMENTS or PERMISSION_DENIED."""
         if action == "list":
-            listed = await self._checked("for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads")
+            refs = await self._checked("for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads")
             head = await self._run("symbolic-ref", "--quiet", "--short", "HEAD")
             current = {"current": head.out.strip()} if head.code == 0 else {}
-            return {"branches": listed.out.split()[: limits.ENTRIES], **current}
+            return {"branches": refs.out.split()[: limits.ENTRIES], **current}
         if not name or _NOT_A_BRANCH.search(name):
             raise ToolFailure("INVALID_ARGUMENTS", "Not a valid name of a branch (see git check-ref-format)")
         if action == "switch":
             if find(self._root).top != self._root:
-                why = "The workspace is a part of a repository, and switching would change files outside it"
-                raise ToolFailure("PERMISSION_DENIED", why)
+                reason = "The workspace is a part of a repository, and switching would change files outside it"
+                raise ToolFailure("PERMISSION_DENIED", reason)
             await self._check_switch()
             options = ["switch", "--quiet", "--no-guess", "--no-recurse-submodules", "--no-progress", name]
         else:
             options = ["branch", "--quiet", "--no-track", name] if action == "create" else ["branch", "-d", name]
         answer = await self._checked(*options, writes=True, writes_files=action == "switch")
-        skipped = await self._skipped() if action == "switch" else ""
-        return {"success": True, "message": (answer.out + answer.error + skipped).strip()}
+        skip_note = await self._skipped() if action == "switch" else ""
+        return {"success": True, "message": (answer.out + answer.error + skip_note).strip()}
 
     async def allowed_hooks(self) -> tuple[Sequence[Hook], Settings]:
         """The hooks of the next commit, and the settings that it has.
@@ -253,7 +253,7 @@ class Git:
         before = (await self._checked("rev-parse", f"{parent}^{{tree}}")).out if parent else ""
         index = f"codelab-index-{secrets.token_hex(8)}" if files else "index"
         try:
-            wanted = await self._staged_for(files, parent, index, settings) if files else b""
+            staged = await self._staged_for(files, parent, index, settings) if files else b""
             tree = await self._checked("write-tree", writes=True, index=index)
             if tree.out == before:
                 raise ToolFailure("GIT_ERROR", "There is nothing to commit")
@@ -265,17 +265,17 @@ class Git:
                 (repository.git_dir / index).unlink(missing_ok=True)
         text = f"{message.strip()}\n".encode()
         parents = ("-p", parent) if parent else ()
-        committed = await self._run("commit-tree", tree.out.strip(), *parents, writes=True, stdin=text)
-        if committed.code != 0 and "auto-detection is disabled" in committed.error:
+        commit_tree = await self._run("commit-tree", tree.out.strip(), *parents, writes=True, stdin=text)
+        if commit_tree.code != 0 and "auto-detection is disabled" in commit_tree.error:
             raise ToolFailure("GIT_ERROR", _WHO_IS_IT)
-        self._check(committed)
-        made = committed.out.strip()
-        if wanted:
-            await self._checked(*_UPDATING, writes=True, stdin=wanted)
-        why = f"commit: {message.strip().splitlines()[0]}" if message.strip() else "commit"
-        await self._checked("update-ref", "-m", why, "HEAD", made, parent or "0" * len(made), writes=True)
+        self._check(commit_tree)
+        commit_id = commit_tree.out.strip()
+        if staged:
+            await self._checked(*_UPDATING, writes=True, stdin=staged)
+        reason = f"commit: {message.strip().splitlines()[0]}" if message.strip() else "commit"
+        await self._checked("update-ref", "-m", reason, "HEAD", commit_id, parent or "0" * len(commit_id), writes=True)
         await self._hooks.after(hooks, repository)
-        return {"success": True, "hash": made}
+        return {"success": True, "hash": commit_id}
 
     async def _staged_for(self, files: Sequence[tuple[str, ...]], parent: str, index: str, settings: Settings) -> bytes:
         """Make an index that has these files as they are and everything else as in the last commit.
@@ -283,30 +283,30 @@ class Git:
         Returns the paths, for `git update-index -z --stdin`. Raises ToolFailure if a filter converts one of them.
         """
         for names in files:
-            known = await self._checked(
+            entry = await self._checked(
                 "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", joined(names)
             )
             staged = await self._staged([joined(names)], parent)
-            if not known.out and not staged:
+            if not entry.out and not staged:
                 raise ToolFailure("FILE_NOT_FOUND", f"{joined(names)} does not exist, or git ignores it")
         paths = list(map(joined, files))
         options = ("-z", "--others", "--modified", "--deleted", "--exclude-standard")
-        changed = (await self._checked("ls-files", *options, "--", *paths)).out.split("\0")
-        wanted = dict.fromkeys(
-            path.removesuffix("/") for path in (*changed, *await self._staged(paths, parent)) if path
+        changed_paths = (await self._checked("ls-files", *options, "--", *paths)).out.split("\0")
+        path_set = dict.fromkeys(
+            path.removesuffix("/") for path in (*changed_paths, *await self._staged(paths, parent)) if path
         )
-        given = b"".join(os.fsencode(path) + b"\0" for path in wanted)
-        await self._check_filters(given, settings)
+        stdin = b"".join(os.fsencode(path) + b"\0" for path in path_set)
+        await self._check_filters(stdin, settings)
         await self._checked("read-tree", parent or "--empty", writes=True, index=index)
-        await self._checked(*_UPDATING, writes=True, stdin=given, index=index)
-        return given
+        await self._checked(*_UPDATING, writes=True, stdin=stdin, index=index)
+        return stdin
 
     def _check_excludes(self, settings: Settings, repository: Repository) -> None:
         """Raise ToolFailure if the repository's settings name a list of files to ignore that is not read here."""
-        named = settings.own.get("core.excludesfile")
-        if named and "core.excludesFile" not in self._users_files(settings, repository):
-            why = f"core.excludesFile of this repository is {named}, which is no file in the repository"
-            raise ToolFailure("GIT_ERROR", f"{why}, so nothing is committed: ask the user to commit in a terminal")
+        excludes_file = settings.own.get("core.excludesfile")
+        if excludes_file and "core.excludesFile" not in self._users_files(settings, repository):
+            reason = f"core.excludesFile of this repository is {excludes_file}, which is no file in the repository"
+            raise ToolFailure("GIT_ERROR", f"{reason}, so nothing is committed: ask the user to commit in a terminal")
 
     async def _check_filters(self, paths: bytes, settings: Settings) -> None:
         """Raise ToolFailure if a filter would convert one of these files, as git-lfs does: it does not run here."""
@@ -314,25 +314,27 @@ class Git:
             return
         answer = await self._checked("check-attr", "-z", "--stdin", "filter", stdin=paths)
         parts = answer.out.split("\0")
-        for path, used in zip(parts[::3], parts[2::3], strict=False):
-            if used in settings.filters():
-                why = f"{path} is converted by the filter {used}, which does not run in this tool"
-                raise ToolFailure("GIT_ERROR", f"{why}, so nothing is committed: ask the user to commit in a terminal")
+        for path, filter_name in zip(parts[::3], parts[2::3], strict=False):
+            if filter_name in settings.filters():
+                reason = f"{path} is converted by the filter {filter_name}, which does not run in this tool"
+                raise ToolFailure(
+                    "GIT_ERROR", f"{reason}, so nothing is committed: ask the user to commit in a terminal"
+                )
 
     async def _check_switch(self) -> None:
         """Raise ToolFailure if files of another branch would lack what a filter makes of them."""
         repository = await asyncio.to_thread(find, self._root)
         settings = await self._settings(repository, is_needed=True)
         if settings.filters() and "filter=" in read_small(repository.top / ".gitattributes"):
-            why = "Filters convert files of this repository (.gitattributes), and they do not run in this tool"
-            raise ToolFailure("GIT_ERROR", f"{why}: ask the user to switch in a terminal")
+            reason = "Filters convert files of this repository (.gitattributes), and they do not run in this tool"
+            raise ToolFailure("GIT_ERROR", f"{reason}: ask the user to switch in a terminal")
 
     async def _skipped(self) -> str:
         """What a switch of the branch has left out; empty if nothing."""
         repository = await asyncio.to_thread(find, self._root)
         settings = await self._settings(repository)
         hooks = active(settings, repository, self._environment, ("post-checkout",))
-        return "".join(f"\nThe hook {hook.shown} was not run." for hook in hooks)
+        return "".join(f"\nThe hook {hook.label} was not run." for hook in hooks)
 
     async def _staged(self, paths: Sequence[str], parent: str) -> list[str]:
         """The files that are staged, below these paths."""
@@ -343,7 +345,7 @@ class Git:
 
     async def ignored(self, paths: Sequence[str]) -> set[str]:
         """Which of these paths git ignores; none if there is no repository."""
-        asked = b"".join(b"./" + os.fsencode(path) + b"\0" for path in paths)  # "./": never a pattern or an option
+        stdin = b"".join(b"./" + os.fsencode(path) + b"\0" for path in paths)  # "./": never a pattern or an option
         try:
             repository = await asyncio.to_thread(find, self._root)
             settings = await self._settings(repository)
@@ -351,7 +353,7 @@ class Git:
             reading = Access(readable=(repository.top, *repository.folders, *files.values()))
             harmless = {**_HARMLESS, **{name: str(path) for name, path in files.items()}}
             arguments = ("check-ignore", "-z", "--stdin")
-            answer = await self._start(repository, reading, harmless, arguments, asked)
+            answer = await self._start(repository, reading, harmless, arguments, stdin)
         except ToolFailure:
             return set()
         return {path.removeprefix("./") for path in answer.out.split("\0")} if answer.code == 0 else set()
@@ -369,16 +371,16 @@ class Git:
 
     async def _settings(self, repository: Repository, *, is_needed: bool = False) -> Settings:
         """The repository's settings and the user's. is_needed: raise ToolFailure if the user's cannot be read."""
-        listed = await self._listed(repository)
+        entries = await self._listed(repository)
         if self._users is None:
-            given = (self._program or "git", self._environment, repository, listed)
+            users_arguments = (self._program or "git", self._environment, repository, entries)
             try:
-                self._users = await asyncio.to_thread(users_values, *given)
+                self._users = await asyncio.to_thread(users_values, *users_arguments)
             except ToolFailure:
                 if is_needed:
                     raise
-                return Settings(own_values(listed))
-        return Settings(own_values(listed), self._users)
+                return Settings(own_values(entries))
+        return Settings(own_values(entries), self._users)
 
     async def _listed(self, repository: Repository) -> Entries:
         reading = Access(readable=(repository.top, *repository.folders))
@@ -387,12 +389,12 @@ class Git:
 
     def _users_files(self, settings: Settings, repository: Repository) -> dict[str, Path]:
         """The files that the user keeps for all repositories: what to ignore, and attributes."""
-        wanted = (("core.excludesFile", "ignore"), ("core.attributesFile", "attributes"))
-        found = {
+        names = (("core.excludesFile", "ignore"), ("core.attributesFile", "attributes"))
+        files = {
             name: users_file(settings, name.lower(), default, self._environment, repository.top)
-            for name, default in wanted
+            for name, default in names
         }
-        return {name: path for name, path in found.items() if path is not None}
+        return {name: path for name, path in files.items() if path is not None}
 
     # -- running git -------------------------------------------------------------------------------------------------
 
@@ -410,8 +412,8 @@ class Git:
             raise ToolFailure("GIT_ERROR", self._said(answer))
 
     def _said(self, answer: _Answer) -> str:
-        said = (answer.error.strip() or answer.out.strip())[-limits.GIT_MESSAGE_CHARS :]
-        return said or f"git ended with exit code {answer.code}"
+        message = (answer.error.strip() or answer.out.strip())[-limits.GIT_MESSAGE_CHARS :]
+        return message or f"git ended with exit code {answer.code}"
 
     async def _run(
         self,
@@ -420,21 +422,25 @@ class Git:
         writes: bool = False,
         writes_files: bool = False,
         index: str = "index",
-        most: int = 2 * limits.DIFF_BYTES,
+        limit: int = 2 * limits.DIFF_BYTES,
     ) -> _Answer:
-        """Run git. writes: it may change the repository. writes_files: also the working tree. most: its output."""
+        """Run git. writes: it may change the repository. writes_files: and the working tree. limit: of its output."""
         repository = await asyncio.to_thread(find, self._root)
-        found = await self._settings(repository)
-        named = dict.fromkeys(filter(_NAMED.fullmatch, found.own), "")
-        named |= {name: "false" for name in named if name.endswith(".required")}
-        users = {name: found.users[name] or "" for name in _USERS if name in found.users and name not in found.own}
-        files = self._users_files(found, repository)
-        settings = {**_HARMLESS, **users, **{name: str(path) for name, path in files.items()}, **named}
+        git_settings = await self._settings(repository)
+        overrides = dict.fromkeys(filter(_NAMED.fullmatch, git_settings.own), "")
+        overrides |= {name: "false" for name in overrides if name.endswith(".required")}
+        users = {
+            name: git_settings.users[name] or ""
+            for name in _USERS
+            if name in git_settings.users and name not in git_settings.own
+        }
+        files = self._users_files(git_settings, repository)
+        settings = {**_HARMLESS, **users, **{name: str(path) for name, path in files.items()}, **overrides}
         access = Access(
             readable=(repository.top, *repository.folders, *files.values()),
             writable=(*((repository.top,) if writes_files else ()), *(repository.folders if writes else ())),
         )
-        return await self._start(repository, access, settings, arguments, stdin, most, index)
+        return await self._start(repository, access, settings, arguments, stdin, limit, index)
 
     async def _start(
         self,
@@ -443,7 +449,7 @@ class Git:
         settings: Mapping[str, str],
         arguments: Sequence[str],
         stdin: bytes | None = None,
-        most: int = limits.DIFF_BYTES,
+        limit: int = limits.DIFF_BYTES,
         index: str = "index",
     ) -> _Answer:
         if self._program is None:
@@ -463,8 +469,8 @@ class Git:
             **{f"GIT_CONFIG_VALUE_{at}": value for at, value in enumerate(settings.values())},
         }
         try:
-            process = await Process.start(self._sandbox.launch(argv, access, self._root), environment, stdin, most)
+            process = await Process.start(self._sandbox.launch(argv, access, self._root), environment, stdin, limit)
         except OSError as error:
             raise ToolFailure("GIT_ERROR", f"git does not start: {error.strerror}") from None
-        ended = await process.wait()
-        return _Answer(ended.exit_code, process.stdout.text(), process.stderr.text())
+        end = await process.wait()
+        return _Answer(end.exit_code, process.stdout.text(), process.stderr.text())

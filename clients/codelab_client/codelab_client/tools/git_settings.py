@@ -47,8 +47,8 @@ class Settings:
         """Whether a setting is switched on (git-config(1), boolean)."""
         if name not in self.own and name not in self.users:
             return False
-        said = self.value(name)
-        return said is None or said.lower() in ("true", "yes", "on") or (said.isdecimal() and int(said) != 0)
+        value = self.value(name)
+        return value is None or value.lower() in ("true", "yes", "on") or (value.isdecimal() and int(value) != 0)
 
     def filters(self) -> frozenset[str]:
         """The names of the filters that convert files."""
@@ -59,16 +59,16 @@ class Settings:
 def entries(output: str) -> Entries:
     """The scope, name and value of each line of `git config --list --show-scope -z`."""
     parts = output.split("\0")[:-1]
-    found = []
-    for scope, said in zip(parts[::2], parts[1::2], strict=False):
-        name, has_value, value = said.partition("\n")
-        found.append((scope, name, value if has_value else None))
-    return found
+    result = []
+    for scope, entry in zip(parts[::2], parts[1::2], strict=False):
+        name, has_value, value = entry.partition("\n")
+        result.append((scope, name, value if has_value else None))
+    return result
 
 
-def own_values(listed: Entries) -> dict[str, str | None]:
+def own_values(settings: Entries) -> dict[str, str | None]:
     """The repository's own settings, of all that git listed in it."""
-    return {name: value for scope, name, value in listed if scope in _OWN}
+    return {name: value for scope, name, value in settings if scope in _OWN}
 
 
 def users_values(
@@ -82,9 +82,9 @@ def users_values(
         (folder / "config").write_text("".join(_copied(own, repository)), "utf-8", "surrogateescape")
         places = {"GIT_DIR": str(repository.git_dir), "GIT_COMMON_DIR": name}
         try:
-            ran = subprocess.run(
+            process = subprocess.run(
                 [program, "config", "--list", "--show-scope", "-z"],
-                env={**{key: said for key, said in environment.items() if key not in _PLACES}, **places},
+                env={**{key: value for key, value in environment.items() if key not in _PLACES}, **places},
                 cwd="/",
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
@@ -93,11 +93,11 @@ def users_values(
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise ToolFailure("GIT_ERROR", f"The user's git settings cannot be read: {error}") from None
-    if ran.returncode != 0:
-        why = ran.stderr.decode(errors="replace").strip()[-500:].replace(name, "")
-        raise ToolFailure("GIT_ERROR", f"The user's git settings cannot be read: {why}")
-    found = entries(os.fsdecode(ran.stdout))
-    return {name: value for scope, name, value in found if scope not in _OWN or name in _OF_INCLUDED}
+    if process.returncode != 0:
+        reason = process.stderr.decode(errors="replace").strip()[-500:].replace(name, "")
+        raise ToolFailure("GIT_ERROR", f"The user's git settings cannot be read: {reason}")
+    listing = entries(os.fsdecode(process.stdout))
+    return {name: value for scope, name, value in listing if scope not in _OWN or name in _OF_INCLUDED}
 
 
 def _copied(own: Entries, repository: Repository) -> Iterable[str]:
@@ -115,11 +115,11 @@ def _copied(own: Entries, repository: Repository) -> Iterable[str]:
 
 
 def _line(name: str, value: str) -> str:
-    section, _, rest = name.partition(".")
-    middle, _, last = rest.rpartition(".")
+    section, _, remainder = name.partition(".")
+    middle, _, last = remainder.rpartition(".")
     quoted = middle.replace("\\", "\\\\").replace('"', '\\"')
-    shown = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
-    return f'[{section} "{quoted}"]\n\t{last} = "{shown}"\n' if middle else f'[{section}]\n\t{last} = "{shown}"\n'
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+    return f'[{section} "{quoted}"]\n\t{last} = "{escaped}"\n' if middle else f'[{section}]\n\t{last} = "{escaped}"\n'
 
 
 def users_file(settings: Settings, name: str, default: str, environment: Mapping[str, str], top: Path) -> Path | None:
@@ -131,8 +131,8 @@ def users_file(settings: Settings, name: str, default: str, environment: Mapping
     if name in settings.own:
         path = Path(os.path.realpath(top / expanded(settings.own[name] or "", home)))
         return path if path.is_relative_to(top) and path.is_file() else None
-    if said := settings.users.get(name):
-        path = Path("/", expanded(said, home))
+    if setting := settings.users.get(name):
+        path = Path("/", expanded(setting, home))
     else:
         folder = environment.get("XDG_CONFIG_HOME") or (f"{home}/.config" if home else "")
         path = Path(folder, "git", default) if folder else Path("/nonexistent")

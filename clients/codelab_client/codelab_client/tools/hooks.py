@@ -27,20 +27,20 @@ _YES, _NO = "Run them, then commit", "Do not commit"
 
 @dataclass(frozen=True)
 class Hook:
-    """A hook that would run. path: absolute. shown: the same for people, below the repository if it is there."""
+    """A hook that would run. path: absolute. label: the same for people, below the repository if it is there."""
 
     name: str
     path: Path
-    shown: str
+    label: str
 
 
 def active(
     settings: Settings, repository: Repository, environment: Mapping[str, str], names: Sequence[str]
 ) -> list[Hook]:
     """The hooks with these names that git would run (githooks(5))."""
-    said = settings.value("core.hookspath")
+    hooks_path = settings.value("core.hookspath")
     home = environment.get("HOME", "")
-    folder = repository.common_dir / "hooks" if said is None else repository.top / expanded(said, home)
+    folder = repository.common_dir / "hooks" if hooks_path is None else repository.top / expanded(hooks_path, home)
     paths = [(name, folder / name) for name in names]
     return [Hook(name, path, _shown(path, repository.top)) for name, path in paths if _runs(path)]
 
@@ -81,27 +81,27 @@ class Hooks:
         """
         parts = active(settings, repository, users, _OF_PARTS)
         hooks = active(settings, repository, users, _OF_COMMIT)
-        shown = ", ".join(hook.shown for hook in (*hooks, *parts))
-        refused = f"The repository has hooks ({shown}), and a commit must not pass them by"
+        labels = ", ".join(hook.label for hook in (*hooks, *parts))
+        problem = f"The repository has hooks ({labels}), and a commit must not pass them by"
         if parts:
             raise ToolFailure(
-                "GIT_ERROR", f"{refused}. This tool cannot run them: ask the user to commit in a terminal"
+                "GIT_ERROR", f"{problem}. This tool cannot run them: ask the user to commit in a terminal"
             )
         digest = hashlib.sha256(b"".join(_identity(hook) for hook in hooks)).hexdigest()
         if not hooks or digest in self._allowed:
             return hooks
         if self._dialogue is None or not self._sandbox.guarantees.writes_only_there:
-            why = (
+            reason = (
                 "nobody can be asked here" if self._dialogue is None else "they run only in a sandbox, which is missing"
             )
             raise ToolFailure(
-                "GIT_ERROR", f"{refused}. The user must allow them, and {why}: ask to commit in a terminal"
+                "GIT_ERROR", f"{problem}. The user must allow them, and {reason}: ask to commit in a terminal"
             )
-        lines = "\n".join(hook.shown for hook in hooks)
+        lines = "\n".join(hook.label for hook in hooks)
         git = "with `.git` read-only" if self._sandbox.guarantees.protects_git else "which does not protect `.git`"
         question = f"This commit runs the repository's hooks, in the sandbox {self._sandbox.name}, {git}:\n{lines}"
         if await self._dialogue.choose(question, (_YES, _NO)) != _YES:
-            raise ToolFailure("GIT_ERROR", f"{refused}. The user did not allow them, so nothing is committed")
+            raise ToolFailure("GIT_ERROR", f"{problem}. The user did not allow them, so nothing is committed")
         if digest != hashlib.sha256(b"".join(_identity(hook) for hook in hooks)).hexdigest():
             raise ToolFailure("GIT_ERROR", "The hooks changed while the user was asked, so nothing is committed")
         self._allowed.add(digest)
@@ -151,11 +151,11 @@ class Hooks:
         try:
             process = await Process.start(launch, environment)
         except OSError as error:
-            raise ToolFailure("GIT_ERROR", f"The hook {hook.shown} does not start: {error.strerror}") from None
-        ended = await process.wait()
-        if ended.exit_code != 0:
-            said = (process.stdout.text() + process.stderr.text()).strip()[-limits.GIT_MESSAGE_CHARS :]
-            raise ToolFailure("GIT_ERROR", f"Nothing is committed: the hook {hook.shown} failed.\n{said}")
+            raise ToolFailure("GIT_ERROR", f"The hook {hook.label} does not start: {error.strerror}") from None
+        end = await process.wait()
+        if end.exit_code != 0:
+            output = (process.stdout.text() + process.stderr.text()).strip()[-limits.GIT_MESSAGE_CHARS :]
+            raise ToolFailure("GIT_ERROR", f"Nothing is committed: the hook {hook.label} failed.\n{output}")
 
     def _access(self, hook: Hook, repository: Repository, folder: Path | None) -> Access:
         """What commands have, and the commit's message."""
@@ -165,7 +165,7 @@ class Hooks:
         return Access(
             writable=(self._root, *((folder,) if folder else ())),
             readable=(*outside, *above, *self._readable),
-            protected=(dot_git,) if dot_git.exists() and not dot_git.is_symlink() else (),
+            read_only=(dot_git,) if dot_git.exists() and not dot_git.is_symlink() else (),
             network=self._network,
         )
 

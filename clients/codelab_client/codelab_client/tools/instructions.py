@@ -25,21 +25,21 @@ _READ_BYTES = 1_000_000
 
 
 async def project_instructions(
-    workspace: Workspace, ignored: Ignored, paths_named: Callable[[str], Awaitable[Sequence[Names]]]
+    workspace: Workspace, find_ignored: Ignored, paths_named: Callable[[str], Awaitable[Sequence[Names]]]
 ) -> list[dict[str, str]]:
     """The `path` and `content` of each AGENTS.md, nearest to the top first, as many as a session takes.
 
-    ignored: which paths version control ignores. paths_named: the files with a name, also where `walk` does not come
-    to. A long file is cut; one that is not UTF-8 text is left out.
+    find_ignored: which paths version control ignores. paths_named: the files with a name, also where `walk` does not
+    come to. A long file is cut; one that is not UTF-8 text is left out.
     """
-    walked = [
+    walk_names = [
         names
-        for names, node in await walk(workspace, (), recursive=True, ignored=ignored)
+        for names, node in await walk(workspace, (), recursive=True, find_ignored=find_ignored)
         if names[-1] == NAME and node.kind in ("file", "symlink")
     ]
-    found = {names for names in (*walked, *await paths_named(NAME)) if _may_be_named(names)}
+    paths = {names for names in (*walk_names, *await paths_named(NAME)) if _may_be_named(names)}
     files = [] if workspace.root is None else await asyncio.to_thread(_above, workspace.root)
-    for names in sorted(found, key=lambda names: (len(names), names)):
+    for names in sorted(paths, key=lambda names: (len(names), names)):
         try:
             if isinstance(workspace, DiskWorkspace):
                 _check_link(workspace.tree, names)
@@ -82,10 +82,10 @@ def _is_repository(folder: Path) -> bool:
         return False
 
 
-def _add_from(tree: Tree, names: Names, shown: str, files: list[dict[str, str]]) -> None:
+def _add_from(tree: Tree, names: Names, path: str, files: list[dict[str, str]]) -> None:
     try:
         _check_link(tree, names)
-        _add(files, shown, tree.read(names, _READ_BYTES).data)
+        _add(files, path, tree.read(names, _READ_BYTES).data)
     except ToolFailure:
         pass
 
@@ -96,8 +96,8 @@ def _check_link(tree: Tree, names: Names) -> None:
         raise ToolFailure("PERMISSION_DENIED", f"{joined(names)} is a link to something else")
 
 
-def _add(files: list[dict[str, str]], shown: str, data: bytes) -> None:
-    """Add a file if there is room for it. shown: its path for the model."""
+def _add(files: list[dict[str, str]], path: str, data: bytes) -> None:
+    """Add a file if there is room for it. path: its path for the model."""
     try:
         content = data.decode()
     except UnicodeDecodeError:
@@ -105,10 +105,10 @@ def _add(files: list[dict[str, str]], shown: str, data: bytes) -> None:
     if len(content) > _CHARS:
         cut = "\n[cut here]"
         content = content[: _CHARS - len(cut)] + cut
-    added = {"path": shown, "content": content}
-    size = sum(len(text.encode()) for file in (*files, added) for text in file.values())
+    entry = {"path": path, "content": content}
+    size = sum(len(text.encode()) for file in (*files, entry) for text in file.values())
     if content.strip() and len(files) < _FILES and size <= _BYTES:
-        files.append(added)
+        files.append(entry)
 
 
 def _may_be_named(names: Names) -> bool:

@@ -18,15 +18,15 @@ class MemoryWorkspace:
     directories: set[Names] = field(default_factory=set)
     root: None = None
 
-    async def read(self, names: Names, most: int) -> Content:
+    async def read(self, names: Names, limit: int) -> Content:
         """See Workspace."""
         if self._is_directory(names):
             raise ToolFailure("EXECUTION_FAILED", f"{joined(names)} is a directory")
         if names not in self.files:
             raise _missing(names)
         data = self.files[names]
-        if len(data) > most:
-            raise ToolFailure("FILE_TOO_LARGE", f"{joined(names)} has {len(data)} bytes; at most {most} are allowed")
+        if len(data) > limit:
+            raise ToolFailure("FILE_TOO_LARGE", f"{joined(names)} has {len(data)} bytes; at most {limit} are allowed")
         return Content(data, 0o644, 0.0, (hash(data),))
 
     async def scan(self, directories: Sequence[Names]) -> list[list[Node]]:
@@ -35,12 +35,12 @@ class MemoryWorkspace:
             raise _missing(directories[0])
         return [self._entries(names) for names in directories]
 
-    async def search(self, files: Sequence[Names], query: Query, most: int) -> list[Match]:
+    async def search(self, files: Sequence[Names], query: Query, limit: int) -> list[Match]:
         """See Workspace."""
-        found: list[Match] = []
+        matches: list[Match] = []
         for names in files:
-            found += matching_lines(joined(names), self.files[names], query, most - len(found))
-        return found
+            matches += matching_lines(joined(names), self.files[names], query, limit - len(matches))
+        return matches
 
     async def apply(self, changes: Sequence[Change]) -> None:
         """See Workspace."""
@@ -49,10 +49,10 @@ class MemoryWorkspace:
                 raise ToolFailure("EXECUTION_FAILED", f"{joined(change.names)} is a directory")
             if any(change.names[:length] in self.files for length in range(1, len(change.names))):
                 raise _missing(change.names)
-            found = self.files.get(change.names)
-            if change.expected != ANY and change.expected != (None if found is None else (hash(found),)):
+            data = self.files.get(change.names)
+            if change.expected != ANY and change.expected != (None if data is None else (hash(data),)):
                 raise Changed(f"{joined(change.names)} was changed meanwhile")
-            if found is None and change.data is None:
+            if data is None and change.data is None:
                 raise _missing(change.names)
         for change in changes:
             if change.data is None:
@@ -98,7 +98,7 @@ class MemoryWorkspace:
         self.directories = {moved(name) for name in self.directories}
 
     def _is_directory(self, names: Names) -> bool:
-        below = (name for known in (self.files, self.directories) for name in known)
+        below = (name for table in (self.files, self.directories) for name in table)
         return (
             not names
             or names in self.directories
@@ -107,10 +107,10 @@ class MemoryWorkspace:
 
     def _entries(self, names: Names) -> list[Node]:
         depth = len(names)
-        known = {name[: depth + 1] for name in (*self.files, *self.directories) if name[:depth] == names}
+        children = {name[: depth + 1] for name in (*self.files, *self.directories) if name[:depth] == names}
         return [
             Node(name[-1], "file" if name in self.files else "directory", len(self.files.get(name, b"")))
-            for name in sorted(known)
+            for name in sorted(children)
             if len(name) == depth + 1
         ]
 

@@ -13,7 +13,7 @@ class MixedEnds:
     def __init__(self, text: str) -> None:
         self.text, self.plain = text, text.replace("\r\n", "\n")
         self._shortened = [
-            found.start() - number for number, found in enumerate(re.finditer("\r\n", text))
+            match.start() - number for number, match in enumerate(re.finditer("\r\n", text))
         ]  # where a CR is left out of the plain text
 
     def place(self, at: int) -> int:

@@ -21,18 +21,18 @@ class Output:
     def feed(self, data: bytes, *, final: bool = False) -> None:
         """Add what was read; `final` at the end of the stream."""
         text = self._decoder.decode(data, final)
-        beginning, rest = text[: self._head_left], text[self._head_left :]
+        beginning, remainder = text[: self._head_left], text[self._head_left :]
         self._head_left -= len(beginning)
         if beginning:
             self._head.append(beginning)
             self._fresh.append(beginning)
-        if rest:
-            self._tail.append(rest)
-            self._tail_chars += len(rest)
+        if remainder:
+            self._tail.append(remainder)
+            self._tail_chars += len(remainder)
         while self._tail and self._tail_chars - len(self._tail[0]) >= self._tail_most:
-            dropped = self._tail.popleft()
-            self._tail_chars -= len(dropped)
-            self._left_out += len(dropped)
+            piece = self._tail.popleft()
+            self._tail_chars -= len(piece)
+            self._left_out += len(piece)
 
     def fresh(self) -> str:
         """What was added to the beginning since the last time. The rest is not streamed: it is not bounded."""

@@ -23,8 +23,8 @@ _ESCAPE = re.compile(rb'\\([0-7]{3}|["\\])')
 _BOM = "\ufeff"
 #: git's lines after `diff --git`, in its order; the groups are what we need of them.
 _EXTENDED = tuple(
-    (what, re.compile(form))
-    for what, form in (
+    (header_name, re.compile(form))
+    for header_name, form in (
         ("old mode", f"old mode {_MODE}"),
         ("mode", f"new mode ({_MODE})"),
         ("deleted", f"deleted file mode {_MODE}"),
@@ -77,17 +77,17 @@ def chunks(files: Sequence[FilePatch]) -> int:
     return sum(max(1, len(file.hunks)) for file in files)
 
 
-def only(files: Sequence[FilePatch], chosen: Collection[int]) -> str:
+def only(files: Sequence[FilePatch], numbers: Collection[int]) -> str:
     """The diff with only the chosen chunks, counted from 1; empty if none is."""
-    written: list[str] = []
+    output: list[str] = []
     number = 0
     for file in files:
-        kept = [hunk for at, hunk in enumerate(file.hunks, number + 1) if at in chosen]
-        is_chosen = bool(kept) if file.hunks else number + 1 in chosen
+        hunks = [hunk for at, hunk in enumerate(file.hunks, number + 1) if at in numbers]
+        is_chosen = bool(hunks) if file.hunks else number + 1 in numbers
         number += max(1, len(file.hunks))
         if is_chosen:
-            written += [*file.header, *_renumbered(kept)]
-    return "".join(f"{line}\n" for line in written)
+            output += [*file.header, *_renumbered(hunks)]
+    return "".join(f"{line}\n" for line in output)
 
 
 def _renumbered(hunks: Sequence[Hunk]) -> Iterator[str]:
@@ -108,8 +108,10 @@ class Patched:
     mode: int | None = None
 
 
-def apply(files: Sequence[FilePatch], read: Callable[[tuple[str, ...]], Patched]) -> dict[tuple[str, ...], Patched]:
-    """Apply a diff to the files that `read` gives (with a text of None for none) and return those that changed.
+def apply(
+    files: Sequence[FilePatch], read_file: Callable[[tuple[str, ...]], Patched]
+) -> dict[tuple[str, ...], Patched]:
+    """Apply a diff to the files that `read_file` gives (with a text of None for none) and return those that changed.
 
     Raises ToolFailure PATCH_APPLY_FAILED.
     """
@@ -117,25 +119,25 @@ def apply(files: Sequence[FilePatch], read: Callable[[tuple[str, ...]], Patched]
     budget = _Budget(_COMPARISONS)
     for file in files:
         names = file.old or file.new or ()
-        found = after[names] if names in after else read(names)
-        shown = joined(names)
-        if file.old is None and found.text is not None:
-            raise _failed(f"{shown} exists already")
-        if file.old is not None and found.text is None:
-            raise _failed(f"{shown} does not exist")
+        file_state = after[names] if names in after else read_file(names)
+        name = joined(names)
+        if file.old is None and file_state.text is not None:
+            raise _failed(f"{name} exists already")
+        if file.old is not None and file_state.text is None:
+            raise _failed(f"{name} does not exist")
         if file.old is not None and file.new is not None and file.new != file.old:
-            target = after[file.new] if file.new in after else read(file.new)
+            target = after[file.new] if file.new in after else read_file(file.new)
             if target.text is not None:
                 raise _failed(f"{joined(file.new)} exists already")
-        text = _patched(found.text or "", file.hunks, shown, budget)
+        text = _patched(file_state.text or "", file.hunks, name, budget)
         if file.new is None:
             if text:
-                raise _failed(f"{shown} has more lines than the diff removes")
+                raise _failed(f"{name} has more lines than the diff removes")
             after[names] = Patched(None)
             continue
         if file.old is not None and file.old != file.new and not file.copies:
             after[file.old] = Patched(None)
-        after[file.new] = Patched(text, _mode(found.mode, file))
+        after[file.new] = Patched(text, _mode(file_state.mode, file))
     return after
 
 
@@ -149,42 +151,42 @@ def _mode(old: int | None, file: FilePatch) -> int | None:
 
 @dataclass
 class _Budget:
-    left: int
+    remaining: int
 
     def spend(self, comparisons: int) -> None:
-        self.left -= comparisons
-        if self.left < 0:
+        self.remaining -= comparisons
+        if self.remaining < 0:
             raise _failed("the places of its hunks are too expensive to find")
 
 
-def _patched(text: str, hunks: Sequence[Hunk], shown: str, budget: _Budget) -> str:
+def _patched(text: str, hunks: Sequence[Hunk], name: str, budget: _Budget) -> str:
     """Apply hunks to a text. Its byte order mark and its line ends stay, also if the diff does not have them."""
-    given = [line for hunk in hunks for line in (*hunk.old, *hunk.new)]
-    bom = _BOM if text.startswith(_BOM) and not any(line.startswith(_BOM) for line in given) else ""
+    diff_lines = [line for hunk in hunks for line in (*hunk.old, *hunk.new)]
+    bom = _BOM if text.startswith(_BOM) and not any(line.startswith(_BOM) for line in diff_lines) else ""
     lines = _lines(text[len(bom) :])
-    keeps_ends = not any(line.endswith("\r\n") for line in given)
+    keeps_ends = not any(line.endswith("\r\n") for line in diff_lines)
     result: list[str] = []
-    copied, is_as_stated = 0, True
+    copy_end, is_as_stated = 0, True
     index = _Index([_without_cr(line) for line in lines] if keeps_ends else lines)
     for number, hunk in enumerate(hunks, 1):
-        stated = hunk.start - bool(hunk.old)
-        found = index.places(hunk.old, copied, budget, stated if is_as_stated else None)
-        which = f"{shown}: hunk {number} (line {hunk.start})"
-        if not found:
-            raise _failed(f"{which} does not match the file" if hunk.old or not lines else f"{which} has no context")
-        if len(found) > 1:
+        stated_line = hunk.start - bool(hunk.old)
+        places = index.places(hunk.old, copy_end, budget, stated_line if is_as_stated else None)
+        label = f"{name}: hunk {number} (line {hunk.start})"
+        if not places:
+            raise _failed(f"{label} does not match the file" if hunk.old or not lines else f"{label} has no context")
+        if len(places) > 1:
             raise _failed(
-                f"{which} is not in that line and matches more than one place, among them lines "
-                f"{found[0] + 1} and {found[1] + 1}: correct the line numbers, or give more context"
+                f"{label} is not in that line and matches more than one place, among them lines "
+                f"{places[0] + 1} and {places[1] + 1}: correct the line numbers, or give more context"
             )
-        at = found[0]
-        is_as_stated = is_as_stated and at == stated
-        result += lines[copied:at]
+        at = places[0]
+        is_as_stated = is_as_stated and at == stated_line
+        result += lines[copy_end:at]
         result += _with_ends(hunk, lines, at) if keeps_ends else hunk.new
-        copied = at + len(hunk.old)
-    result += lines[copied:]
+        copy_end = at + len(hunk.old)
+    result += lines[copy_end:]
     if any(not line.endswith("\n") for line in result[:-1]):
-        raise _failed(f"{shown}: a line without a line end would not be the last one")
+        raise _failed(f"{name}: a line without a line end would not be the last one")
     return bom + "".join(result)
 
 
@@ -199,22 +201,22 @@ def _without_cr(line: str) -> str:
 
 def _with_ends(hunk: Hunk, lines: list[str], at: int) -> list[str]:
     """What a hunk makes of the lines from `at` on. Old lines keep their ends, and new ones have their neighbours'."""
-    made: list[str] = []
+    new_lines: list[str] = []
     end = _end_near(lines, at)
     for raw in hunk.raw:
         kind = raw[:1] or " "
         if kind == "\\":
             continue
         if kind == "+":
-            line = hunk.new[len(made)]
-            made.append(line[:-1] + end if line.endswith("\n") else line)
+            line = hunk.new[len(new_lines)]
+            new_lines.append(line[:-1] + end if line.endswith("\n") else line)
             continue
         if lines[at].endswith("\n"):
             end = "\r\n" if lines[at].endswith("\r\n") else "\n"
         if kind == " ":
-            made.append(lines[at])
+            new_lines.append(lines[at])
         at += 1
-    return made
+    return new_lines
 
 
 def _end_near(lines: list[str], at: int) -> str:
@@ -234,24 +236,24 @@ class _Index:
         self.lines = lines
         self.at: dict[str, list[int]] | None = None
 
-    def places(self, wanted: tuple[str, ...], first: int, budget: _Budget, stated: int | None) -> list[int]:
-        """The places of `wanted` from `first` on: `stated` if it is one, else the first two."""
-        if not wanted:  # without lines to compare, only an empty file is certainly the right one
+    def places(self, old_lines: tuple[str, ...], first: int, budget: _Budget, stated_line: int | None) -> list[int]:
+        """The places of `old_lines` from `first` on: `stated_line` if it is one, else the first two."""
+        if not old_lines:  # without lines to compare, only an empty file is certainly the right one
             return [] if self.lines else [0]
-        if stated is not None and stated >= first and self._fits(wanted, stated, budget):
-            return [stated]
+        if stated_line is not None and stated_line >= first and self._fits(old_lines, stated_line, budget):
+            return [stated_line]
         if self.at is None:
             self.at = {}
             for number, line in enumerate(self.lines):
                 self.at.setdefault(line, []).append(number)
-        places = self.at.get(wanted[0], [])
+        places = self.at.get(old_lines[0], [])
         budget.spend(len(places))
-        fitting = (place for place in places if place >= first and self._fits(wanted, place, budget))
+        fitting = (place for place in places if place >= first and self._fits(old_lines, place, budget))
         return list(islice(fitting, 2))
 
-    def _fits(self, wanted: tuple[str, ...], place: int, budget: _Budget) -> bool:
-        budget.spend(len(wanted) + 1)
-        return place >= 0 and tuple(self.lines[place : place + len(wanted)]) == wanted
+    def _fits(self, old_lines: tuple[str, ...], place: int, budget: _Budget) -> bool:
+        budget.spend(len(old_lines) + 1)
+        return place >= 0 and tuple(self.lines[place : place + len(old_lines)]) == old_lines
 
 
 # -- reading a diff ----------------------------------------------------------------------------------------------------
@@ -296,8 +298,8 @@ class _Parser:
             hunks.append(self._hunk(old is not None, new is not None, len(hunks) + 1))
         if not hunks:
             self._refuse("expected a hunk such as '@@ -1,2 +1,3 @@'")
-        made = self._made(header, old or (), new or (), tuple(hunks), begin)
-        return replace(made, old=old, new=new, header=tuple(self.lines[begin:end]))
+        patch = self._made(header, old or (), new or (), tuple(hunks), begin)
+        return replace(patch, old=old, new=new, header=tuple(self.lines[begin:end]))
 
     def _made(
         self, header: _Header | None, old: tuple[str, ...], new: tuple[str, ...], hunks: tuple[Hunk, ...], begin: int
@@ -315,19 +317,19 @@ class _Parser:
 
     def _git_header(self) -> _Header:
         text = self._line().removeprefix("diff --git ")
-        one = _TOKEN.match(text)
-        two = _TOKEN.fullmatch(text, one.end() + 1) if one and text.startswith(" ", one.end()) else None
-        if one is None or two is None:
+        first = _TOKEN.match(text)
+        two = _TOKEN.fullmatch(text, first.end() + 1) if first and text.startswith(" ", first.end()) else None
+        if first is None or two is None:
             self._refuse("'diff --git' must name a/NAME and b/NAME; quote names with spaces, or omit this line")
-        header = _Header(self._path(one[0], "a/"), self._path(two[0], "b/"))
+        header = _Header(self._path(first[0], "a/"), self._path(two[0], "b/"))
         self.at += 1
-        for what, form in _EXTENDED:
-            if (found := form.fullmatch(self._line())) is not None:
-                if " from" in what or " to" in what:
-                    expected = header.old if " from" in what else header.new
-                    if self._path(found[1]) != expected:
+        for header_name, form in _EXTENDED:
+            if (match := form.fullmatch(self._line())) is not None:
+                if " from" in header_name or " to" in header_name:
+                    expected = header.old if " from" in header_name else header.new
+                    if self._path(match[1]) != expected:
                         self._refuse("the name differs from the one in 'diff --git'")
-                header.says[what] = found
+                header.says[header_name] = match
                 self.at += 1
         says = header.says
         for pair in (("old mode", "mode"), ("rename from", "rename to"), ("copy from", "copy to")):
@@ -341,8 +343,8 @@ class _Parser:
             self._refuse("the names in 'diff --git' must be equal, unless the file is renamed or copied")
         index = says.get("index")
         if index is not None:
-            for what, digest in (("new", index[1]), ("deleted", index[2])):
-                if not digest.strip("0") and what not in says:
+            for header_name, digest in (("new", index[1]), ("deleted", index[2])):
+                if not digest.strip("0") and header_name not in says:
                     self._refuse("a zero id in the index line means a new or deleted file")
         return header
 
@@ -378,7 +380,7 @@ class _Parser:
             self._refuse('a quoted name may only contain the escapes \\", \\\\ and three octal digits')
         try:
             plain = _ESCAPE.sub(
-                lambda found: bytes([int(found[1], 8)]) if found[1].isdigit() else found[1], quoted[1].encode()
+                lambda match: bytes([int(match[1], 8)]) if match[1].isdigit() else match[1], quoted[1].encode()
             )
             return plain.decode()
         except UnicodeError:
@@ -396,21 +398,21 @@ class _Parser:
             self._refuse("the names do not match the 'diff --git' line and those after it")
 
     def _hunk(self, has_old: bool, has_new: bool, number: int) -> Hunk:
-        found = _HUNK.fullmatch(self._line())
-        if found is None or (found[5] and not found[5].startswith(" ")):
+        match = _HUNK.fullmatch(self._line())
+        if match is None or (match[5] and not match[5].startswith(" ")):
             self._refuse("a hunk must begin like '@@ -1,2 +1,3 @@'")
-        removed, added = int(found[2] or 1), int(found[4] or 1)
-        for side, side_exists, lines in ((1, has_old, removed), (3, has_new, added)):
-            if not side_exists and (number, lines, found[side]) != (1, 0, "0"):
+        old_count, new_count = int(match[2] or 1), int(match[4] or 1)
+        for side, side_exists, lines in ((1, has_old, old_count), (3, has_new, new_count)):
+            if not side_exists and (number, lines, match[side]) != (1, 0, "0"):
                 self._refuse("a new or deleted file must have one hunk with only added or only removed lines")
         self.at += 1
         begin, is_change = self.at, False
         old: list[str] = []
         new: list[str] = []
-        while len(old) < removed or len(new) < added:
+        while len(old) < old_count or len(new) < new_count:
             line = self._line(missing="\r")
             kind, text = line[:1] or " ", f"{line[1:]}\n"
-            if kind not in " -+" or (kind != "+" and len(old) == removed) or (kind != "-" and len(new) == added):
+            if kind not in " -+" or (kind != "+" and len(old) == old_count) or (kind != "-" and len(new) == new_count):
                 self._refuse("the hunk's lines do not match its header")
             self.at += 1
             if self._line() == _NO_NEWLINE:
@@ -423,15 +425,15 @@ class _Parser:
             is_change = is_change or kind != " "
         if not is_change:
             self._refuse("the hunk changes nothing")
-        return Hunk(int(found[1]), tuple(old), tuple(new), found[5], tuple(self.lines[begin : self.at]))
+        return Hunk(int(match[1]), tuple(old), tuple(new), match[5], tuple(self.lines[begin : self.at]))
 
     def _line(self, ahead: int = 0, missing: str = "") -> str:
         at = self.at + ahead
         return self.lines[at] if at < len(self.lines) else missing
 
-    def _refuse(self, why: str) -> NoReturn:
-        raise ToolFailure("INVALID_ARGUMENTS", f"The diff, line {self.at + 1}: {why}")
+    def _refuse(self, reason: str) -> NoReturn:
+        raise ToolFailure("INVALID_ARGUMENTS", f"The diff, line {self.at + 1}: {reason}")
 
 
-def _failed(why: str) -> ToolFailure:
-    return ToolFailure("PATCH_APPLY_FAILED", f"The diff does not apply: {why}")
+def _failed(reason: str) -> ToolFailure:
+    return ToolFailure("PATCH_APPLY_FAILED", f"The diff does not apply: {reason}")

@@ -33,8 +33,8 @@ def components(path: str) -> tuple[str, ...]:
     """
     if not path or len(path) > limits.PATH_CHARS:
         raise ToolFailure("INVALID_PATH", f"A path must have 1 to {limits.PATH_CHARS} characters")
-    seen = _without_joiners(path.replace("\t", " "))
-    if any(unicodedata.category(character) in _CONTROL for character in seen) or _INVISIBLE.search(seen):
+    visible = _without_joiners(path.replace("\t", " "))
+    if any(unicodedata.category(character) in _CONTROL for character in visible) or _INVISIBLE.search(visible):
         raise ToolFailure("INVALID_PATH", "A path must be valid UTF-8 without control or invisible characters")
     if path.startswith(("/", "\\", "~")) or _DRIVE.match(path):
         raise ToolFailure("PATH_OUTSIDE_WORKSPACE", "A path must be relative to the workspace")
@@ -51,7 +51,7 @@ def joined(names: tuple[str, ...]) -> str:
 def _without_joiners(path: str) -> str:
     """The path without the joiners that are where a script or an emoji needs them; the others stay."""
     path = _KEYCAP.sub("0", path)
-    return _JOINERS.sub(lambda found: "" if _belongs(path, found.start()) else found[0], path)
+    return _JOINERS.sub(lambda match: "" if _belongs(path, match.start()) else match[0], path)
 
 
 def _belongs(path: str, at: int) -> bool:

@@ -78,8 +78,8 @@ def is_placeholder(line: str) -> bool:
 
 def placeholders(text: str) -> dict[str, int]:
     """The lines of a text that stand for code that was left out, without the space around, and their numbers from 1."""
-    numbered = enumerate(text.split("\n"), 1)
-    return {line.strip(): number for number, line in numbered if is_placeholder(line)}
+    lines = enumerate(text.split("\n"), 1)
+    return {line.strip(): number for number, line in lines if is_placeholder(line)}
 
 
 class Placeholders:
@@ -93,9 +93,9 @@ class Placeholders:
 
     def check(self, path: str, new: str, old: str, code: Code) -> None:
         """Raise ToolFailure `code` if `new`, which replaces `old` in the file, is to be refused."""
-        known = placeholders(old)
-        added = {line: number for line, number in placeholders(new).items() if line not in known}
-        if not added:
+        old_placeholders = placeholders(old)
+        new_placeholders = {line: number for line, number in placeholders(new).items() if line not in old_placeholders}
+        if not new_placeholders:
             return
         key = hashlib.sha256(f"{path}\0{new}".encode(errors="replace")).hexdigest()
         if key in self._refused:
@@ -103,7 +103,7 @@ class Placeholders:
         self._refused[key] = None
         if len(self._refused) > _REMEMBERED:
             del self._refused[next(iter(self._refused))]
-        line, number = next(iter(added.items()))
+        line, number = next(iter(new_placeholders.items()))
         raise ToolFailure(
             code,
             f"{path}: line {number} of the new text, `{line}`, stands for code that is left out, and would replace it. "

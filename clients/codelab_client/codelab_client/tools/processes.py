@@ -61,13 +61,13 @@ class Process:
         *,
         monitored: bool,
         stdin: bytes | None,
-        most: int | None,
+        limit: int | None,
     ) -> None:
         self._process = process
         self._pipes = pipes
         self._monitored = monitored
         self._fed = asyncio.Event()
-        self.stdout = Output() if most is None else Output(most + 1, 0)
+        self.stdout = Output() if limit is None else Output(limit + 1, 0)
         self.stderr = Output()
         #: The programs that were ended because they waited for a terminal, in that order, each once.
         self.wanted_terminal: dict[str, None] = {}
@@ -77,14 +77,14 @@ class Process:
 
     @classmethod
     async def start(
-        cls, launch: Launch, environment: Mapping[str, str], stdin: bytes | None = None, most: int | None = None
+        cls, launch: Launch, environment: Mapping[str, str], stdin: bytes | None = None, limit: int | None = None
     ) -> Self:
         """Start a program in a session and group of its own. Raises OSError.
 
-        stdin: what it reads; None: nothing. most: the characters of its output that are kept, and one more; None: of
+        stdin: what it reads; None: nothing. limit: the characters of its output that are kept, and one more; None: of
         its beginning and its end, as of a command's.
         """
-        starting = asyncio.ensure_future(cls._started(launch, environment, stdin, most))
+        starting = asyncio.ensure_future(cls._started(launch, environment, stdin, limit))
         try:
             return await asyncio.shield(starting)
         except asyncio.CancelledError:
@@ -95,7 +95,7 @@ class Process:
 
     @classmethod
     async def _started(
-        cls, launch: Launch, environment: Mapping[str, str], stdin: bytes | None, most: int | None
+        cls, launch: Launch, environment: Mapping[str, str], stdin: bytes | None, limit: int | None
     ) -> Self:
         pipes = [await _Pipe.open(), await _Pipe.open()]
         try:
@@ -115,7 +115,7 @@ class Process:
         finally:
             for pipe in pipes:
                 os.close(pipe.end)
-        return cls(process, pipes, monitored=launch.monitored, stdin=stdin, most=most)
+        return cls(process, pipes, monitored=launch.monitored, stdin=stdin, limit=limit)
 
     @property
     def has_ended(self) -> bool:
@@ -261,13 +261,13 @@ class _Pipe:
 
     @classmethod
     async def open(cls) -> Self:
-        ours, theirs = os.pipe()
+        read_end, write_end = os.pipe()
         reader = asyncio.StreamReader()
         loop = asyncio.get_running_loop()
         transport, _ = await loop.connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(ours, "rb", buffering=0)
+            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(read_end, "rb", buffering=0)
         )
-        return cls(reader, transport, theirs, os.fstat(theirs).st_ino)
+        return cls(reader, transport, write_end, os.fstat(write_end).st_ino)
 
     def close(self) -> None:
         self.transport.close()

@@ -16,12 +16,12 @@ class Recorder(Protocol):
     """
 
     def changing(
-        self, changes: Sequence[Change], *, alone: bool = True, seen: Mapping[Names, bytes] = _NOTHING
+        self, changes: Sequence[Change], *, alone: bool = True, editor_contents: Mapping[Names, bytes] = _NOTHING
     ) -> AbstractContextManager[Sequence[Change]]:
         """Around all changes or none. Gives them with the version that each replaces, which is the recorded one.
 
         alone: nobody else's change comes in between. That is not to be had for a change that may take long.
-        seen: texts that the disk does not have yet, and that are replaced all the same.
+        editor_contents: texts that the disk does not have yet, and that are replaced all the same.
         """
         ...
 
@@ -43,7 +43,7 @@ class Unrecorded:
 
     @contextmanager
     def changing(
-        self, changes: Sequence[Change], *, alone: bool = True, seen: Mapping[Names, bytes] = _NOTHING
+        self, changes: Sequence[Change], *, alone: bool = True, editor_contents: Mapping[Names, bytes] = _NOTHING
     ) -> Iterator[Sequence[Change]]:
         """See Recorder."""
         yield changes

@@ -66,24 +66,24 @@ class Step:
 
         names_of: how many names in the workspace a file has.
         """
-        change, shown = self.change, joined(self.change.names)
-        found = lookup(self.directory, self.name)
-        self.existed = found is not None
-        if found is not None and not (change.replaces_links and stat.S_ISLNK(found.st_mode)):
-            if stat.S_ISDIR(found.st_mode):
-                raise ToolFailure("EXECUTION_FAILED", f"{shown} is a directory")
-            if not stat.S_ISREG(found.st_mode):
-                raise ToolFailure("PERMISSION_DENIED", f"{shown} is not a regular file")
+        change, name = self.change, joined(self.change.names)
+        status = lookup(self.directory, self.name)
+        self.existed = status is not None
+        if status is not None and not (change.replaces_links and stat.S_ISLNK(status.st_mode)):
+            if stat.S_ISDIR(status.st_mode):
+                raise ToolFailure("EXECUTION_FAILED", f"{name} is a directory")
+            if not stat.S_ISREG(status.st_mode):
+                raise ToolFailure("PERMISSION_DENIED", f"{name} is not a regular file")
             if not os.access(self.name, os.W_OK, dir_fd=self.directory):
-                raise ToolFailure("PERMISSION_DENIED", f"{shown} is read-only")
-        if change.expected != ANY and (version_of(found) if found else None) != change.expected:
+                raise ToolFailure("PERMISSION_DENIED", f"{name} is read-only")
+        if change.expected != ANY and (version_of(status) if status else None) != change.expected:
             raise self._changed()
-        if found is None and change.data is None:
-            raise ToolFailure("FILE_NOT_FOUND", f"{shown}: No such file or directory")
+        if status is None and change.data is None:
+            raise ToolFailure("FILE_NOT_FOUND", f"{name}: No such file or directory")
         if change.data is not None:
-            self.is_in_place = found is not None and self._must_stay(found, names_of)
+            self.is_in_place = status is not None and self._must_stay(status, names_of)
             self.new = temporary_name()
-            _write_new(self.directory, self.new, change, found)
+            _write_new(self.directory, self.new, change, status)
 
     def perform(self) -> None:
         """Put the new content in place. The old one stays beside it until `discard`."""
@@ -179,30 +179,30 @@ class Step:
 
     def _is_expected(self, name: str) -> bool:
         """Whether the file of this name is what the change expects."""
-        found = lookup(self.directory, name)
-        if self.change.expected not in (ANY, None) and (found is None or version_of(found) != self.change.expected):
+        status = lookup(self.directory, name)
+        if self.change.expected not in (ANY, None) and (status is None or version_of(status) != self.change.expected):
             return False
-        if self.change.old is None or found is None:
+        if self.change.old is None or status is None:
             return True
         with os.fdopen(os.open(name, _READ, dir_fd=self.directory), "rb") as file:
             return file.read(len(self.change.old) + 1) == self.change.old
 
-    def _must_stay(self, found: os.stat_result, names_of: Callable[[os.stat_result], int]) -> bool:
+    def _must_stay(self, status: os.stat_result, names_of: Callable[[os.stat_result], int]) -> bool:
         """Whether a new file would not be what the old one is: the same under its other names, or its owner's.
 
         Raises ToolFailure for a file that also has a name outside the workspace, where nothing may change.
         """
-        if self.change.link or not stat.S_ISREG(found.st_mode):
+        if self.change.link or not stat.S_ISREG(status.st_mode):
             return False
-        if found.st_nlink > 1 and names_of(found) >= found.st_nlink:
+        if status.st_nlink > 1 and names_of(status) >= status.st_nlink:
             return True
-        if found.st_nlink > 1 and not self.change.replaces_links:
-            shown = joined(self.change.names)
-            why = f"{shown} is a hard link to a file outside the workspace: delete it first to have a file of its own"
-            raise ToolFailure("PERMISSION_DENIED", why)
+        if status.st_nlink > 1 and not self.change.replaces_links:
+            name = joined(self.change.names)
+            reason = f"{name} is a hard link to a file outside the workspace: delete it first to have a file of its own"
+            raise ToolFailure("PERMISSION_DENIED", reason)
         user = os.geteuid()
-        is_own = found.st_uid == user and found.st_gid in (os.getegid(), *os.getgroups())
-        return found.st_nlink == 1 and user != 0 and not is_own
+        is_own = status.st_uid == user and status.st_gid in (os.getegid(), *os.getgroups())
+        return status.st_nlink == 1 and user != 0 and not is_own
 
     def _changed(self) -> Changed:
         return Changed(f"{joined(self.change.names)} was changed meanwhile")
@@ -217,8 +217,8 @@ def move_aside(directory: int, name: str) -> str:
 
 def move_to_free_name(source_directory: int, source: str, directory: int, name: str) -> None:
     """Move a file, a link or a directory to a name that is free. Raises FileExistsError, or another OSError."""
-    found = os.stat(source, dir_fd=source_directory, follow_symlinks=False)
-    if not stat.S_ISDIR(found.st_mode):
+    status = os.stat(source, dir_fd=source_directory, follow_symlinks=False)
+    if not stat.S_ISDIR(status.st_mode):
         try:
             os.link(source, name, src_dir_fd=source_directory, dst_dir_fd=directory, follow_symlinks=False)
         except OSError as error:
@@ -240,9 +240,9 @@ def lookup(directory: int, name: str) -> os.stat_result | None:
         return None
 
 
-def version_of(found: os.stat_result) -> tuple[int, ...]:
+def version_of(status: os.stat_result) -> tuple[int, ...]:
     """What changes when a file does."""
-    return (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size)
+    return (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size)
 
 
 def temporary_name() -> str:
@@ -257,8 +257,8 @@ def _write_new(directory: int, name: str, change: Change, old: os.stat_result | 
         os.symlink(data, os.fsencode(name), dir_fd=directory)
         return
     keeps = old is not None and stat.S_ISREG(old.st_mode)
-    given = change.mode if change.mode is not None else 0o666
-    with os.fdopen(os.open(name, _CREATE, given if not keeps else 0o600, dir_fd=directory), "wb") as file:
+    new_mode = change.mode if change.mode is not None else 0o666
+    with os.fdopen(os.open(name, _CREATE, new_mode if not keeps else 0o600, dir_fd=directory), "wb") as file:
         if old is not None and keeps:
             with suppress(OSError):
                 os.fchown(file.fileno(), old.st_uid, old.st_gid)

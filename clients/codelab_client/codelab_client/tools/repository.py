@@ -57,10 +57,10 @@ def find(root: Path) -> Repository:
 
 def _worktree(folder: Path, dot_git: Path) -> Repository:
     """The repository that a file `.git` names, if it has this working tree."""
-    named = _first_line(dot_git)
-    if not named.startswith("gitdir: "):
+    first_line = _first_line(dot_git)
+    if not first_line.startswith("gitdir: "):
         raise _leads_out(".git is not a repository")
-    git_dir = (folder / named.removeprefix("gitdir: ")).resolve()
+    git_dir = (folder / first_line.removeprefix("gitdir: ")).resolve()
     back = _first_line(git_dir / "gitdir")
     if not back or (git_dir / back).resolve() != dot_git:
         raise _leads_out(".git names a folder that does not know this working tree")
@@ -75,9 +75,9 @@ def _check(repository: Repository, dot_git: Path) -> None:
     if (dot_git / "commondir").exists():
         raise _leads_out(".git/commondir names another folder")
     alternates = dot_git / "objects" / "info" / "alternates"
-    named = read_small(alternates).splitlines() or ["/"]
+    lines = read_small(alternates).splitlines() or ["/"]
     objects = dot_git / "objects"
-    if os.path.lexists(alternates) and not all((objects / line).resolve().is_relative_to(dot_git) for line in named):
+    if os.path.lexists(alternates) and not all((objects / line).resolve().is_relative_to(dot_git) for line in lines):
         raise _leads_out(".git/objects/info/alternates names another repository")
     for link in _links(dot_git):
         if not link.resolve().is_relative_to(dot_git):
@@ -103,8 +103,8 @@ def _links(dot_git: Path) -> Iterator[Path]:
 def read_small(file: Path) -> str:
     """The beginning of a small text file; empty if it is none. A FIFO is not waited for, and a link not followed."""
     try:
-        with os.fdopen(os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as opened:
-            return opened.read(_SHORT).decode() if stat.S_ISREG(os.fstat(opened.fileno()).st_mode) else ""
+        with os.fdopen(os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:
+            return stream.read(_SHORT).decode() if stat.S_ISREG(os.fstat(stream.fileno()).st_mode) else ""
     except (OSError, UnicodeDecodeError):
         return ""
 
@@ -113,5 +113,5 @@ def _first_line(file: Path) -> str:
     return read_small(file).split("\n")[0].rstrip("\r")
 
 
-def _leads_out(why: str) -> ToolFailure:
-    return ToolFailure("GIT_ERROR", f"This repository leads out of the workspace, so git is not used: {why}")
+def _leads_out(reason: str) -> ToolFailure:
+    return ToolFailure("GIT_ERROR", f"This repository leads out of the workspace, so git is not used: {reason}")

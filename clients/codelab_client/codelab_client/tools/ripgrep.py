@@ -53,7 +53,7 @@ class Wanted:
 class Matches:
     """Lines in the order of their paths. is_partial: ripgrep wrote more than is read."""
 
-    found: list[Match]
+    items: list[Match]
     is_partial: bool = False
 
 
@@ -69,29 +69,29 @@ class Ripgrep:
         self._root, self._path, self._sandbox, self._excludes = root, path, sandbox, excludes
         self._program = str(Path(program).resolve())  # It may be in the home directory, which the sandbox hides.
 
-    async def search(self, names: Names, wanted: Wanted, most: int, *, ignores: bool = True) -> Matches | None:
+    async def search(self, names: Names, criteria: Wanted, limit: int, *, ignores: bool = True) -> Matches | None:
         """The first lines below a directory that match, at most so many.
 
         ignores: leave out what version control ignores.
         """
-        if "\0" in wanted.text or (wanted.is_regex and _OTHER_SYNTAX.search(wanted.text)):
+        if "\0" in criteria.text or (criteria.is_regex and _OTHER_SYNTAX.search(criteria.text)):
             return None
-        reader = _Reader(names, wanted, most)
+        reader = _Reader(names, criteria, limit)
         options = [
             *_SEARCHING,
-            "--case-sensitive" if wanted.case_sensitive else "--ignore-case",
-            *(("--crlf",) if wanted.is_regex else ("--fixed-strings",)),
-            *(("--multiline",) if "\n" in wanted.text else ()),
-            *_of_type(wanted.glob),
-            f"--context={wanted.context}",
+            "--case-sensitive" if criteria.case_sensitive else "--ignore-case",
+            *(("--crlf",) if criteria.is_regex else ("--fixed-strings",)),
+            *(("--multiline",) if "\n" in criteria.text else ()),
+            *_of_type(criteria.glob),
+            f"--context={criteria.context}",
         ]
         try:
-            process = await self._run(names, (*options, "-e", wanted.text), reader, ignores=ignores)
+            process = await self._run(names, (*options, "-e", criteria.text), reader, ignores=ignores)
         except _Enough:
-            return Matches(reader.found)
+            return Matches(reader.items)
         if process.ended().exit_code not in (0, 1):  # 1: nothing was found
             return None
-        return Matches(reader.found, len(process.stdout.text()) > _OUTPUT)
+        return Matches(reader.items, len(process.stdout.text()) > _OUTPUT)
 
     async def files(self, names: Names, glob: str | None = None, *, ignores: bool = True) -> list[Names] | None:
         """The names, below a directory, of the files in it that a glob matches; all without one."""
@@ -110,7 +110,7 @@ class Ripgrep:
         argv = (self._program, *_WALKING, *rules, *options, "--", f"./{joined(names)}")
         access = Access(readable=(self._root, Path(self._program), *above))
         launch = self._sandbox.launch(argv, access, self._root)
-        process = await Process.start(launch, {"PATH": self._path, "LC_ALL": "C.UTF-8"}, most=_OUTPUT)
+        process = await Process.start(launch, {"PATH": self._path, "LC_ALL": "C.UTF-8"}, limit=_OUTPUT)
         await process.wait(reader.take if reader is not None else None)
         return process
 
@@ -124,17 +124,17 @@ class _Reader:
     """Reads ripgrep's lines of JSON as they come. Raises _Enough."""
 
     names: Names
-    wanted: Wanted
-    most: int
-    found: list[Match] = field(default_factory=list)
-    _rest: str = ""
+    criteria: Wanted
+    limit: int
+    items: list[Match] = field(default_factory=list)
+    _tail: str = ""
     _lines: dict[int, str] = field(default_factory=dict)  # of the file that is being read
     _hits: list[int] = field(default_factory=list)
 
     async def take(self, stream: Stream, text: str) -> None:
         """See OnOutput."""
         if stream == "stdout":
-            *lines, self._rest = (self._rest + text).split("\n")
+            *lines, self._tail = (self._tail + text).split("\n")
             for line in lines:
                 event = json.loads(line)
                 self._take(event["type"], event["data"])
@@ -152,18 +152,18 @@ class _Reader:
             self._add(str(PurePosixPath(data["path"]["text"])))
 
     def _is_match(self, line: str) -> bool:
-        check = self.wanted.check
+        check = self.criteria.check
         return check is None or check.search(line) is not None
 
     def _add(self, path: str) -> None:
         below = PurePosixPath(path).parts[len(self.names) :]
-        if self.wanted.glob is not None and not globs.matches(self.wanted.glob, below):
+        if self.criteria.glob is not None and not globs.matches(self.criteria.glob, below):
             return
         for number in self._hits:
-            context = self.wanted.context
+            context = self.criteria.context
             before, after = self._shown(number - context, number), self._shown(number + 1, number + 1 + context)
-            self.found.append(Match(path, number, self._shown(number, number + 1)[0], before, after))
-            if len(self.found) >= self.most:
+            self.items.append(Match(path, number, self._shown(number, number + 1)[0], before, after))
+            if len(self.items) >= self.limit:
                 raise _Enough
 
     def _shown(self, first: int, last: int) -> tuple[str, ...]:

@@ -43,7 +43,11 @@ def risk_of(tool: str, arguments: Mapping[str, Any], own: Sequence[DeclaredTool]
     """What a call can do at most. own: the client's own tools. An unknown tool can do anything."""
     name = canonical(tool)
     if name not in ARGUMENTS:
-        return "read" if any(one.name == tool and one.read_only for one in own) else "execute"
+        return (
+            "read"
+            if any(declared_tool.name == tool and declared_tool.read_only for declared_tool in own)
+            else "execute"
+        )
     if name in _READS or (name == "git.branch" and arguments.get("action") == "list"):
         return "read"
     return "execute" if name in _EXECUTES else "write"
@@ -89,23 +93,23 @@ def normal_path(path: str) -> str:
 
 def web_origin(url: object) -> str:
     """Scheme, host and port of an address, in one spelling; empty if the address is not clearly one."""
-    found = _URL.fullmatch(url) if isinstance(url, str) else None
-    if found is None or not found[2].strip("."):
+    match = _URL.fullmatch(url) if isinstance(url, str) else None
+    if match is None or not match[2].strip("."):
         return ""
-    scheme, host = found[1].lower(), found[2].lower().removesuffix(".")
-    is_usual = found[3] is None or int(found[3]) == _PORTS[scheme]
-    return f"{scheme}://{host}" + ("" if is_usual else f":{int(found[3])}")
+    scheme, host = match[1].lower(), match[2].lower().removesuffix(".")
+    is_usual = match[3] is None or int(match[3]) == _PORTS[scheme]
+    return f"{scheme}://{host}" + ("" if is_usual else f":{int(match[3])}")
 
 
 def _named(arguments: Mapping[str, Any]) -> list[tuple[str, str]]:
     values = [(name, arguments.get(name)) for name in _PATHS]
-    each = [(name, one) for name, value in values for one in (value if isinstance(value, list) else [value])]
-    return [(name, one) for name, one in each if isinstance(one, str)]
+    pairs = [(name, item) for name, value in values for item in (value if isinstance(value, list) else [value])]
+    return [(name, item) for name, item in pairs if isinstance(item, str)]
 
 
 def _normal(value: Any) -> Any:
     if isinstance(value, list):
-        return [normal_path(one) if isinstance(one, str) else one for one in value]
+        return [normal_path(item) if isinstance(item, str) else item for item in value]
     return normal_path(value) if isinstance(value, str) else value
 
 

@@ -22,18 +22,18 @@ class RunningCall:
     call: ToolCall
     on_output: OnOutput
     allowance: float | None
-    begun: float
+    start_time: float
     due: float | None
     task: "asyncio.Task[Any] | None" = None
-    written: str = field(default="", repr=False)
+    last_output: str = field(default="", repr=False)
 
     async def show(self, stream: Stream, text: str) -> None:
         """Send a piece of output, which moves the deadline as it does at the server."""
         await self.on_output(stream, text)
-        self.written = (self.written + text)[-limits.LAST_CHARS :]
+        self.last_output = (self.last_output + text)[-limits.LAST_CHARS :]
         if self.allowance is not None and self.due is not None:
             now = asyncio.get_running_loop().time()
-            latest = self.begun + limits.PROGRESS_SECONDS
+            latest = self.start_time + limits.PROGRESS_SECONDS
             self.due = max(self.due, min(now + self.allowance, latest) - margin(self.allowance))
 
     @asynccontextmanager

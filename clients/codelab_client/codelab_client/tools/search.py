@@ -27,52 +27,54 @@ _FILES_ONLY = f"The folder has more than {limits.ENTRIES:,} entries, so only fil
 class Search:
     """Looks through a workspace. ripgrep: None if it is not used. Every method raises ToolFailure."""
 
-    def __init__(self, workspace: Workspace, ripgrep: Ripgrep | None, ignored: Ignored) -> None:
-        self._workspace, self._ripgrep, self._ignored = workspace, ripgrep, ignored
+    def __init__(self, workspace: Workspace, ripgrep: Ripgrep | None, find_ignored: Ignored) -> None:
+        self._workspace, self._ripgrep, self._ignored = workspace, ripgrep, find_ignored
 
-    async def list_files(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    async def list_files(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The result of list_files."""
-        names, pattern = components(given["path"]), given.get("pattern")
-        recursive = given.get("recursive", False)
-        entries = await walk(self._workspace, names, recursive=recursive, ignored=self._ignored)
+        names, pattern = components(arguments["path"]), arguments.get("pattern")
+        recursive = arguments.get("recursive", False)
+        entries = await walk(self._workspace, names, recursive=recursive, find_ignored=self._ignored)
         is_partial = len(entries) > limits.ENTRIES
         if is_partial and recursive and pattern is not None:
-            listed = await self._files(names, pattern)
-            if listed is not None:
-                nodes = await asyncio.to_thread(self._nodes, names, listed[: limits.ENTRIES])
-                is_partial = len(listed) > limits.ENTRIES
+            names_found = await self._files(names, pattern)
+            if names_found is not None:
+                nodes = await asyncio.to_thread(self._nodes, names, names_found[: limits.ENTRIES])
+                is_partial = len(names_found) > limits.ENTRIES
                 note = f"{_FILES_ONLY} {_PARTIAL}" if is_partial else _FILES_ONLY
                 return {"files": _shown(nodes, None), "truncated": is_partial, "note": note}
-        more = {"truncated": True, "note": _PARTIAL} if is_partial else {}
-        return {"files": _shown(entries, pattern)[: limits.ENTRIES], **more}
+        truncation = {"truncated": True, "note": _PARTIAL} if is_partial else {}
+        return {"files": _shown(entries, pattern)[: limits.ENTRIES], **truncation}
 
-    async def find_files(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    async def find_files(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The result of find_files."""
-        names, most = components(given.get("path", ".")), given.get("max_results", limits.FOUND_FILES)
-        listed, is_partial = await self._files(names, given["glob"]), False
-        if listed is None:
-            entries = await walk(self._workspace, names, recursive=True, ignored=self._ignored)
+        names, limit = components(arguments.get("path", ".")), arguments.get("max_results", limits.FOUND_FILES)
+        names_found, is_partial = await self._files(names, arguments["glob"]), False
+        if names_found is None:
+            entries = await walk(self._workspace, names, recursive=True, find_ignored=self._ignored)
             is_partial = len(entries) > limits.ENTRIES
-            listed = [below for below, node in entries if node.kind == "file" and globs.matches(given["glob"], below)]
-        paths = sorted(joined((*names, *below)) for below in listed)
+            names_found = [
+                below for below, node in entries if node.kind == "file" and globs.matches(arguments["glob"], below)
+            ]
+        paths = sorted(joined((*names, *below)) for below in names_found)
         note = {"note": _PARTIAL} if is_partial else {}
-        return {"files": paths[:most], "truncated": len(paths) > most or is_partial, **note}
+        return {"files": paths[:limit], "truncated": len(paths) > limit or is_partial, **note}
 
-    async def search_in_project(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    async def search_in_project(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The result of search_in_project."""
-        most = min(given.get("max_results", limits.MATCHES), limits.MATCHES)
-        matches = await self._matches(given, most + 1)
-        shown = [
+        limit = min(arguments.get("max_results", limits.MATCHES), limits.MATCHES)
+        matches = await self._matches(arguments, limit + 1)
+        results = [
             {
                 "path": match.path,
                 "line": match.line,
                 "text": match.text,
-                **({"before": match.before, "after": match.after} if given.get("context") else {}),
+                **({"before": match.before, "after": match.after} if arguments.get("context") else {}),
             }
-            for match in matches.found[:most]
+            for match in matches.items[:limit]
         ]
         note = {"note": _PARTIAL} if matches.is_partial else {}
-        return {"matches": shown, "truncated": len(matches.found) > most or matches.is_partial, **note}
+        return {"matches": results, "truncated": len(matches.items) > limit or matches.is_partial, **note}
 
     async def paths_named(self, name: str) -> list[Names]:
         """The files with a name that `walk` has not come to: all that ripgrep finds; none without it."""
@@ -80,39 +82,39 @@ class Search:
 
     # -- with ripgrep, or without -------------------------------------------------------------------------------------
 
-    async def _matches(self, given: Mapping[str, Any], most: int) -> Matches:
-        names, query = components(given.get("path", ".")), query_of(given)
+    async def _matches(self, arguments: Mapping[str, Any], limit: int) -> Matches:
+        names, query = components(arguments.get("path", ".")), query_of(arguments)
         try:
             await self._workspace.scan([names])
         except ToolFailure as failure:
             if not names or failure.code != "FILE_NOT_FOUND":
                 raise
             await self._workspace.read(names, limits.SEARCHED_BYTES)
-            return Matches(await self._workspace.search([names], query, most))
+            return Matches(await self._workspace.search([names], query, limit))
         if self._ripgrep is not None:
-            wanted = Wanted(
-                given["query"],
-                given.get("regex", False),
-                given.get("case_sensitive", False),
+            criteria = Wanted(
+                arguments["query"],
+                arguments.get("regex", False),
+                arguments.get("case_sensitive", False),
                 query.pattern,
-                given.get("glob"),
+                arguments.get("glob"),
                 query.context,
             )
             ignores = not await self._is_ignored(names)
             with suppress(OSError):
-                matches = await self._ripgrep.search(names, wanted, most, ignores=ignores)
+                matches = await self._ripgrep.search(names, criteria, limit, ignores=ignores)
                 if matches is not None:
                     return matches
-        return await self._walked(names, given.get("glob"), query, most)
+        return await self._walked(names, arguments.get("glob"), query, limit)
 
-    async def _walked(self, names: Names, glob: str | None, query: Query, most: int) -> Matches:
-        entries = await walk(self._workspace, names, recursive=True, ignored=self._ignored)
+    async def _walked(self, names: Names, glob: str | None, query: Query, limit: int) -> Matches:
+        entries = await walk(self._workspace, names, recursive=True, find_ignored=self._ignored)
         files = [
             (*names, *below)
             for below, node in entries
             if node.kind == "file" and (glob is None or globs.matches(glob, below))
         ]
-        return Matches(await self._workspace.search(files, query, most), len(entries) > limits.ENTRIES)
+        return Matches(await self._workspace.search(files, query, limit), len(entries) > limits.ENTRIES)
 
     async def _files(self, names: Names, glob: str) -> list[Names] | None:
         """The files below a directory that a glob matches; None if ripgrep is not used, or fails."""
@@ -126,11 +128,11 @@ class Search:
     async def _is_ignored(self, names: Names) -> bool:
         return bool(names) and bool(await self._ignored([joined(names)]))
 
-    def _nodes(self, top: Names, listed: Sequence[Names]) -> list[tuple[Names, Node]]:
+    def _nodes(self, top: Names, files: Sequence[Names]) -> list[tuple[Names, Node]]:
         """Files with their sizes; not those that have gone meanwhile."""
         assert isinstance(self._workspace, DiskWorkspace)
         nodes = []
-        for below in listed:
+        for below in files:
             with suppress(ToolFailure):
                 size = self._workspace.tree.status((*top, *below)).st_size
                 nodes.append((below, Node(below[-1], "file", size)))
@@ -145,10 +147,14 @@ def _shown(entries: Sequence[tuple[Names, Node]], pattern: str | None) -> list[d
     ]
 
 
-def query_of(given: Mapping[str, Any]) -> Query:
+def query_of(arguments: Mapping[str, Any]) -> Query:
     """What a search looks for. Raises ToolFailure INVALID_ARGUMENTS for a wrong regular expression."""
-    text, case_sensitive, context = given["query"], given.get("case_sensitive", False), given.get("context", 0)
-    if not given.get("regex"):
+    text, case_sensitive, context = (
+        arguments["query"],
+        arguments.get("case_sensitive", False),
+        arguments.get("context", 0),
+    )
+    if not arguments.get("regex"):
         return Query(re.compile(re.escape(text), re.NOFLAG if case_sensitive else re.IGNORECASE), context=context)
     import re2  # It needs linear time, unlike `re`, whatever the model asks for.
 
@@ -157,5 +163,5 @@ def query_of(given: Mapping[str, Any]) -> Query:
     try:
         return Query(pattern=re2.compile(text, options), context=context)
     except (re2.error, UnicodeError) as error:
-        why = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else error.args[0]
-        raise ToolFailure("INVALID_ARGUMENTS", f"query: not a regular expression (RE2): {why}") from None
+        reason = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else error.args[0]
+        raise ToolFailure("INVALID_ARGUMENTS", f"query: not a regular expression (RE2): {reason}") from None

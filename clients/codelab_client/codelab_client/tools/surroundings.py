@@ -43,20 +43,20 @@ def tree(paths: Iterable[str]) -> str:
     """The two upper levels of these files, sorted; folders end with `/`. What is left out is counted."""
     names: dict[str, set[str]] = {}
     for path in paths:
-        top, slash, rest = path.partition("/")
-        below, deeper, _ = rest.partition("/")
+        top, slash, tail = path.partition("/")
+        below, deeper, _ = tail.partition("/")
         names.setdefault(top + slash, set()).add(below + deeper)
-    shown = sorted(names)[:_TOPS]
-    left = _TREE_CHARS - sum(len(name) + 1 for name in shown)
+    tops = sorted(names)[:_TOPS]
+    remaining = _TREE_CHARS - sum(len(name) + 1 for name in tops)
     lines: list[str] = []
-    for name in shown:
+    for name in tops:
         lines.append(_line(name))
         below_it = sorted(names[name] - {""})
-        inner = [f"  {_line(one)}" for one in below_it[:_NAMES]]
+        inner = [f"  {_line(name)}" for name in below_it[:_NAMES]]
         if len(below_it) > _NAMES:
             inner.append(f"  ({len(below_it) - _NAMES} more)")
-        left -= sum(len(line) + 1 for line in inner)
-        if left >= 0:
+        remaining -= sum(len(line) + 1 for line in inner)
+        if remaining >= 0:
             lines += inner
     if len(names) > _TOPS:
         lines.append(f"({len(names) - _TOPS} more)")
@@ -65,18 +65,18 @@ def tree(paths: Iterable[str]) -> str:
 
 async def situation(status: Callable[[], Awaitable[Mapping[str, Any]]] | None) -> dict[str, str]:
     """The date, and what git says within half a second. status: makes the result of git.status."""
-    told = {"date": datetime.now().astimezone().strftime("%A, %Y-%m-%d %H:%M (UTC%z)")}
+    facts = {"date": datetime.now().astimezone().strftime("%A, %Y-%m-%d %H:%M (UTC%z)")}
     if status is not None:
         try:
-            found = await asyncio.wait_for(status(), _PATIENCE_S)
+            git_status = await asyncio.wait_for(status(), _PATIENCE_S)
         except ToolFailure as failure:
             if failure.code == "GIT_NOT_INITIALIZED":
-                told["git"] = "no repository"
+                facts["git"] = "no repository"
         except (TimeoutError, OSError):
             pass
         else:
-            told["git"] = _summary(str(found.get("branch", "")), found["files"])
-    return told
+            facts["git"] = _summary(str(git_status.get("branch", "")), git_status["files"])
+    return facts
 
 
 def _summary(branch: str, files: Sequence[Mapping[str, Any]]) -> str:
@@ -87,14 +87,14 @@ def _summary(branch: str, files: Sequence[Mapping[str, Any]]) -> str:
     start = f"branch {branch or '(none)'}; "
     if not states:
         return _line(start + "nothing to commit")
-    listed = ""
+    listing = ""
     for count, (path, state) in enumerate(states.items()):
-        one = f"{', ' if listed else ''}{state} {path}"
-        if len(start) + len(listed) + len(one) > _LINE_CHARS - 20:
-            listed += f" and {len(states) - count} more"
+        item = f"{', ' if listing else ''}{state} {path}"
+        if len(start) + len(listing) + len(item) > _LINE_CHARS - 20:
+            listing += f" and {len(states) - count} more"
             break
-        listed += one
-    return _line(start + listed)
+        listing += item
+    return _line(start + listing)
 
 
 def _line(text: str) -> str:

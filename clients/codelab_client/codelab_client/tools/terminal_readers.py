@@ -34,8 +34,8 @@ def members(group: int) -> Iterator[int]:
 
 def _reads(process: int, outputs: Collection[int]) -> bool:
     with suppress(OSError):
-        found = (_PROCESSES / str(process) / "fd/0").stat()
-        return stat.S_ISFIFO(found.st_mode) and found.st_ino in outputs
+        status = (_PROCESSES / str(process) / "fd/0").stat()
+        return stat.S_ISFIFO(status.st_mode) and status.st_ino in outputs
     return False
 
 

@@ -49,25 +49,25 @@ class FileText:
 def read_text(data: bytes) -> FileText | None:
     """The text of a file; None if it is binary or in an encoding that is not known."""
     for mark, encoding in _MARKS:
-        if data.startswith(mark) and (found := _decoded(data, encoding)) is not None:
-            return found
-    found = _decoded(data, "utf-8")
-    if found is not None or _CONTROL.search(data):
-        return found
+        if data.startswith(mark) and (file_text := _decoded(data, encoding)) is not None:
+            return file_text
+    file_text = _decoded(data, "utf-8")
+    if file_text is not None or _CONTROL.search(data):
+        return file_text
     encoding = _guess(data if len(data) <= _SAMPLE else data[: data.rfind(b"\n", 0, _SAMPLE) + 1] or data[:_SAMPLE])
     return _decoded(data, encoding) if encoding else None
 
 
-def write_text(text: str, encoding: str, shown: str) -> bytes:
-    """The bytes of a text. shown: the file's name, for the error. Raises ToolFailure ENCODING_ERROR."""
+def write_text(text: str, encoding: str, name: str) -> bytes:
+    """The bytes of a text. name: the file's name, for the error. Raises ToolFailure ENCODING_ERROR."""
     try:
         return text.encode(encoding)
     except UnicodeEncodeError as error:
         if encoding == "utf-8":
-            raise ToolFailure("ENCODING_ERROR", f"{shown} cannot be encoded as UTF-8") from None
+            raise ToolFailure("ENCODING_ERROR", f"{name} cannot be encoded as UTF-8") from None
         line = text.count("\n", 0, error.start) + 1
-        why = f"{shown} is in {encoding}, which does not have U+{ord(text[error.start]):04X} (line {line})"
-        raise ToolFailure("ENCODING_ERROR", f"{why}: nothing was written") from None
+        reason = f"{name} is in {encoding}, which does not have U+{ord(text[error.start]):04X} (line {line})"
+        raise ToolFailure("ENCODING_ERROR", f"{reason}: nothing was written") from None
 
 
 def kept(content: str, before: FileText | None) -> str:
@@ -100,7 +100,7 @@ def _decoded(data: bytes, encoding: str) -> FileText | None:
 
 def _guess(data: bytes) -> str:
     """The encoding of bytes that are not UTF-8; empty if it is not clear."""
-    runs = [found[0] for found in _HIGH.finditer(data)]
+    runs = [match[0] for match in _HIGH.finditer(data)]
     if not runs:
         return ""
     high = b"".join(runs)
@@ -120,17 +120,17 @@ def _is_damaged(data: bytes, high: int) -> bool:
     try:
         data.decode("utf-8", "surrogatepass")
     except UnicodeDecodeError:
-        strange = sum("\udc80" <= one <= "\udcff" for one in data.decode("utf-8", "surrogateescape"))
+        strange = sum("\udc80" <= character <= "\udcff" for character in data.decode("utf-8", "surrogateescape"))
         return 2 * strange < high
     return True
 
 
 def _is_chinese(data: bytes) -> bool:
     """Whether most characters are the usual ones of GB 2312, which come first in it, and its signs."""
-    found = _decoded(data, "gbk")
-    if found is None:
+    file_text = _decoded(data, "gbk")
+    if file_text is None:
         return False
-    pairs = [character.encode("gbk") for character in found.text if character > "\x7f"]
+    pairs = [character.encode("gbk") for character in file_text.text if character > "\x7f"]
     usual = [pair for pair in pairs if 0xB0 <= pair[0] <= 0xD7 and pair[1] >= 0xA1]
     signs = sum(0xA1 <= pair[0] <= 0xA3 for pair in pairs)
     is_korean = len(usual) >= _CERTAIN and all(pair[0] <= _LAST_KOREAN for pair in usual)

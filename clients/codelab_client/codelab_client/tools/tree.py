@@ -81,23 +81,23 @@ class Tree:
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
-    def read(self, names: Names, most: int) -> Content:
+    def read(self, names: Names, limit: int) -> Content:
         """Read a regular file of at most so many bytes. Also raises ToolFailure FILE_TOO_LARGE."""
         with self._located(names, follow=True) as (directory, name), _reported(names):
-            return _content(directory, name, names, most)
+            return _content(directory, name, names, limit)
 
     def scan(self, names: Names) -> list[Node]:
         """The entries of a directory, sorted by name. Names that are not UTF-8 have U+FFFD in place of the bytes."""
         with self._opened(names) as directory, _reported(names), os.scandir(directory) as entries:
-            shown = [entry for entry in entries if not (self._private and self._is_private(entry))]
-            return sorted((_node(entry) for entry in shown), key=lambda node: node.name)
+            visible = [entry for entry in entries if not (self._private and self._is_private(entry))]
+            return sorted((_node(entry) for entry in visible), key=lambda node: node.name)
 
     @contextmanager
     def directory(self, names: Names) -> Iterator[tuple[int, Path]]:
         """Open a directory: its descriptor, and its path without links at this moment."""
         with ExitStack() as closing:
-            directory, found = self._walk(closing, names, follow=True)
-            yield directory, self.root.joinpath(*found)
+            directory, real_names = self._walk(closing, names, follow=True)
+            yield directory, self.root.joinpath(*real_names)
 
     def real(self, names: Names) -> Names:
         """The same without links."""
@@ -150,7 +150,7 @@ class Tree:
     def make_directory(self, names: Names) -> None:
         """Create a directory and its parents; it may exist."""
         with ExitStack() as closing:
-            self._walk(closing, names, follow=False, made=[])
+            self._walk(closing, names, follow=False, new_directories=[])
 
     def delete(self, names: Names, expected: str | None = None) -> None:
         """Delete a file, a link, or a directory with everything in it.
@@ -185,12 +185,12 @@ class Tree:
         """Move a file, a link or a directory to a name that is free. Creates the directories above it."""
         if target[: len(source)] == source:
             raise ToolFailure("EXECUTION_FAILED", f"{joined(source)} cannot be moved to itself or below itself")
-        made: list[Names] = []
-        with self._located(source, follow=False) as (from_directory, from_name), self._undoing(made):
+        new_directories: list[Names] = []
+        with self._located(source, follow=False) as (from_directory, from_name), self._undoing(new_directories):
             with _reported(source):
                 _status(from_directory, from_name)
             with (
-                self._located(target, follow=False, made=made) as (to_directory, to_name),
+                self._located(target, follow=False, new_directories=new_directories) as (to_directory, to_name),
                 _reported(target),
             ):
                 try:
@@ -204,30 +204,34 @@ class Tree:
         All new contents are written beside their files first; then each takes its file's place at once. If one fails,
         those before it are taken back. Also raises Changed for a file that is not what the change expects.
         """
-        made: list[Names] = []
-        with self._undoing(made), ExitStack() as closing:
+        new_directories: list[Names] = []
+        with self._undoing(new_directories), ExitStack() as closing:
             directories: dict[Names, tuple[int, str]] = {}
-            steps = [self._stage(closing, change, directories, made) for change in changes]
-            done: list[Step] = []
+            steps = [self._stage(closing, change, directories, new_directories) for change in changes]
+            finished_steps: list[Step] = []
             try:
                 for step in steps:
-                    done.append(step)
+                    finished_steps.append(step)
                     with _reported(step.change.names):
                         step.perform()
             except BaseException:
-                for step in reversed(done):
+                for step in reversed(finished_steps):
                     step.take_back()
                 raise
 
     def _stage(
-        self, closing: ExitStack, change: Change, directories: dict[Names, tuple[int, str]], made: list[Names]
+        self,
+        closing: ExitStack,
+        change: Change,
+        directories: dict[Names, tuple[int, str]],
+        new_directories: list[Names],
     ) -> Step:
         """Check a change and write its new content beside the file."""
         *above, _ = change.names or ("",)
-        create = made if change.data is not None else None
+        create = new_directories if change.data is not None else None
         if not change.names or tuple(above) not in directories:
-            found = closing.enter_context(self._located(change.names, follow=False, made=create))
-            directories[tuple(above)] = found
+            location = closing.enter_context(self._located(change.names, follow=False, new_directories=create))
+            directories[tuple(above)] = location
         step = Step(change, directories[tuple(above)][0])
         closing.callback(step.discard)
         with _reported(change.names):
@@ -247,12 +251,12 @@ class Tree:
         return count
 
     @contextmanager
-    def _undoing(self, made: list[Names]) -> Iterator[None]:
+    def _undoing(self, new_directories: list[Names]) -> Iterator[None]:
         """Delete the directories that were made, unless all went well."""
         try:
             yield
         except BaseException:
-            for names in reversed(made):
+            for names in reversed(new_directories):
                 with suppress(OSError, ToolFailure), self._located(names, follow=False) as (directory, name):
                     os.rmdir(name, dir_fd=directory)
             raise
@@ -265,13 +269,17 @@ class Tree:
             yield self._walk(closing, names, follow=True)[0]
 
     @contextmanager
-    def _located(self, names: Names, *, follow: bool, made: list[Names] | None = None) -> Iterator[tuple[int, str]]:
+    def _located(
+        self, names: Names, *, follow: bool, new_directories: list[Names] | None = None
+    ) -> Iterator[tuple[int, str]]:
         """The directory of `names` and its last name in it, which is no link if `follow` is set."""
         if not names:
             raise ToolFailure("EXECUTION_FAILED", "The workspace itself cannot be read, changed or moved as a file")
         with ExitStack() as closing:
-            directory, found = self._walk(closing, names, follow=follow, made=made, but_last=True)
-            yield directory, found[-1]
+            directory, real_names = self._walk(
+                closing, names, follow=follow, new_directories=new_directories, but_last=True
+            )
+            yield directory, real_names[-1]
 
     def _walk(
         self,
@@ -279,16 +287,16 @@ class Tree:
         names: Names,
         *,
         follow: bool,
-        made: list[Names] | None = None,
+        new_directories: list[Names] | None = None,
         but_last: bool = False,
     ) -> tuple[int, Names]:
         """Open every directory on the way. Returns the last one, and the names without links.
 
-        follow: whether links are followed. made: if given, missing directories are made and added to it.
+        follow: whether links are followed. new_directories: if given, missing directories are made and added to it.
         but_last: do not open the last name.
         """
         self._check_private(self._fd, names)
-        stack, found, links = [self._fd], list[str](), 0
+        stack, real_names, links = [self._fd], list[str](), 0
         todo = list(reversed(names))
         while todo:
             name = todo.pop()
@@ -298,29 +306,29 @@ class Tree:
                 if len(stack) == 1:
                     raise _outside(names)
                 stack.pop()
-                found.pop()
+                real_names.pop()
                 continue
-            is_last = but_last and not any(rest not in ("", ".") for rest in todo)
+            is_last = but_last and not any(part not in ("", ".") for part in todo)
             with _reported(names):
                 target = _link_target(stack[-1], name)
             if target is None or (is_last and not follow):
-                found.append(name)
+                real_names.append(name)
                 if is_last:
-                    return stack[-1], tuple(found)
+                    return stack[-1], tuple(real_names)
                 with _reported(names):
-                    stack.append(_open_directory(closing, stack[-1], name, tuple(found), made))
+                    stack.append(_open_directory(closing, stack[-1], name, tuple(real_names), new_directories))
                 self._check_private(stack[-1], names)
                 continue
             links += 1
             if not follow or links > limits.LINKS:
-                raise self._refused_link(names, (*found, name), links > limits.LINKS)
+                raise self._refused_link(names, (*real_names, name), links > limits.LINKS)
             if target.startswith("/"):
                 target = self._below_root(target, names)
-                del stack[1:], found[:]
+                del stack[1:], real_names[:]
             todo += reversed(target.split("/"))
         if but_last:  # Its last name is a link to a directory above: `a -> ..`.
             raise ToolFailure("EXECUTION_FAILED", f"{joined(names)} is a directory")
-        return stack[-1], tuple(found)
+        return stack[-1], tuple(real_names)
 
     def _check_private(self, directory: int, names: Names) -> None:
         """Raise ToolFailure for a private folder, by whatever name it is reached."""
@@ -328,16 +336,16 @@ class Tree:
             return
         for path in self._private:
             with suppress(OSError):
-                found = path.stat()
-                self._private_ids.add((found.st_dev, found.st_ino))
-        found = os.fstat(directory)
-        if (found.st_dev, found.st_ino) in self._private_ids:
+                status = path.stat()
+                self._private_ids.add((status.st_dev, status.st_ino))
+        status = os.fstat(directory)
+        if (status.st_dev, status.st_ino) in self._private_ids:
             raise ToolFailure("PERMISSION_DENIED", f"{joined(names)}: the client keeps its own files there")
 
     def _is_private(self, entry: "os.DirEntry[str]") -> bool:
         with suppress(OSError):
-            found = entry.stat(follow_symlinks=False)
-            return (found.st_dev, found.st_ino) in self._private_ids
+            status = entry.stat(follow_symlinks=False)
+            return (status.st_dev, status.st_ino) in self._private_ids
         return False
 
     def _below_root(self, target: str, names: Names) -> str:
@@ -348,7 +356,7 @@ class Tree:
 
     def _refused_link(self, names: Names, link: Names, is_loop: bool) -> ToolFailure:
         """Why a link is not followed: it leads outside, nowhere, or to a name that must be given itself."""
-        shown = joined(link)
+        link_name = joined(link)
         if is_loop:
             return ToolFailure("PERMISSION_DENIED", f"{joined(names)}: too many symbolic links")
         with ExitStack() as closing:
@@ -357,9 +365,11 @@ class Tree:
             except ToolFailure as failure:
                 if failure.code == "PATH_OUTSIDE_WORKSPACE":
                     return failure
-                return ToolFailure("PERMISSION_DENIED", f"{shown} is a symbolic link, and changes do not follow links")
-        why = f"{shown} is a symbolic link to {real}, and changes do not follow links: name that path instead"
-        return ToolFailure("PERMISSION_DENIED", why)
+                return ToolFailure(
+                    "PERMISSION_DENIED", f"{link_name} is a symbolic link, and changes do not follow links"
+                )
+        reason = f"{link_name} is a symbolic link to {real}, and changes do not follow links: name that path instead"
+        return ToolFailure("PERMISSION_DENIED", reason)
 
 
 # -- single names, relative to a directory's descriptor ----------------------------------------------------------------
@@ -367,17 +377,19 @@ class Tree:
 
 def _link_target(directory: int, name: str) -> str | None:
     """Where a link leads; None if it is no link or does not exist."""
-    found = lookup(directory, name)
-    if found is None or not stat.S_ISLNK(found.st_mode):
+    status = lookup(directory, name)
+    if status is None or not stat.S_ISLNK(status.st_mode):
         return None
     return os.readlink(name, dir_fd=directory)
 
 
-def _open_directory(closing: ExitStack, directory: int, name: str, names: Names, made: list[Names] | None) -> int:
-    if made is not None and lookup(directory, name) is None:
+def _open_directory(
+    closing: ExitStack, directory: int, name: str, names: Names, new_directories: list[Names] | None
+) -> int:
+    if new_directories is not None and lookup(directory, name) is None:
         with suppress(FileExistsError):
             os.mkdir(name, dir_fd=directory)
-            made.append(names)
+            new_directories.append(names)
     try:
         descriptor = os.open(name, _DIRECTORY, dir_fd=directory)
     except NotADirectoryError:
@@ -386,25 +398,25 @@ def _open_directory(closing: ExitStack, directory: int, name: str, names: Names,
     return descriptor
 
 
-def _content(directory: int, name: str, names: Names, most: int) -> Content:
+def _content(directory: int, name: str, names: Names, limit: int) -> Content:
     """Read a regular file. It is looked at before it is opened, because opening a device may have effects."""
-    _check_regular(_status(directory, name), names, most)
+    _check_regular(_status(directory, name), names, limit)
     with os.fdopen(os.open(name, _READ, dir_fd=directory), "rb") as file:
-        found = os.fstat(file.fileno())
-        _check_regular(found, names, most)
-        data = file.read(most + 1)
-        if len(data) > most:  # It grows.
-            raise _too_large(names, len(data), most)
-        return Content(data, stat.S_IMODE(found.st_mode) & _PERMISSIONS, found.st_mtime, version_of(found))
+        status = os.fstat(file.fileno())
+        _check_regular(status, names, limit)
+        data = file.read(limit + 1)
+        if len(data) > limit:  # It grows.
+            raise _too_large(names, len(data), limit)
+        return Content(data, stat.S_IMODE(status.st_mode) & _PERMISSIONS, status.st_mtime, version_of(status))
 
 
-def _check_regular(found: os.stat_result, names: Names, most: int) -> None:
-    if stat.S_ISDIR(found.st_mode):
+def _check_regular(status: os.stat_result, names: Names, limit: int) -> None:
+    if stat.S_ISDIR(status.st_mode):
         raise ToolFailure("EXECUTION_FAILED", f"{joined(names)} is a directory")
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise ToolFailure("PERMISSION_DENIED", f"{joined(names)} is not a regular file")
-    if found.st_size > most:
-        raise _too_large(names, found.st_size, most)
+    if status.st_size > limit:
+        raise _too_large(names, status.st_size, limit)
 
 
 def _remove_directory(name: str, directory: int) -> None:
@@ -421,10 +433,10 @@ def _status(directory: int, name: str) -> os.stat_result:
 def _node(entry: "os.DirEntry[str]") -> Node:
     name = os.fsencode(entry.name).decode(errors="replace")
     try:
-        found = entry.stat(follow_symlinks=False)
+        status = entry.stat(follow_symlinks=False)
     except OSError:
         return Node(name, "special", 0)
-    return Node(name, _kind(found.st_mode), found.st_size)
+    return Node(name, _kind(status.st_mode), status.st_size)
 
 
 def _kind(mode: int) -> str:
@@ -439,8 +451,8 @@ def _outside(names: Names) -> ToolFailure:
     return ToolFailure("PATH_OUTSIDE_WORKSPACE", f"{joined(names)} leads out of the workspace")
 
 
-def _too_large(names: Names, size: int, most: int) -> ToolFailure:
-    return ToolFailure("FILE_TOO_LARGE", f"{joined(names)} has {size} bytes; at most {most} are allowed")
+def _too_large(names: Names, size: int, limit: int) -> ToolFailure:
+    return ToolFailure("FILE_TOO_LARGE", f"{joined(names)} has {size} bytes; at most {limit} are allowed")
 
 
 @contextmanager

@@ -47,7 +47,7 @@ class Web:
             raise ToolFailure("TIMEOUT", f"The page did not come within {self.seconds:g} seconds") from None
         finally:
             running.stop()
-            work.add_done_callback(lambda done: done.cancelled() or done.exception())
+            work.add_done_callback(lambda future: future.cancelled() or future.exception())
 
     def _fetch(self, url: str, running: "_Running") -> dict[str, Any]:
         target = _checked(url)
@@ -56,11 +56,11 @@ class Web:
             try:
                 answer = self._get(target, running)
             except (OSError, http.client.HTTPException, ValueError) as error:
-                why = getattr(error, "strerror", None) or type(error).__name__
-                raise ToolFailure("EXECUTION_FAILED", f"{target.hostname}: {why}") from None
+                reason = getattr(error, "strerror", None) or type(error).__name__
+                raise ToolFailure("EXECUTION_FAILED", f"{target.hostname}: {reason}") from None
             if answer.location is None:
-                moved = {"url": target.geturl()} if target != first else {}
-                return {**answer.shown(), **moved}
+                url_field = {"url": target.geturl()} if target != first else {}
+                return {**answer.shown(), **url_field}
             elsewhere = urljoin(target.geturl(), answer.location)
             following = urlsplit(elsewhere)
             if not _may_follow(target, following):
@@ -70,12 +70,12 @@ class Web:
 
     def _get(self, target: SplitResult, running: "_Running") -> "_Answer":
         host, port = str(target.hostname), target.port or _PORTS[target.scheme]
-        connected = self._connect(host, port, running)
+        open_connection = self._connect(host, port, running)
         if target.scheme == "https":
-            connected = self.tls.wrap_socket(connected, server_hostname=host)
-            running.use(connected)
+            open_connection = self.tls.wrap_socket(open_connection, server_hostname=host)
+            running.use(open_connection)
         connection = http.client.HTTPConnection(host, port)
-        connection.sock = connected
+        connection.sock = open_connection
         try:
             path = (target.path or "/") + (f"?{target.query}" if target.query else "")
             connection.putrequest("GET", path, skip_host=True, skip_accept_encoding=True)
@@ -91,13 +91,13 @@ class Web:
     def _connect(self, host: str, port: int, running: "_Running") -> socket.socket:
         """Connect to a checked address of the host."""
         try:
-            connected = open_socket(host, port, self.may_reach, self.seconds / 2, self.resolve)
+            connection = open_socket(host, port, self.may_reach, self.seconds / 2, self.resolve)
         except ForbiddenAddress:
             raise ToolFailure(
                 "PERMISSION_DENIED", f"{host} is not on the public internet, and only that is fetched"
             ) from None
-        running.use(connected)
-        return connected
+        running.use(connection)
+        return connection
 
 
 class _Running:
@@ -108,12 +108,12 @@ class _Running:
         self._socket: socket.socket | None = None
         self._stopped = False
 
-    def use(self, used: socket.socket) -> None:
+    def use(self, connection: socket.socket) -> None:
         """The thread uses this one from now on. Raises OSError if it has been stopped."""
         with self._lock:
-            self._socket = used
+            self._socket = connection
             if self._stopped:
-                used.close()
+                connection.close()
                 raise OSError("stopped")
 
     def stop(self) -> None:
@@ -217,9 +217,9 @@ class _Plain:
     def feed(self, html: str) -> None:
         """Take a whole page. What follows the beginning of a tag or a comment without an end is no text."""
         at = 0
-        while (found := _OTHER.search(html, at)) is not None:
-            self._data(html[at : found.start()])
-            tag = _TAG.match(html, found.start())
+        while (match := _OTHER.search(html, at)) is not None:
+            self._data(html[at : match.start()])
+            tag = _TAG.match(html, match.start())
             if tag is not None:
                 at = tag.end()
                 self._take(tag[2].lower(), is_end=bool(tag[1]))
@@ -227,8 +227,8 @@ class _Plain:
                     end = re.compile(rf"</{tag[2]}(?=[\s/>])", re.IGNORECASE).search(html, at)
                     at = len(html) if end is None else end.start()
             else:
-                mark = "-->" if found[0] == "<!--" else ">"
-                end_at = -1 if found[0][-1:].isalpha() else html.find(mark, found.start() + 2)
+                mark = "-->" if match[0] == "<!--" else ">"
+                end_at = -1 if match[0][-1:].isalpha() else html.find(mark, match.start() + 2)
                 at = len(html) if end_at < 0 else end_at + len(mark)
         self._data(html[at:])
 
@@ -257,5 +257,5 @@ def plain(html: str) -> str:
     parser = _Plain()
     parser.feed(html)
     lines = [line.rstrip() for line in "".join(parser.parts).split("\n")]
-    kept = [line for line, before in zip(lines, ["", *lines], strict=False) if line or before]
-    return "\n".join(kept).strip()
+    text_lines = [line for line, before in zip(lines, ["", *lines], strict=False) if line or before]
+    return "\n".join(text_lines).strip()

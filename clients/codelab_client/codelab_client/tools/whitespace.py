@@ -10,16 +10,16 @@ _PLACES = 10
 
 @dataclass(frozen=True)
 class _Indentation:
-    """How much further the lines of the text are indented than the wanted ones; `less`: how much less."""
+    """How much further the lines of the text are indented than the wanted ones; `prefix_removed`: how much less."""
 
-    more: str = ""
-    less: str = ""
+    prefix_added: str = ""
+    prefix_removed: str = ""
 
     def of(self, lines: Sequence[str]) -> list[str] | None:
         """The lines with this indentation; None if one of them has not enough."""
-        if any(line.strip() and not line.startswith(self.less) for line in lines):
+        if any(line.strip() and not line.startswith(self.prefix_removed) for line in lines):
             return None
-        return [self.more + line.removeprefix(self.less) if line.strip() else line for line in lines]
+        return [self.prefix_added + line.removeprefix(self.prefix_removed) if line.strip() else line for line in lines]
 
 
 @dataclass(frozen=True)
@@ -40,57 +40,66 @@ def nearly(text: str, old: str, new: str) -> Near | None:
     `text` and `old` must be the same.
     """
     is_ended = old.endswith("\n")
-    wanted = (old.removesuffix("\n") if is_ended else old).split("\n")
-    if not any(line.strip() for line in wanted) or old.split() == new.split():
+    old_lines = (old.removesuffix("\n") if is_ended else old).split("\n")
+    if not any(line.strip() for line in old_lines) or old.split() == new.split():
         return None  # An edit of whitespace alone must not guess at it.
     lines = text.split("\n")
-    places = list(islice(_places(lines, wanted), _PLACES + 1))
+    places = list(islice(_places(lines, old_lines), _PLACES + 1))
     if len(places) > _PLACES:
         return None
     fitting = [
         (first, indented)
         for first in places
-        if (indentation := _indentation(lines[first : first + len(wanted)], wanted)) is not None
+        if (indentation := _indentation(lines[first : first + len(old_lines)], old_lines)) is not None
         and (indented := indentation.of(new.split("\n"))) is not None
     ]
     if len(fitting) != 1:
         return None
     first, indented = fitting[0]
-    last = first + len(wanted) - 1
+    last = first + len(old_lines) - 1
     start = sum(len(line) + 1 for line in lines[:first])
     end = start + sum(len(line) + 1 for line in lines[first : last + 1])
-    made = "\n".join(indented)
+    text_made = "\n".join(indented)
     if last == len(lines) - 1:  # The last line has no end, whatever the wanted one has.
         end -= 1
-        made = made.removesuffix("\n").removesuffix("\r") if is_ended else made
+        text_made = text_made.removesuffix("\n").removesuffix("\r") if is_ended else text_made
     elif not is_ended:
         end -= 2 if lines[last].endswith("\r") else 1
-    return Near(start, end, first + 1, last + 1, made)
+    return Near(start, end, first + 1, last + 1, text_made)
 
 
-def _places(lines: Sequence[str], wanted: Sequence[str]) -> Iterator[int]:
+def _places(lines: Sequence[str], old_lines: Sequence[str]) -> Iterator[int]:
     """The numbers, from 0, of the lines from which on all lines have the wanted words. Linear in the text."""
-    text, words = ("\n".join(["", *(line.strip() for line in each), ""]) for each in (lines, wanted))
+    text, words = ("\n".join(["", *(line.strip() for line in group), ""]) for group in (lines, old_lines))
     at = text.find(words)
-    line, counted = 0, 0
+    line, position = 0, 0
     while at >= 0:
-        line += text.count("\n", counted, at)
-        counted = at
+        line += text.count("\n", position, at)
+        position = at
         yield line
         at = text.find(words, at + 1)
 
 
-def _indentation(lines: Sequence[str], wanted: Sequence[str]) -> _Indentation | None:
+def _indentation(lines: Sequence[str], old_lines: Sequence[str]) -> _Indentation | None:
     """What indents each of the wanted lines like those of the text; None if it is not the same for all."""
-    pairs = [(_begin(line), _begin(other)) for line, other in zip(lines, wanted, strict=True) if line.strip()]
-    line, other = pairs[0]
-    if line.endswith(other):
-        found = _Indentation(more=line.removesuffix(other))
-    elif other.endswith(line):
-        found = _Indentation(less=other.removesuffix(line))
+    pairs = [
+        (_begin(line), _begin(old_indent)) for line, old_indent in zip(lines, old_lines, strict=True) if line.strip()
+    ]
+    line, old_indent = pairs[0]
+    if line.endswith(old_indent):
+        indentation = _Indentation(prefix_added=line.removesuffix(old_indent))
+    elif old_indent.endswith(line):
+        indentation = _Indentation(prefix_removed=old_indent.removesuffix(line))
     else:
         return None
-    return found if all(line == found.more + other.removeprefix(found.less) for line, other in pairs) else None
+    return (
+        indentation
+        if all(
+            line == indentation.prefix_added + old_indent.removeprefix(indentation.prefix_removed)
+            for line, old_indent in pairs
+        )
+        else None
+    )
 
 
 def _begin(line: str) -> str:

@@ -63,7 +63,7 @@ class Workspace(Protocol):
         """The directory in which commands and git run, absolute and without links; None if there is none."""
         ...
 
-    async def read(self, names: Names, most: int) -> Content:
+    async def read(self, names: Names, limit: int) -> Content:
         """Read a file of at most so many bytes."""
         ...
 
@@ -71,7 +71,7 @@ class Workspace(Protocol):
         """The entries of each directory, sorted by name; none for a directory that has gone, unless it is the first."""
         ...
 
-    async def search(self, files: Sequence[Names], query: Query, most: int) -> list[Match]:
+    async def search(self, files: Sequence[Names], query: Query, limit: int) -> list[Match]:
         """At most so many lines of these files that match. Skips binary and large files."""
         ...
 
@@ -119,44 +119,44 @@ class DiskWorkspace:
         """The same directory for code that does not wait."""
         return self._tree
 
-    async def read(self, names: Names, most: int) -> Content:
+    async def read(self, names: Names, limit: int) -> Content:
         """See Workspace."""
-        return await asyncio.to_thread(self._tree.read, names, most)
+        return await asyncio.to_thread(self._tree.read, names, limit)
 
     async def scan(self, directories: Sequence[Names]) -> list[list[Node]]:
         """See Workspace."""
         return await asyncio.to_thread(self._scan, directories)
 
     def _scan(self, directories: Sequence[Names]) -> list[list[Node]]:
-        found: list[list[Node]] = []
+        listings: list[list[Node]] = []
         for names in directories:
             try:
-                found.append(self._tree.scan(names))
+                listings.append(self._tree.scan(names))
             except ToolFailure:
-                if not found:
+                if not listings:
                     raise
-                found.append([])
-        return found
+                listings.append([])
+        return listings
 
-    async def search(self, files: Sequence[Names], query: Query, most: int) -> list[Match]:
+    async def search(self, files: Sequence[Names], query: Query, limit: int) -> list[Match]:
         """See Workspace."""
-        found: list[Match] = []
+        matches: list[Match] = []
         for start in range(0, len(files), _BATCH):
             batch = files[start : start + _BATCH]
-            found += await asyncio.to_thread(self._search, batch, query, most - len(found))
-            if len(found) >= most:
+            matches += await asyncio.to_thread(self._search, batch, query, limit - len(matches))
+            if len(matches) >= limit:
                 break
-        return found
+        return matches
 
-    def _search(self, files: Sequence[Names], query: Query, most: int) -> list[Match]:
-        found: list[Match] = []
+    def _search(self, files: Sequence[Names], query: Query, limit: int) -> list[Match]:
+        matches: list[Match] = []
         for names in files:
-            if len(found) >= most:
+            if len(matches) >= limit:
                 break
             with suppress(ToolFailure):
                 data = self._tree.read(names, limits.SEARCHED_BYTES).data
-                found += matching_lines(joined(names), data, query, most - len(found))
-        return found
+                matches += matching_lines(joined(names), data, query, limit - len(matches))
+        return matches
 
     async def apply(self, changes: Sequence[Change]) -> None:
         """See Workspace."""
@@ -179,8 +179,8 @@ class DiskWorkspace:
         await finished(_within, self.recorder.moving(source, target), self._tree.move, source, target)
 
     def _apply(self, changes: Sequence[Change]) -> None:
-        with self.recorder.changing(changes) as recorded:
-            self._tree.apply(recorded)
+        with self.recorder.changing(changes) as recorded_changes:
+            self._tree.apply(recorded_changes)
 
 
 def _within(recording: AbstractContextManager[None], change: Callable[..., None], *names: Names) -> None:
@@ -215,50 +215,50 @@ async def in_threads(recording: AbstractContextManager[object]) -> AsyncIterator
 Ignored = Callable[[Sequence[str]], Awaitable[set[str]]]
 
 
-async def walk(workspace: Workspace, top: Names, *, recursive: bool, ignored: Ignored) -> list[tuple[Names, Node]]:
+async def walk(workspace: Workspace, top: Names, *, recursive: bool, find_ignored: Ignored) -> list[tuple[Names, Node]]:
     """The entries below a directory with their names below it, level by level and without `.git`.
 
     With `recursive`, without ignored ones, unless `top` is ignored itself. Ends after ENTRIES and one more.
     """
-    found: list[tuple[Names, Node]] = []
+    entries: list[tuple[Names, Node]] = []
     level: list[Names] = [()]
-    asks = recursive and not (top and await ignored([joined(top)]))
-    while level and len(found) <= limits.ENTRIES:
+    asks = recursive and not (top and await find_ignored([joined(top)]))
+    while level and len(entries) <= limits.ENTRIES:
         batch, level = level[:_BATCH], level[_BATCH:]
-        scanned = await workspace.scan([(*top, *names) for names in batch])
+        listings = await workspace.scan([(*top, *names) for names in batch])
         here = [
             ((*names, node.name), node)
-            for names, nodes in zip(batch, scanned, strict=True)
+            for names, nodes in zip(batch, listings, strict=True)
             for node in nodes
             if node.name != ".git"
         ]
         if asks and here:
-            gone = await ignored([joined((*top, *names)) for names, _ in here])
-            here = [entry for entry in here if joined((*top, *entry[0])) not in gone]
-        found += here
+            ignored_paths = await find_ignored([joined((*top, *names)) for names, _ in here])
+            here = [entry for entry in here if joined((*top, *entry[0])) not in ignored_paths]
+        entries += here
         level += [names for names, node in here if node.kind == "directory"] if recursive else []
-    return found
+    return entries
 
 
-def matching_lines(path: str, data: bytes, query: Query, most: int) -> list[Match]:
+def matching_lines(path: str, data: bytes, query: Query, limit: int) -> list[Match]:
     """The first lines of a file that match, or in which the text begins; none in a binary file."""
     if b"\0" in data:
         return []
     text = data.decode(errors="replace")
     lines = text.split("\n")
     numbers = _with_pattern(lines, query.pattern) if query.pattern is not None else _with_text(text, query.text)
-    return [_match(path, lines, number, query.context) for number in islice(numbers, most)]
+    return [_match(path, lines, number, query.context) for number in islice(numbers, limit)]
 
 
 def _with_pattern(lines: Sequence[str], pattern: Pattern) -> Iterator[int]:
     return (number for number, line in enumerate(lines) if pattern.search(line.removesuffix("\r")) is not None)
 
 
-def _with_text(text: str, wanted: "re.Pattern[str] | None") -> Iterator[int]:
-    number, counted, last = 0, 0, -1
-    for hit in wanted.finditer(text) if wanted is not None else ():
-        number += text.count("\n", counted, hit.start())
-        counted = hit.start()
+def _with_text(text: str, pattern: "re.Pattern[str] | None") -> Iterator[int]:
+    number, position, last = 0, 0, -1
+    for hit in pattern.finditer(text) if pattern is not None else ():
+        number += text.count("\n", position, hit.start())
+        position = hit.start()
         if number != last:
             last = number
             yield number

@@ -23,8 +23,8 @@ def command_handlers(
         try:
             return await asyncio.wait_for(running, most_seconds)
         except TimeoutError:
-            why = f"The command ran longer than {most_seconds:g} seconds and was stopped"
-            raise ToolFailure("TIMEOUT", why) from None
+            reason = f"The command ran longer than {most_seconds:g} seconds and was stopped"
+            raise ToolFailure("TIMEOUT", reason) from None
 
     async def run_persistent(arguments: Arguments, call: RunningCall) -> dict[str, Any]:
         cwd = await directory_of(arguments.get("cwd", "."))

@@ -51,8 +51,8 @@ async def _read_file(workspace: Workspace, expectations: Expectations, arguments
     is_part = "offset" in arguments or "limit" in arguments
     file = await workspace.read(names, limits.READ_BYTES if is_part else limits.FILE_BYTES)
     expectations.note_read(names, await asyncio.to_thread(fingerprints.of_data, file.data))
-    coded = await asyncio.to_thread(text_of, file.data, names)
-    text = coded.text
+    file_text = await asyncio.to_thread(text_of, file.data, names)
+    text = file_text.text
     total = text.count("\n") + (not text.endswith("\n") and bool(text))
     first = arguments.get("offset", 1)
     is_beyond = first > max(1, total)
@@ -62,7 +62,7 @@ async def _read_file(workspace: Workspace, expectations: Expectations, arguments
     modified = datetime.fromtimestamp(file.modified, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     return {
         "content": text,
-        "encoding": coded.encoding,
+        "encoding": file_text.encoding,
         "size": len(file.data),
         "modified": modified,
         **({"message": f"{joined(names)} has only {total} lines"} if is_beyond else {"first_line": first}),

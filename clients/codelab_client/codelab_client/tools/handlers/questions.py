@@ -21,14 +21,14 @@ def question_handlers(dialogue: Dialogue, workspace: Workspace, expectations: Ex
         files = await asyncio.to_thread(patches.parse, diff)
         total = patches.chunks(files)
         view = await view_of(workspace, "apply_patch", {"diff": diff})
-        chosen = await dialogue.review(arguments.get("message", ""), diff, total)
-        kept = sorted({number for number in chosen or () if 1 <= number <= total})
-        filtered = patches.only(files, kept)
+        answer = await dialogue.review(arguments.get("message", ""), diff, total)
+        numbers = sorted({number for number in answer or () if 1 <= number <= total})
+        filtered = patches.only(files, numbers)
         expectations.note_review(filtered, view)
         return {
-            "action": "apply" if kept else "cancel",
+            "action": "apply" if numbers else "cancel",
             "filtered_diff": filtered,
-            "chunks_selected": kept,
+            "chunks_selected": numbers,
             "chunks_total": total,
         }
 
