@@ -10,7 +10,7 @@ import pytest
 from codelab_client import waiting
 from codelab_client.acp.updates import Updates
 from codelab_client.session import events as on
-from codelab_client.terminal.conversation import Conversation
+from codelab_client.terminal.conversation import TerminalConversation
 from codelab_client.terminal.plain import PlainScreen
 from codelab_local import LocalCloud
 
@@ -58,8 +58,8 @@ def test_lines_only_say_each_pause_once(tmp_path: Path, capsys: pytest.CaptureFi
     assert capsys.readouterr().out.count("the server is busy (Too Many Requests), trying again in 4 s") == 1
 
 
-def conversing(folder: Path, screen: Any) -> Conversation:
-    conversation = Conversation(folder, screen)
+def conversing(folder: Path, screen: Any) -> TerminalConversation:
+    conversation = TerminalConversation(folder, screen)
     session: Any = SimpleNamespace(is_online=False, status="thinking", plan=[], agent="coder", queued={}, info=None)
     conversation.session = session
     return conversation

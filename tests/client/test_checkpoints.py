@@ -139,8 +139,8 @@ def test_what_a_command_did_is_taken_back_and_brought_back(tmp_path: Path, name:
     if name in ("delete", "rename", "everything", "directory_for_file", "link_for_file"):  # Git stores no 0640.
         before, after = ({path: said[1] for path, said in found.items()} for found in (before, after))
     assert after == before
-    assert (undone.label, undone.asks, undone.failed) == ("do it", (), ())
-    assert bool(undone.restored) == (name != "nothing")
+    assert (undone.label, undone.asks, undone.failed_paths) == ("do it", (), ())
+    assert bool(undone.restored_paths) == (name != "nothing")
     assert snapshot(tmp_path / "outside") == outside
     project.redo()
     assert project.files() == changed
@@ -175,7 +175,7 @@ def test_what_the_tools_did_is_taken_back_and_brought_back_exactly(project: Proj
     assert changed != before
     undone = project.undo()
     assert project.files() == before
-    assert (undone.asks, undone.failed, undone.not_stored) == ((), (), ())
+    assert (undone.asks, undone.failed_paths, undone.not_stored) == ((), (), ())
     project.restart()
     redone = project.redo()
     assert project.files() == changed
@@ -215,14 +215,14 @@ def test_files_that_were_changed_since_stay_until_the_user_wants_them_back(proje
     now = project.files()
     undone = project.undo()
     b = str(project.folder / "b")
-    assert (undone.restored, undone.changed_since) == (("b",), ("a",))
+    assert (undone.restored_paths, undone.changed_since) == (("b",), ("a",))
     assert {**project.files(), b: now[b]} == now
     assert project.text("b") == "b\n"
     rest = project.undo(everything=True)
     if "mkdir" in change:  # Somebody else's file is in the directory.
-        assert rest.failed == ("a",)
+        assert rest.failed_paths == ("a",)
         return
-    assert (rest.restored, rest.changed_since, project.text("a")) == (("a",), (), "a\n")
+    assert (rest.restored_paths, rest.changed_since, project.text("a")) == (("a",), (), "a\n")
     assert project.redo().changed_since == ()
     assert project.files() == {**now, b: project.files()[b]}
     assert project.text("b") == "2"
@@ -239,7 +239,7 @@ def test_a_turn_that_still_runs_is_shown_and_taken_back_and_goes_on_as_another(p
     project.undo(everything=True)
     assert (project.text("a"), project.diff()) == ("a\n", "")
     project.call("write_file", path="a", content="c\n")
-    assert (project.undo().restored, project.text("a")) == (("a",), "a\n")
+    assert (project.undo().restored_paths, project.text("a")) == (("a",), "a\n")
 
 
 def test_the_diff_is_of_the_turn_only(project: Project) -> None:
@@ -309,7 +309,7 @@ def test_the_space_of_states_is_freed(project: Project) -> None:
     git_dir = next((project.state / "checkpoints").iterdir())
     project.checkpoints._windows._states.clean()
     assert len([path for path in git_dir.rglob("objects/??/*") if path.is_file()]) <= 3
-    assert project.undo(everything=True).restored == ("a",)
+    assert project.undo(everything=True).restored_paths == ("a",)
 
 
 def test_the_record_is_outside_the_workspace_and_private(project: Project) -> None:
@@ -329,8 +329,8 @@ def test_a_command_whose_state_cannot_be_seen_runs_and_undo_names_it(project: Pr
     project.turn("echo a > a", "broken")
     assert "cannot be taken back" in caplog.text
     undone = project.undo()
-    assert (undone.label, undone.restored, (project.folder / "a").exists()) == ("broken", (), True)
-    assert [name.partition(" (git ")[0] for name in undone.unknown] == ["echo a > a"]
+    assert (undone.label, undone.restored_paths, (project.folder / "a").exists()) == ("broken", (), True)
+    assert [name.partition(" (git ")[0] for name in undone.unknown_changes] == ["echo a > a"]
     project.restart()  # The lock is a dead git's.
     project.turn("echo b > b")
     assert project.undo().unsure == ("b",)
@@ -345,7 +345,7 @@ def test_without_git_only_commands_cannot_be_taken_back(
     project.call("write_file", path="a", content="a")
     project.command("echo b > b")
     undone = project.undo()
-    assert (undone.restored, undone.unknown) == (("a",), ("echo b > b (git is not installed)",))
+    assert (undone.restored_paths, undone.unknown_changes) == (("a",), ("echo b > b (git is not installed)",))
 
 
 def test_a_file_swapped_for_a_link_while_it_is_restored_leads_nowhere(project: Project, tmp_path: Path) -> None:
@@ -365,7 +365,7 @@ def test_a_file_swapped_for_a_link_while_it_is_restored_leads_nowhere(project: P
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(records.Record, "begin_step", swapped)
         undone = project.undo(everything=True)
-    assert (undone.restored, undone.failed) == ((), ("dir/f", "dir/g"))
+    assert (undone.restored_paths, undone.failed_paths) == ((), ("dir/f", "dir/g"))
     assert snapshot(tmp_path / "outside") == before
 
 
@@ -382,7 +382,7 @@ def test_what_run_persistent_started_is_watched_to_the_end_of_the_turn(project: 
     project.call("write_file", path="own", content="x")
     project.end()
     undone = project.undo()
-    assert (undone.restored, undone.unsure) == (("own",), ("log",))
+    assert (undone.restored_paths, undone.unsure) == (("own",), ("log",))
 
 
 def test_a_file_that_the_user_saves_in_the_moment_of_a_write_is_not_lost(project: Project) -> None:

@@ -145,7 +145,7 @@ def test_nothing_starts_unasked_and_another_description_is_asked_about_again(tmp
             return answer
 
         async def ask_to_trust(self, offer: Offer) -> bool:
-            asked.append(offer.described)
+            asked.append(offer.description)
             return True
 
     async def start(*, asks: bool) -> None:

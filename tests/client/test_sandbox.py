@@ -275,8 +275,8 @@ def test_hooks_that_are_a_link_do_not_show_what_they_lead_to(world: World, bubbl
 
 def test_the_best_sandbox_that_works_is_chosen(world: World) -> None:
     chosen = choose(world.home)
-    assert chosen.sandbox.name not in chosen.refused
-    assert list(chosen.refused) == ["bubblewrap", "landlock", "seatbelt"][: len(chosen.refused)]
+    assert chosen.sandbox.name not in chosen.refusals
+    assert list(chosen.refusals) == ["bubblewrap", "landlock", "seatbelt"][: len(chosen.refusals)]
     if chosen.sandbox.name != "none":
         probe(chosen.sandbox)
 
@@ -310,7 +310,7 @@ def test_without_a_sandbox_it_is_said(
         monkeypatch.setattr(choice, name, none)
     chosen = choose(world.home)
     assert (chosen.sandbox.name, chosen.sandbox.guarantees) == ("none", Guarantees())
-    assert list(chosen.refused.values()) == ["not here"] * 3
+    assert list(chosen.refusals.values()) == ["not here"] * 3
     assert "commands run without a sandbox" in caplog.text
     executor = Executor(DiskWorkspace(world.workspace), chosen.sandbox)
     found = result(executor, "run_command", command="true")

@@ -79,8 +79,8 @@ def test_the_arguments_are_those_of_the_schema(name: str) -> None:
         assert tuple(said.get("enum", ())) == argument.choices
         least = said.get("minLength", said.get("minItems", said.get("minimum", 0)))
         assert (least, said.get("maxLength", said.get("maxItems", said.get("maximum")))) == (
-            argument.least,
-            argument.most,
+            argument.minimum,
+            argument.maximum,
         )
 
 

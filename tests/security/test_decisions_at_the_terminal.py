@@ -15,7 +15,7 @@ from codelab_client.session import Address
 from codelab_client.session import events as on
 from codelab_client.terminal import asked, cards, inline
 from codelab_client.terminal import conversation as terminal_conversation
-from codelab_client.terminal.conversation import Conversation
+from codelab_client.terminal.conversation import TerminalConversation
 from codelab_client.terminal.inline import InlineScreen
 from codelab_client.terminal.plain import PlainScreen
 from prompt_toolkit.input import create_pipe_input
@@ -86,7 +86,7 @@ class Plain:
         self.session, self.said = Recorder(), ""
         self.screen = PlainScreen()
         self.screen.show = lambda renderable: self._say(cards.rendered(renderable, 300, colour=False))  # type: ignore[method-assign]
-        self.conversation = self.screen.conversation = Conversation(folder, self.screen)
+        self.conversation = self.screen.conversation = TerminalConversation(folder, self.screen)
         self.conversation.session = self.session  # type: ignore[assignment]
         self.conversation.executor = LocalExecutor(folder)
 
@@ -237,7 +237,7 @@ def test_a_reason_or_a_scope_typed_for_a_settled_call_decides_nothing(
             monkeypatch.setattr(inline, "_Keyboard", lambda _: keyboard)
             screen, session = InlineScreen(tmp_path), Recorder()
             screen.show = lambda _: None  # type: ignore[method-assign]
-            conversation = screen.conversation = Conversation(tmp_path, screen)
+            conversation = screen.conversation = TerminalConversation(tmp_path, screen)
             conversation.executor = LocalExecutor(tmp_path)
             conversation.session = session  # type: ignore[assignment]
             for one in ("one", "two"):
@@ -285,7 +285,7 @@ def test_a_tools_question_that_comes_during_a_rejection_is_not_answered_by_it(
             monkeypatch.setattr("codelab_client.terminal.inline._Keyboard", lambda _: keys)
             screen, session = InlineScreen(tmp_path), Recorder()
             screen.show = lambda _: None  # type: ignore[method-assign]
-            conversation = screen.conversation = Conversation(tmp_path, screen)
+            conversation = screen.conversation = TerminalConversation(tmp_path, screen)
             conversation.executor = LocalExecutor(tmp_path)
             conversation.session = session  # type: ignore[assignment]
             conversation.take(call("one"))

@@ -22,7 +22,7 @@ from codelab_client.mcp import ServerConfig
 from codelab_client.session.events import CallDecidedElsewhere, ToolCall
 from codelab_client.terminal import cards, editor
 from codelab_client.terminal.asked import always
-from codelab_client.terminal.conversation import Conversation
+from codelab_client.terminal.conversation import TerminalConversation
 from codelab_client.terminal.inline import InlineScreen
 from codelab_client.tools.workspace import DiskWorkspace
 
@@ -357,7 +357,7 @@ async def choosing(message: str, action: str, folder: Path) -> list[str]:
     screen: Any = SimpleNamespace(
         show=lambda card: shown.append(cards.rendered(card, 10_000, colour=False)), changed=lambda: None
     )
-    conversation = Conversation(folder, screen)
+    conversation = TerminalConversation(folder, screen)
     choosing = asyncio.ensure_future(conversation.choose(message, [action]))
     await asyncio.sleep(0)
     choosing.cancel()

@@ -202,7 +202,7 @@ def test_every_word_that_the_agent_is_told_is_shown(tmp_path: Path) -> None:
     }
 
     async def steps(server: Server) -> None:
-        shown = server.tools.offer("shifty").described
+        shown = server.tools.offer("shifty").description
         for words in ("Says\u241bit", "deep words", "some default", "an enumerated sentence", "a strange name",
                       "words of an item", "under a name like a keyword", "asks before each call"):  # fmt: skip
             assert words in shown, words

@@ -79,11 +79,11 @@ def config(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], list[str]]:
     def answers(content: Any, status: int = 200) -> list[str]:
         asked: list[str] = []
 
-        async def send(method: str, url: str, *_: Any, **__: Any) -> http.Answer:
+        async def send(method: str, url: str, *_: Any, **__: Any) -> http.Response:
             asked.append(f"{method} {url}")
             if content is None:
                 raise http.HttpError("no answer")
-            return http.Answer(status, json.dumps(content).encode())
+            return http.Response(status, json.dumps(content).encode())
 
         monkeypatch.setattr(http, "send", send)
         return asked

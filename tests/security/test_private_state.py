@@ -87,7 +87,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.null.Keyring")
-    monkeypatch.setattr(private_folder, "_repaired", set())
+    monkeypatch.setattr(private_folder, "_repaired_folders", set())
     return tmp_path / "state" / "codelab"
 
 
@@ -195,7 +195,7 @@ def test_a_trust_that_others_could_have_written_is_asked_about_again(state: Path
     trust = Trust(state, workspace)
     trust.decide(trust.subject(SERVER), "trusted")
     (state / "mcp_trust.json").chmod(mode)
-    private_folder._repaired.clear()
+    private_folder._repaired_folders.clear()
     private_folder.ensure(state)
     assert trust.decision(trust.subject(SERVER)) is None
     trust.decide(trust.subject(SERVER), "trusted")
@@ -207,7 +207,7 @@ def test_a_trust_that_others_could_only_read_counts(state: Path, workspace: Path
     trust = Trust(state, workspace)
     trust.decide(trust.subject(SERVER), "trusted")
     (state / "mcp_trust.json").chmod(0o644)
-    private_folder._repaired.clear()
+    private_folder._repaired_folders.clear()
     private_folder.ensure(state)
     assert trust.decision(trust.subject(SERVER)) == "trusted"
     assert list(open_to_others(state)) == []

@@ -114,7 +114,7 @@ def test_undo_leaves_what_another_window_wrote_during_the_turn(one: Window, two:
         await two.write("a.new", "by two")
         assert (await one.undo()).asks == ()
         assert one.files() == {"a": "old", "b": "by two, approved", "a.new": "by two"}
-        assert (await two.undo()).restored == ("a.new", "b")
+        assert (await two.undo()).restored_paths == ("a.new", "b")
         assert one.files() == {"a": "old"}
 
     talk((one, two), both)
@@ -126,13 +126,13 @@ def test_undo_names_a_file_that_another_window_wrote_over(one: Window, two: Wind
         await one.write("c", "by one")
         await two.write("a", "by two")
         undone = await one.undo()
-        assert (undone.restored, undone.changed_since, undone.by_sessions) == (("c",), ("a",), ("a",))
+        assert (undone.restored_paths, undone.changed_since, undone.by_sessions) == (("c",), ("a",), ("a",))
         assert one.files() == {"a": "by two"}
-        assert (await one.undo(everything=True)).restored == ("a",)
+        assert (await one.undo(everything=True)).restored_paths == ("a",)
         assert one.files() == {}
         await one.redo()
         assert one.files() == {"a": "by two", "c": "by one"}
-        assert (await two.undo()).restored == ("a",)
+        assert (await two.undo()).restored_paths == ("a",)
         assert one.files() == {"a": "by one", "c": "by one"}
 
     talk((one, two), both)
@@ -147,7 +147,7 @@ def test_undo_leaves_what_the_user_wrote_by_hand_during_the_turn(one: Window) ->
         await one.write("a", "second")
         await one.write("b", "second")
         undone = await one.undo()
-        assert (undone.restored, undone.changed_since) == (("a", "b"), ("a",))
+        assert (undone.restored_paths, undone.changed_since) == (("a", "b"), ("a",))
         assert one.files() == {"a": "first, and mine", "mine": "by hand"}
         await one.undo(everything=True)
         assert one.files() == {"a": "old", "mine": "by hand"}
@@ -161,7 +161,7 @@ def test_undo_brings_back_what_a_call_deleted_although_there_was_nothing_before_
         one.edit("a", "by hand")
         await one.call("delete_file", path="a")
         undone = await one.undo()
-        assert (undone.restored, undone.changed_since) == (("a",), ("a",))
+        assert (undone.restored_paths, undone.changed_since) == (("a",), ("a",))
         assert one.files() == {"a": "by hand"}
 
     talk((one,), talks)
@@ -197,7 +197,7 @@ def test_undo_asks_about_what_changed_while_a_command_ran(one: Window, two: Wind
         one.edit("go", "")
         await running
         undone = await one.undo()
-        assert (undone.restored, undone.unsure) == (("c",), ("a", "made"))
+        assert (undone.restored_paths, undone.unsure) == (("c",), ("a", "made"))
         assert one.files() == {"a": "by hand", "made": "x\n", "b": "by two"}
         await one.undo(everything=True)
         assert one.files() == {"a": "old", "b": "by two"}
@@ -211,7 +211,7 @@ def test_two_windows_run_commands_at_the_same_time(one: Window, two: Window) -> 
     async def both() -> None:
         await asyncio.gather(one.run("echo 1 > one; sleep 0.3"), two.run("echo 2 > two; sleep 0.1"))
         first, second = await one.undo(), await two.undo()
-        assert (first.restored, second.restored) == ((), ())
+        assert (first.restored_paths, second.restored_paths) == ((), ())
         assert "one" in first.unsure
         assert "two" in second.unsure
         assert one.files() == {"one": "1\n", "two": "2\n"}
@@ -226,7 +226,7 @@ def test_undo_takes_back_an_ignored_file_that_a_tool_rewrote(one: Window) -> Non
         one.edit(".env", "KEY=mine")
         await one.write(".env", "KEY=agent")
         await one.write("build/out", "x")
-        assert (await one.undo()).restored == (".env", "build/out")
+        assert (await one.undo()).restored_paths == (".env", "build/out")
         assert one.files() == {".gitignore": ".env\nbuild/\n", ".env": "KEY=mine"}
 
     talk((one,), talks)
@@ -262,7 +262,7 @@ def test_undo_names_a_file_that_is_too_large_to_be_kept(one: Window, monkeypatch
         one.edit("large", "more than ten")
         await one.write("large", "small")
         undone = await one.undo()
-        assert (undone.restored, undone.not_stored) == ((), ("large (too large, or not readable)",))
+        assert (undone.restored_paths, undone.not_stored) == ((), ("large (too large, or not readable)",))
         assert one.files() == {"large": "small"}
 
     talk((one,), talks)
@@ -295,7 +295,7 @@ def test_redo_leaves_what_was_changed_after_the_undo(one: Window) -> None:
         await one.undo()
         one.edit("a", "by hand")
         redone = await one.redo()
-        assert (redone.restored, redone.changed_since) == (("b",), ("a",))
+        assert (redone.restored_paths, redone.changed_since) == (("b",), ("a",))
         assert one.files() == {"a": "by hand", "b": "agent"}
 
     talk((one,), talks)
@@ -362,7 +362,7 @@ def test_nothing_is_lost_if_the_client_dies(tmp_path: Path, how: str) -> None:
 
     async def talks() -> None:
         undone = await window.undo(everything=how == "during_a_command")
-        assert (undone.asks, len(undone.unknown)) == ((), how == "during_a_command")
+        assert (undone.asks, len(undone.unknown_changes)) == ((), how == "during_a_command")
         assert window.files() == {"a": "old"}
         await window.redo()
         assert window.files()["a"] in ("first", "second")
@@ -385,7 +385,7 @@ def test_the_command_of_a_window_that_lives_is_not_taken_for_a_dead_ones(one: Wi
         two.edit("go", "")
         await running
         undone = await one.undo()
-        assert (undone.unsure, undone.unknown) == (("go", "made"), ())
+        assert (undone.unsure, undone.unknown_changes) == (("go", "made"), ())
 
     talk((one, two), both)
 
@@ -411,7 +411,7 @@ def test_a_window_that_is_busy_does_not_stop_the_others_for_ever(
         with RecordFolder(tmp_path / "state", one.folder).locked():
             await one.write("a", "second")
         undone = await one.undo()
-        assert (undone.restored, undone.changed_since) == ((), ("a",))
-        assert undone.unknown == ("another session is busy in this folder",)
+        assert (undone.restored_paths, undone.changed_since) == ((), ("a",))
+        assert undone.unknown_changes == ("another session is busy in this folder",)
 
     talk((one,), talks)

@@ -301,10 +301,10 @@ async def _login(options: argparse.Namespace) -> int:
 
 
 async def _setup(options: argparse.Namespace) -> int:
-    from codelab_client.setup.command import Wanted, set_up
+    from codelab_client.setup.command import SetupOptions, set_up
     from codelab_client.setup.errors import SetupError
 
-    request = Wanted(
+    request = SetupOptions(
         options.provider, options.base_url, options.model, options.key_file, test=options.test, keyring=options.keyring
     )
     try:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field, ValidationError
 
 from codelab_local.demo_model import conversation, player
-from codelab_local.demo_model.conversation import Conversation
+from codelab_local.demo_model.conversation import ChatHistory
 from codelab_local.demo_model.instance import instance
 
 MODEL = "demonstration"
@@ -86,7 +86,7 @@ def parsed(body: bytes) -> Request:
 
 
 @dataclass
-class Answer:
+class ModelAnswer:
     """An answer: its parts in order, as (field of a delta, text). The arguments of a call are `call:NAME`."""
 
     parts: list[tuple[str, str]]
@@ -99,26 +99,26 @@ class Answer:
         return itertools.islice(numbered_pieces, limit)
 
 
-def answer(request: Request) -> Answer:
+def answer(request: Request) -> ModelAnswer:
     """The answer to a request, in the requested form."""
     talk = conversation.read([message.model_dump() for message in request.messages])
     functions = {tool.function.name: tool.function.parameters for tool in request.tools}
     if functions and request.tool_choice != "none":
         return _by_functions(functions, request.tool_choice, talk)
     if request.response_format is None or request.response_format.type == "text":
-        return Answer(_said(player.answer(talk, set())))
+        return ModelAnswer(_said(player.answer(talk, set())))
     json_schema = request.response_format.json_schema
     return _structured(json_schema.definition if json_schema else _schema_in(talk.system), talk)
 
 
-def _by_functions(functions: dict[str, Any], choice: str | dict[str, Any], talk: Conversation) -> Answer:
+def _by_functions(functions: dict[str, Any], choice: str | dict[str, Any], talk: ChatHistory) -> ModelAnswer:
     required_name = choice["function"]["name"] if isinstance(choice, dict) else ""
     for name in [required_name] if required_name else functions:
         if name not in functions:
             raise BadRequest(f"Tool choice '{name}' not found in 'tools'.", "tool_choice")
         if name == "generate_response" or _tools_of(functions[name]) is not None:  # the answer itself is asked for
             whole = _structured(functions[name], talk)
-            return Answer([(f"call:{name}" if part == "content" else part, text) for part, text in whole.parts])
+            return ModelAnswer([(f"call:{name}" if part == "content" else part, text) for part, text in whole.parts])
     reply = player.answer(talk, {*functions})
     calls = [(name, call_arguments) for name, call_arguments in reply.calls if required_name in ("", name)]
     if not calls and choice != "auto":
@@ -126,7 +126,7 @@ def _by_functions(functions: dict[str, Any], choice: str | dict[str, Any], talk:
     complete_calls = [
         (name, instance(functions[name], call_arguments, _wishes(talk))) for name, call_arguments in calls
     ]
-    return Answer([*_said(reply), *((f"call:{name}", _json(arguments)) for name, arguments in complete_calls)])
+    return ModelAnswer([*_said(reply), *((f"call:{name}", _json(arguments)) for name, arguments in complete_calls)])
 
 
 def _said(reply: player.Reply) -> list[tuple[str, str]]:
@@ -134,7 +134,7 @@ def _said(reply: player.Reply) -> list[tuple[str, str]]:
     return [(name, text) for name, text in parts if text]
 
 
-def _structured(schema: Any, talk: Conversation) -> Answer:
+def _structured(schema: Any, talk: ChatHistory) -> ModelAnswer:
     """An agent's turn (`message` and `calls`; `agent` if one is to be chosen), or an instance of any other schema."""
     tools = _tools_of(schema)
     reply = player.answer(talk, tools or set())
@@ -147,13 +147,13 @@ def _structured(schema: Any, talk: Conversation) -> Answer:
     if "title" in names:
         preset["title"] = " ".join(talk.question.split()[:6])
     if tools is None:
-        return Answer([("content", _json(instance(schema, preset or None, _wishes(talk))))])
+        return ModelAnswer([("content", _json(instance(schema, preset or None, _wishes(talk))))])
     preset["calls"] = [{"_tool": tool, **arguments} for tool, arguments in reply.calls]
     reply.say = "" if reply.refuse else _json(instance(schema, preset))
-    return Answer(_said(reply))
+    return ModelAnswer(_said(reply))
 
 
-def _wishes(talk: Conversation) -> tuple[str, ...]:
+def _wishes(talk: ChatHistory) -> tuple[str, ...]:
     """Preferred values where a schema leaves a choice: an agent that suits the question, or a word of it."""
     scenario, _ = player.chosen(talk.question)
     return (*scenario.data.get("agents", ()), "universal", "ask", *re.findall(r"[\w-]+", talk.question.lower()))
@@ -217,13 +217,13 @@ def _call(index: int, name: str, arguments: str) -> dict[str, Any]:
     return {"index": index, "id": f"call_demo_{next(_ids)}", "type": "function", "function": function}
 
 
-def _finish(answer: Answer, limit: int | None) -> str:
+def _finish(answer: ModelAnswer, limit: int | None) -> str:
     if limit is not None and len(list(answer.pieces(limit + 1))) > limit:
         return "length"
     return "tool_calls" if any(name.startswith("call:") for name, _ in answer.parts) else "stop"
 
 
-def whole(request: Request, answer: Answer) -> dict[str, Any]:
+def whole(request: Request, answer: ModelAnswer) -> dict[str, Any]:
     """The body of a `chat.completion`."""
     limit = request.limit
     answer_pieces = list(answer.pieces(limit))
@@ -243,7 +243,7 @@ def whole(request: Request, answer: Answer) -> dict[str, Any]:
     return {**_head(request, "chat.completion"), "choices": choices, "usage": usage}
 
 
-def events(request: Request, answer: Answer) -> Iterator[bytes]:
+def events(request: Request, answer: ModelAnswer) -> Iterator[bytes]:
     """The events of the stream, one for each piece."""
     head = _head(request, "chat.completion.chunk")
     limit = request.limit

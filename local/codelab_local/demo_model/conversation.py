@@ -70,7 +70,7 @@ class Call:
 
 
 @dataclass
-class Conversation:
+class ChatHistory:
     """`rounds`: the calls since the question, an inner list for every answer of the model."""
 
     question: str = ""
@@ -86,9 +86,9 @@ def text_of(content: Any) -> str:
     return content or ""
 
 
-def read(messages: Sequence[Mapping[str, Any]]) -> Conversation:
+def read(messages: Sequence[Mapping[str, Any]]) -> ChatHistory:
     """The conversation that `messages` (as OpenAI has them) are."""
-    conversation = Conversation()
+    conversation = ChatHistory()
     questions: list[str] = []
     open_calls: dict[str, Call] = {}
     for message in messages:

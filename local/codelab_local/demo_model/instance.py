@@ -27,7 +27,7 @@ _FORMATS = {
 def instance(schema: Any, preset: Any = None, wishes: tuple[str, ...] = ()) -> Any:
     """A valid instance with all of `preset` in it, the same one each time.
 
-    given: a part of the instance, to which what is missing is added; without it if there is none with it. wishes:
+    preset: a part of the instance, to which what is missing is added; without it if there is none with it. wishes:
     values to prefer wherever the schema lets choose, in this order. If none is found, an invalid one is made, or None
     for a schema without end. Raises jsonschema_rs.ValidationError or ValueError if `schema` is no JSON Schema.
     """

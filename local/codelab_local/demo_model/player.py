@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from codelab_local.demo_model.conversation import Call, Conversation
+from codelab_local.demo_model.conversation import Call, ChatHistory
 
 SCENARIOS = Path(__file__).with_name("scenarios")
 #: Tried behind a scenario's own steps.
@@ -116,7 +116,7 @@ def _trimmed(name: str, value: str) -> str:
     return value
 
 
-def answer(talk: Conversation, tools: set[str]) -> Reply:
+def answer(talk: ChatHistory, tools: set[str]) -> Reply:
     """The next step of the conversation. A step whose tool is not among `tools` becomes an apology."""
     scenario, slots = chosen(talk.question)
     files = list(dict.fromkeys(re.findall(_FILE, talk.question[:_LOOKED_AT]))) if "file" in slots else []

@@ -16,9 +16,9 @@ from codelab_client.acp.jsonrpc import (
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
     RESOURCE_NOT_FOUND,
-    Answer,
     Peer,
     RpcError,
+    RpcResult,
 )
 from codelab_client.acp.params import Editor
 from codelab_client.acp.stdio import Stdio
@@ -26,7 +26,7 @@ from codelab_client.session.address import Address, checked_session_id
 from codelab_client.session.errors import InvalidAddress, SessionError, Unauthorized, Unreachable
 
 if TYPE_CHECKING:
-    from codelab_client.acp.conversation import Conversation
+    from codelab_client.acp.conversation import EditorConversation
     from codelab_client.config import Config
     from codelab_client.session.rest import RestError
     from codelab_client.session.tokens import Token
@@ -69,7 +69,7 @@ class Agent:
         self._server, self._stdio = server, stdio
         self.peer = Peer(stdio.write, self._handle, self._notified)
         self._editor: Editor | None = None
-        self._sessions: dict[str, Conversation] = {}
+        self._sessions: dict[str, EditorConversation] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._methods: dict[str, Callable[[Params], Awaitable[Any]]] = {
             "authenticate": self._authenticate,
@@ -108,7 +108,7 @@ class Agent:
 
     # -- the connection ------------------------------------------------------------------------------------------
 
-    def _initialize(self, params: Params) -> Answer:
+    def _initialize(self, params: Params) -> RpcResult:
         version = params.get("protocolVersion")
         if isinstance(version, bool) or not isinstance(version, int) or not 0 <= version <= 65_535:
             raise given.invalid("protocolVersion must be an integer from 0 to 65535")
@@ -119,7 +119,7 @@ class Agent:
             "agentInfo": {"name": "codelab", "title": "CodeLab", "version": __version__},
             "authMethods": _AUTH_METHODS,
         }
-        return Answer(result, lambda: self._begin(asyncio.to_thread(_load_the_rest)))
+        return RpcResult(result, lambda: self._begin(asyncio.to_thread(_load_the_rest)))
 
     async def _authenticate(self, params: Params) -> dict[str, Any]:
         method = given.text(params, "methodId")
@@ -137,7 +137,7 @@ class Agent:
 
     # -- sessions ------------------------------------------------------------------------------------------------
 
-    async def _new(self, params: Params) -> Answer:
+    async def _new(self, params: Params) -> RpcResult:
         from codelab_client.session import new_session_id
 
         conversation = await self._open(new_session_id(), params, None)
@@ -147,11 +147,11 @@ class Agent:
         except RpcError:
             await self._leave(conversation.session_id)
             raise
-        return Answer(
+        return RpcResult(
             {"sessionId": conversation.session_id, **conversation.configuration()}, lambda: conversation.start()
         )
 
-    async def _load(self, params: Params) -> Answer:
+    async def _load(self, params: Params) -> RpcResult:
         from codelab_client.acp import history
         from codelab_client.session.rest import RestError
 
@@ -165,13 +165,13 @@ class Agent:
             messages = [message for message in messages if message.get("turn_id") != turn_id]
         conversation = await self._open(session_id, params, 0 if turn_id is not None else reaches or last_seq, turn_id)
         history.replay(messages, root, conversation.send)
-        return Answer(conversation.configuration(), conversation.start)
+        return RpcResult(conversation.configuration(), conversation.start)
 
-    async def _resume(self, params: Params) -> Answer:
+    async def _resume(self, params: Params) -> RpcResult:
         session_id = _session_id(params)
         turn_id, last_seq = await self._state(session_id)
         conversation = await self._open(session_id, params, 0 if turn_id is not None else last_seq, turn_id)
-        return Answer(conversation.configuration(), conversation.start)
+        return RpcResult(conversation.configuration(), conversation.start)
 
     async def _list(self, params: Params) -> dict[str, Any]:
         from urllib.parse import quote
@@ -240,7 +240,7 @@ class Agent:
 
         return Rest(self._server.address, self._server.token)
 
-    def _session(self, params: Params) -> "Conversation":
+    def _session(self, params: Params) -> "EditorConversation":
         session_id = given.text(params, "sessionId")
         if session_id not in self._sessions:
             raise RpcError(RESOURCE_NOT_FOUND, f"The session {session_id[:128]} is not open")
@@ -265,10 +265,10 @@ class Agent:
 
     async def _open(
         self, session_id: str, params: Params, last_seq: int | None, replays: str | None = None
-    ) -> "Conversation":
+    ) -> "EditorConversation":
         """Open a session in the editor's folder. Raises RpcError."""
         from codelab_client import last_sessions, waiting
-        from codelab_client.acp.conversation import Conversation
+        from codelab_client.acp.conversation import EditorConversation
         from codelab_client.acp.mcp_servers import SessionServers, named_servers
         from codelab_client.session import connect
 
@@ -281,7 +281,7 @@ class Agent:
         await self._leave(session_id)
         if len(self._sessions) >= _MOST_SESSIONS:
             raise RpcError(INTERNAL_ERROR, f"{_MOST_SESSIONS} sessions are open: close one first")
-        conversation = Conversation(
+        conversation = EditorConversation(
             session_id, root, self.peer, self._stdio, self._editor, self._rest, servers, sandboxed=server.sandboxed
         )
         try:

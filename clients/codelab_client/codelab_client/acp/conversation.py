@@ -63,7 +63,7 @@ class _Question:
     task: "asyncio.Task[None]"
 
 
-class Conversation:
+class EditorConversation:
     """See the module. `open` comes first, then `start` as soon as the editor knows the session."""
 
     def __init__(

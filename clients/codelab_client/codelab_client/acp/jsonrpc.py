@@ -28,14 +28,14 @@ class RpcError(Exception):
 
 
 @dataclass(frozen=True)
-class Answer:
+class RpcResult:
     """The result of a request, and what to do as soon as it is written."""
 
     result: Any
     then: Callable[[], None]
 
 
-#: Handles a request: gets its method and params, gives the result or an Answer, and may raise RpcError.
+#: Handles a request: gets its method and params, gives the result or an RpcResult, and may raise RpcError.
 Handler = Callable[[str, Any], Awaitable[Any]]
 
 
@@ -93,7 +93,7 @@ class Peer:
         then = None
         try:
             result = await self._on_request(method, params)
-            if isinstance(result, Answer):
+            if isinstance(result, RpcResult):
                 result, then = result.result, result.then
             self._send({"id": request_id, "result": result})
         except RpcError as error:

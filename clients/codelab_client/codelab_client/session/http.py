@@ -24,8 +24,8 @@ class HttpError(Exception):
 
 
 @dataclass(frozen=True)
-class Answer:
-    """The answer to a request."""
+class Response:
+    """What a server answered to a request."""
 
     status: int
     body: bytes
@@ -41,7 +41,7 @@ async def send(
     in_all_s: float | None = None,
     most_bytes: int = MOST_BYTES,
     may_reach: Callable[[str], bool] | None = None,
-) -> Answer:
+) -> Response:
     """Send a request to an `http` or `https` address, through the proxy of the environment if there is one.
 
     may_reach: whether an address may be connected to, unless a proxy resolves the host; None: any.
@@ -51,19 +51,19 @@ async def send(
     the answer. Raises HttpError.
     """
     loop = asyncio.get_running_loop()
-    result: asyncio.Future[Answer] = loop.create_future()
+    result: asyncio.Future[Response] = loop.create_future()
 
-    def settle(answer: Answer | BaseException) -> None:
+    def settle(answer: Response | BaseException) -> None:
         if result.done():
             return
-        if isinstance(answer, Answer):
+        if isinstance(answer, Response):
             result.set_result(answer)
         else:
             result.set_exception(answer)
 
     def work() -> None:
         try:
-            answer: Answer | BaseException = _send(
+            answer: Response | BaseException = _send(
                 method, url, body, dict(headers or {}), timeout_s, most_bytes, may_reach
             )
         except BaseException as error:
@@ -88,7 +88,7 @@ def _send(
     timeout_s: float,
     most_bytes: int,
     may_reach: Callable[[str], bool] | None,
-) -> Answer:
+) -> Response:
     import http.client
     import urllib.error
     import urllib.request
@@ -124,7 +124,7 @@ def _send(
         raise HttpError(words or str(reason) or type(error).__name__) from None
     if len(content) > most_bytes:
         raise HttpError(f"the answer has more than {most_bytes:,} bytes")
-    return Answer(status, content)
+    return Response(status, content)
 
 
 def has_proxy(kind: str, host: str) -> bool:

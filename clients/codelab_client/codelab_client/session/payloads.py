@@ -49,7 +49,9 @@ async def put(url: str, body: bytes, headers: Mapping[str, Any], hosts: PayloadH
         raise TransferError(f"the upload was answered with HTTP {answer.status}")
 
 
-async def _send(method: str, url: str, body: bytes | None, headers: dict[str, str], hosts: PayloadHosts) -> http.Answer:
+async def _send(
+    method: str, url: str, body: bytes | None, headers: dict[str, str], hosts: PayloadHosts
+) -> http.Response:
     try:
         may_reach = await hosts.check(url)
         return await http.send(method, url, body, headers, may_reach=may_reach)

@@ -26,7 +26,7 @@ _MOST_KEY_CHARS = 4_000
 
 
 @dataclass(frozen=True)
-class Wanted:
+class SetupOptions:
     """What the options say; None where they do not. key_file: `-` is stdin."""
 
     provider: str | None = None
@@ -37,7 +37,7 @@ class Wanted:
     keyring: bool = True
 
 
-async def set_up(request: Wanted) -> int:
+async def set_up(request: SetupOptions) -> int:
     """Choose a model, ask it one question, and keep it. Returns the exit code. Raises SetupError: nothing changed."""
     try:
         return await _set_up(request)
@@ -46,7 +46,7 @@ async def set_up(request: Wanted) -> int:
         raise
 
 
-async def _set_up(request: Wanted) -> int:
+async def _set_up(request: SetupOptions) -> int:
     before = model_file.read_or_none()
     candidate: Candidate | None = None
     if request.provider is not None:
@@ -100,7 +100,7 @@ async def _provider(before: Model | None, candidates: Sequence[Candidate]) -> tu
             _say(f"{error}")
 
 
-async def _url(provider: Provider, request: Wanted, before: Model | None) -> str:
+async def _url(provider: Provider, request: SetupOptions, before: Model | None) -> str:
     if request.url is not None:
         return checked_url(request.url)
     if provider.url:
@@ -116,7 +116,9 @@ async def _url(provider: Provider, request: Wanted, before: Model | None) -> str
             _say(f"{error}")
 
 
-async def _key(provider: Provider, url: str, request: Wanted, before: Model | None, candidate: Candidate | None) -> str:
+async def _key(
+    provider: Provider, url: str, request: SetupOptions, before: Model | None, candidate: Candidate | None
+) -> str:
     """The key: of the file or of stdin, else of the environment, else of the user, else the one there is.
 
     A server that was found here has listed its models without one.
@@ -171,7 +173,7 @@ def _of_file(path: str) -> str:
         raise SetupError(f"{path}: {getattr(error, 'strerror', None) or 'it is not a text'}") from None
 
 
-async def _model(model: Model, request: Wanted, before: Model | None) -> str:
+async def _model(model: Model, request: SetupOptions, before: Model | None) -> str:
     if request.model is not None:
         return checked(request.model, "The model's name")
     if not _has_user():

@@ -38,7 +38,7 @@ async def talk(
     Raises SessionError.
     """
     from codelab_client.terminal.commands import Commands
-    from codelab_client.terminal.conversation import Conversation
+    from codelab_client.terminal.conversation import TerminalConversation
     from codelab_client.terminal.mcp_servers import McpServers
 
     rest_api = Rest(address, token)
@@ -48,7 +48,7 @@ async def talk(
         history = await _history(rest_api, session_id)
     while next_id is not None:
         screen = _screen(workspace, plain=plain)
-        conversation = screen.conversation = Conversation(workspace, screen)
+        conversation = screen.conversation = TerminalConversation(workspace, screen)
         executor = conversation.executor = LocalExecutor(workspace, conversation, state_folder(), session=next_id)
         servers = McpServers(conversation, state_folder())
         own_tools: list[ToolSource] = [Skills(workspace), servers.tools]

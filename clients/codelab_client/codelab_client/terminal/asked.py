@@ -9,7 +9,7 @@ from codelab_client.session import events as on
 from codelab_client.session.decisions import described
 
 if TYPE_CHECKING:
-    from codelab_client.terminal.conversation import Conversation
+    from codelab_client.terminal.conversation import TerminalConversation
 
 #: A key or a line decides only if the user has had time to see the question (seconds).
 LOOK_S = 0.5
@@ -30,7 +30,7 @@ class Target:
     key: str = ""
 
 
-def target(conversation: "Conversation", now: float | None = None) -> Target:
+def target(conversation: "TerminalConversation", now: float | None = None) -> Target:
     """What a line is for that is typed now (monotonic)."""
     now = time.monotonic() if now is None else now
     if conversation.questions:
@@ -42,7 +42,7 @@ def target(conversation: "Conversation", now: float | None = None) -> Target:
     return Target("message")
 
 
-def always(call: on.ToolCall, conversation: "Conversation") -> str:
+def always(call: on.ToolCall, conversation: "TerminalConversation") -> str:
     """What is allowed if the user says "always" to a call; empty if nothing can be."""
     if isinstance(call, on.CallDecidedElsewhere):
         server = exact_line(conversation.session.address.shown)

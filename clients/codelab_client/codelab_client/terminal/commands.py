@@ -11,7 +11,7 @@ from codelab_client.local_executor import LocalExecutor
 from codelab_client.safe_text import exact_line, safe, safe_line
 from codelab_client.session.rest import Rest, RestError, of_session
 from codelab_client.terminal import cards
-from codelab_client.terminal.conversation import Conversation
+from codelab_client.terminal.conversation import TerminalConversation
 from codelab_client.terminal.mcp_servers import McpServers
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Commands:
     """Runs slash commands. `switch_to` is the session that the user wants instead, or None."""
 
     def __init__(
-        self, conversation: Conversation, rest_api: Rest, executor: LocalExecutor, servers: McpServers
+        self, conversation: TerminalConversation, rest_api: Rest, executor: LocalExecutor, servers: McpServers
     ) -> None:
         self._conversation, self._rest, self._executor = conversation, rest_api, executor
         self.switch_to: str | None = None

@@ -81,7 +81,7 @@ class Question:
     asked_at: float = field(default_factory=time.monotonic)
 
 
-class Conversation:
+class TerminalConversation:
     """The state of the screen, without a terminal. It is the `Dialogue` of the tools that ask the user."""
 
     def __init__(self, workspace: Path, screen: Screen) -> None:

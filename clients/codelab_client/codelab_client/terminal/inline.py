@@ -34,7 +34,7 @@ from codelab_client.terminal import cards
 from codelab_client.terminal.asked import LOOK_S, Target, always, target
 from codelab_client.terminal.commands import Commands, is_command
 from codelab_client.terminal.completion import Suggestions
-from codelab_client.terminal.conversation import Conversation
+from codelab_client.terminal.conversation import TerminalConversation
 from codelab_client.terminal.editor import EditError, edited
 from codelab_client.terminal.wrapping import wrapped
 
@@ -73,7 +73,7 @@ class _Keyboard(Vt100Input):
 class InlineScreen:
     """Prints above the input with `show`, and draws what is live with `changed`."""
 
-    conversation: Conversation
+    conversation: TerminalConversation
     commands: Commands
 
     def __init__(self, workspace: Path) -> None:

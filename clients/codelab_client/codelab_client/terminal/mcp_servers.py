@@ -17,7 +17,7 @@ from codelab_client.mcp import (
 )
 from codelab_client.safe_text import safe_line
 from codelab_client.terminal import cards
-from codelab_client.terminal.conversation import Conversation
+from codelab_client.terminal.conversation import TerminalConversation
 
 _START, _LATER, _NEVER = "start it, now and from now on", "not now", "never"
 _TRUST, _ASK = "trust them as they are", "ask before each call, and take their words for data"
@@ -27,7 +27,7 @@ _VERBS = ("start", "stop", "forget", "trust")
 class McpServers:
     """The MCP servers of a conversation's workspace."""
 
-    def __init__(self, conversation: Conversation, state: Path) -> None:
+    def __init__(self, conversation: TerminalConversation, state: Path) -> None:
         self._conversation = conversation
         self.tools = McpTools(conversation.workspace, state, self._changed)
         self.tools.say = self._complain

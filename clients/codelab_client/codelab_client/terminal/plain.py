@@ -14,7 +14,7 @@ from codelab_client.session import events as on
 from codelab_client.terminal import cards
 from codelab_client.terminal.asked import WORDS, Numbers, Target, always, parse, target
 from codelab_client.terminal.commands import Commands, is_command
-from codelab_client.terminal.conversation import Conversation, Question
+from codelab_client.terminal.conversation import Question, TerminalConversation
 from codelab_client.terminal.editor import EditError, edited
 from codelab_client.waiting import Waiting
 
@@ -25,7 +25,7 @@ _TWICE_S = 3.0
 class PlainScreen:
     """Prints lines and reads lines."""
 
-    conversation: Conversation
+    conversation: TerminalConversation
     commands: Commands
 
     def __init__(self) -> None:

@@ -154,7 +154,9 @@ class Git:
         staging = ["--cached"] if staged else []
         options = ["--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=all", "--relative"]
         prefixes = ["--src-prefix=a/", "--dst-prefix=b/"]
-        answer = await self._checked("diff", *options, *prefixes, *staging, "--", joined(names), most=limits.DIFF_BYTES)
+        answer = await self._checked(
+            "diff", *options, *prefixes, *staging, "--", joined(names), limit=limits.DIFF_BYTES
+        )
         if len(answer.out.encode()) > limits.DIFF_BYTES:
             raise ToolFailure("GIT_ERROR", f"The diff has more than {limits.DIFF_BYTES} bytes; name a path")
         return {"diff": answer.out}

@@ -34,7 +34,7 @@ _OTHER_SYNTAX = re.compile(r"\\[AzCQ]|\n|\\n")
 
 
 @dataclass(frozen=True)
-class Wanted:
+class SearchCriteria:
     """What is searched for: a text, or a regular expression in the syntax of RE2.
 
     check: finds it in a line, as the search without ripgrep does. glob: of the files, below the folder. context: the
@@ -69,7 +69,9 @@ class Ripgrep:
         self._root, self._path, self._sandbox, self._excludes = root, path, sandbox, excludes
         self._program = str(Path(program).resolve())  # It may be in the home directory, which the sandbox hides.
 
-    async def search(self, names: Names, criteria: Wanted, limit: int, *, ignores: bool = True) -> Matches | None:
+    async def search(
+        self, names: Names, criteria: SearchCriteria, limit: int, *, ignores: bool = True
+    ) -> Matches | None:
         """The first lines below a directory that match, at most so many.
 
         ignores: leave out what version control ignores.
@@ -124,7 +126,7 @@ class _Reader:
     """Reads ripgrep's lines of JSON as they come. Raises _Enough."""
 
     names: Names
-    criteria: Wanted
+    criteria: SearchCriteria
     limit: int
     items: list[Match] = field(default_factory=list)
     _tail: str = ""

@@ -13,7 +13,7 @@ from typing import Any
 from codelab_client.tools import globs, limits
 from codelab_client.tools.failure import ToolFailure
 from codelab_client.tools.paths import components, joined
-from codelab_client.tools.ripgrep import Matches, Ripgrep, Wanted
+from codelab_client.tools.ripgrep import Matches, Ripgrep, SearchCriteria
 from codelab_client.tools.tree import Names, Node
 from codelab_client.tools.workspace import DiskWorkspace, Ignored, Query, Workspace, walk
 
@@ -92,7 +92,7 @@ class Search:
             await self._workspace.read(names, limits.SEARCHED_BYTES)
             return Matches(await self._workspace.search([names], query, limit))
         if self._ripgrep is not None:
-            criteria = Wanted(
+            criteria = SearchCriteria(
                 arguments["query"],
                 arguments.get("regex", False),
                 arguments.get("case_sensitive", False),
