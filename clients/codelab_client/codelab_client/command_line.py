@@ -96,7 +96,7 @@ def address_of(options: argparse.Namespace, config: Config) -> Address:
 
 
 def workspace_of(options: argparse.Namespace) -> Path:
-    """The folder that the options name. Raises InvalidAddress if it is none."""
+    """The folder that the options name. Raises InvalidAddress if it is not a folder."""
     workspace = Path(getattr(options, "workspace", None) or ".").resolve()
     if not workspace.is_dir():
         raise InvalidAddress(f"{workspace} is not a folder")

@@ -121,7 +121,7 @@ class _Turn:
 
 
 async def _answer(question: str) -> str:
-    """A line that the user has typed after seeing the question: one that was typed before answers another one."""
+    """A line that the user typed after seeing the question. A line typed earlier answers an earlier question."""
     while True:
         shown_at = time.monotonic()
         answer = await ask(question)

@@ -26,7 +26,7 @@ class ToolSource(Protocol):
 
 
 class WithOwnTools:
-    """A `ToolExecutor` that executes another one's tools, and those of these sources.
+    """A `ToolExecutor` that executes the tools of another executor and of further sources.
 
     around: entered around a call of a source's tool that may change something.
     """

@@ -83,7 +83,7 @@ class Skills:
 
 
 def found(tree: Tree) -> list[Skill]:
-    """The skills of a workspace. What is no skill is left out."""
+    """The skills of a workspace. Anything else in the folders is left out."""
     skills: dict[str, Skill] = {}
     for folder in FOLDERS:
         try:

@@ -178,7 +178,7 @@ class EditorWorkspace(DiskWorkspace):
 
 
 def _text(data: bytes) -> str | None:
-    """Bytes as text; None if they are none."""
+    """Bytes as text; None if they are not text."""
     try:
         text = data.decode()
     except UnicodeDecodeError:

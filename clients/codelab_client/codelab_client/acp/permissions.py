@@ -51,7 +51,7 @@ class Permissions:
     async def decide(
         self, call: on.ToolCall, content: list[dict[str, Any]], scope: Scope = "session", server: str = "The server"
     ) -> Decision:
-        """Ask about a call. What is no clear yes is a no. If the waiting task is cancelled, the question goes away.
+        """Ask about a call. Anything but a clear yes is a no. If the waiting task is cancelled, the question goes away.
 
         scope: where "always" counts. server: who says that a call was approved elsewhere, for the user.
         """

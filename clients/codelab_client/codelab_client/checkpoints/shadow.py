@@ -131,7 +131,7 @@ class Shadow:
         return paths[:between], paths[between + 1 :]
 
     def _index_tree(self) -> str:
-        """The tree of the index; git is asked only if the index is another than last time."""
+        """The tree of the index; git is asked only if the index has changed since the last time."""
         if self._sign_of_index() is None or self._sign_of_index() != self._last_index[0]:
             tree = self._run("write-tree").decode().strip()
             self._last_index = (self._sign_of_index(), tree)

@@ -16,7 +16,7 @@ _TOO_MANY = "?"
 
 
 def signs(tree: Tree, paths: Sequence[str]) -> dict[str, str]:
-    """A sign for each path that exists, which is another when the file, or anything in the folder, is another."""
+    """A sign for each path that exists. It changes when the file, or anything in the folder, changes."""
     sign_by_path: dict[str, str] = {}
     budget = _MOST_TOGETHER
     for path in paths:

@@ -87,7 +87,7 @@ def _refuse_without_tls(address: Address) -> None:
 
 
 async def _client(address: Address) -> Client | None:
-    """As whom the server wants its users to sign in; None if it needs no token. Raises LoginError."""
+    """The OAuth client with which the server wants users to sign in; None if it needs no token. Raises LoginError."""
     if not address.rest_url:
         raise LoginError("The address of the REST API is not known: name it with --rest-url or CODELAB_REST_URL")
     url = f"{address.rest_url.removesuffix('/api/v1')}/client-config"

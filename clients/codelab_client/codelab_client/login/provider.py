@@ -33,7 +33,7 @@ class Refusal(LoginError):
 
 @dataclass(frozen=True)
 class Client:
-    """As whom a user signs in, and where. audience: the server's; may be empty."""
+    """The OAuth client that a user signs in with, and its issuer. audience: the server's; may be empty."""
 
     issuer: str
     client_id: str

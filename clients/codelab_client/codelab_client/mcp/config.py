@@ -145,7 +145,7 @@ def _is_set(fields: Mapping[str, Any], name: str, place: str) -> bool:
 
 
 def _text(file: Path) -> str | None:
-    """The file's text; None if there is none, or it is no regular file."""
+    """The file's text; None if it does not exist or is not a regular file."""
     try:
         descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     except OSError:

@@ -68,7 +68,7 @@ class Named:
     leads: Mapping[str, str] = field(default_factory=dict)
 
     def digest(self) -> str:
-        """Another one for other contents; empty if nothing is named."""
+        """A digest that changes with the contents; empty if nothing is named."""
         if not (self.files or self.scripts or self.leads):
             return ""
         contents = {name: [str(path), _content_digest(path)] for name, path in self.files.items()}

@@ -38,7 +38,7 @@ class OfferedTool:
 
     @cached_property
     def digest(self) -> str:
-        """Another one when anything of it is another one: its name, words, arguments, or what it says it does."""
+        """A digest that changes when its name, its words, its arguments or its annotations change."""
         tool = self.tool
         annotations = tool.annotations.model_dump() if tool.annotations else None
         parts = [tool.name, tool.title, tool.description, annotations, tool.inputSchema]

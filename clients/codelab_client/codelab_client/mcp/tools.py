@@ -180,7 +180,7 @@ async def _called(connection: Connection, tool: str, call: ToolCall) -> ToolOutc
 
 
 def _text(content: "Sequence[types.ContentBlock]") -> str:
-    """The content as text; what is no text is named."""
+    """The content as text; other content is only named."""
     pieces = []
     for block in content:
         fields: Any = block

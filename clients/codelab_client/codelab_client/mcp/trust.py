@@ -20,7 +20,7 @@ Decision = Literal["trusted", "denied"]
 class Subject:
     """A server as it is at one moment, which the user can decide about.
 
-    files: what its command line names in the workspace. key: another one when anything of it is another one.
+    files: what its command line names in the workspace. key: changes when anything of it changes.
     """
 
     server: ServerConfig

@@ -102,6 +102,6 @@ def _system(path: str) -> Iterator[str]:
 
 
 def _hidden(path: Path) -> Iterator[str]:
-    """Something that is no socket in the place of a file, if there is one."""
+    """Arguments that put an empty device in the place of a file, if the file exists."""
     if path.exists():
         yield from ("--ro-bind", os.devnull, str(path))

@@ -254,7 +254,7 @@ def _failed(code: str, message: str) -> dict[str, Any]:
 
 
 def _checked(outcome: dict[str, Any]) -> dict[str, Any]:
-    """The outcome, or an error in its place if it is no JSON or too large."""
+    """The outcome, or an error in its place if it is not JSON or too large."""
     try:
         size = len(json.dumps(outcome, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace"))
     except (TypeError, ValueError, RecursionError):

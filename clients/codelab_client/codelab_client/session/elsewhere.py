@@ -19,7 +19,7 @@ _FILE = "decided_elsewhere.json"
 
 @dataclass(frozen=True)
 class Permission:
-    """A server's calls run in a workspace, whoever has decided about them. at: when the user said so (ISO 8601)."""
+    """Allows a server's calls in a workspace, whoever approved them. at: when the user said so (ISO 8601)."""
 
     server: str
     workspace: str

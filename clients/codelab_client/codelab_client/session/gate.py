@@ -96,7 +96,7 @@ class Gate:
         return call_id in self._questions
 
     def asks_about_this(self, call_id: str, tool: str | None, arguments: Mapping[str, Any] | None) -> bool:
-        """Whether no other call waits here under the id than this one; None: whichever it is."""
+        """Whether the call that waits under the id, if one does, is this one. tool, arguments: None matches any."""
         question = self._questions.get(call_id)
         if question is None:
             return True

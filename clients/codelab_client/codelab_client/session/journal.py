@@ -149,7 +149,7 @@ class Journal:
             database.execute("update calls set settled = 1 where session = ? and call_id = ?", (self._session, call_id))
 
     def forget(self) -> None:
-        """Forget the session: the server has another one with this id."""
+        """Forget the session: the server has a different session with this id."""
         with self._transaction() as database:
             database.execute("delete from calls where session = ?", (self._session,))
             for table in ("positions", "decisions", "consents"):

@@ -63,7 +63,7 @@ class Outgoing:
             self._ticket.set_exception(error)
 
     async def _upload(self, body: bytes) -> str | None:
-        """Upload a frame. Returns its reference; None if that failed: whoever waits for a reply sends again."""
+        """Upload a frame. Returns its reference; None if that failed; who waits for a reply sends again."""
         async with self._uploading:
             ticket = self._ticket = asyncio.get_running_loop().create_future()
             try:

@@ -85,7 +85,7 @@ class Replies:
         return reply
 
     def take(self, event: Event) -> None:
-        """Give an event to the one who asked for it."""
+        """Give an event to the request that waits for it."""
         request = self._asked
         if request is None or request.reply.done() or not request.may_be_answered_by(event):
             return

@@ -60,7 +60,7 @@ class Rest:
 
 
 def of_session(session_id: str) -> str:
-    """A session's id in a path. Raises RestError for what is none: `..` would lead to another resource."""
+    """A session's id in a path. Raises RestError if it is not an id: `..` would lead to another resource."""
     try:
         return quote(checked_session_id(session_id), safe="")
     except InvalidAddress as error:

@@ -38,7 +38,7 @@ def expires_at(token: str) -> float | None:
 
 
 def claims(token: str) -> dict[str, object]:
-    """The claims of a JWT, which only the server can verify; none if it is no JWT."""
+    """The claims of a JWT, which only the server can verify; empty if the token is not a JWT."""
     try:
         part = token.split(".")[1]
         content = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))

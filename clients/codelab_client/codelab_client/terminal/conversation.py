@@ -69,7 +69,7 @@ class Running:
 
 @dataclass
 class Question:
-    """A question to the user. `answer` takes a line, and returns why it is no answer, or None.
+    """A question to the user. `answer` takes a line, and returns why it is not a valid answer, or None.
 
     keys: those that answer at once, without Enter.
     """

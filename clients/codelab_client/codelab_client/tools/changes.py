@@ -28,7 +28,7 @@ _FILES = 500
 
 @dataclass(frozen=True)
 class _Before:
-    """A file before a patch. text: what is no text in a known encoding has surrogates for its bytes."""
+    """A file before a patch. text: bytes that are not text in a known encoding are surrogates."""
 
     content: Content | None
     text: str | None
@@ -147,7 +147,7 @@ class FileChanges:
     # -- what a call expects -----------------------------------------------------------------------------------------
 
     async def _bound(self, call: ToolCall, make: Callable[[], Awaitable[dict[str, Any]]]) -> dict[str, Any]:
-        """Make a change; if its file is another one than the user has seen, ask about what would change now."""
+        """Make a change; if the file is not as the user saw it, ask again with what would change now."""
         for _ in range(_QUESTIONS):
             try:
                 async with self.alone:

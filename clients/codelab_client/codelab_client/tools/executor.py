@@ -184,7 +184,7 @@ class Executor:
         return await project_instructions(self._workspace, self._ignored, self._named)
 
     async def _named(self, name: str) -> Sequence[Names]:
-        """The files with a name, none if there is no end of looking for them."""
+        """The files with a name; empty if the search takes too long."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_WHOLE_S):
                 return await self._search.paths_named(name)

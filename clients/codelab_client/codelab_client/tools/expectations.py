@@ -43,7 +43,7 @@ class Expectations:
         self._reviewed: dict[str, View] = {}  # by the diff's digest
 
     def note_read(self, names: Names, fingerprint: str) -> None:
-        """The model was given the file, or told that it is no text."""
+        """The model was given the file, or told that it is not text."""
         self._known[names] = fingerprint
 
     def note_change(self, names: Names, before: str | None, after: str | None) -> None:

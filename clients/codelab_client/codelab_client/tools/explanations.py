@@ -1,4 +1,4 @@
-"""Says why a command failed, where its own words would mislead whoever reads them."""
+"""Says why a command failed where its own output would mislead the reader."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Where the agent's own changes of files are told to whoever can take them back."""
+"""The interface through which the agent's changes of files are recorded, so that they can be undone."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager

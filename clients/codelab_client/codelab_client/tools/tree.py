@@ -173,7 +173,7 @@ class Tree:
                 raise
 
     def delete_empty(self, names: Names) -> bool:
-        """Delete a directory if it is empty. Returns whether there is none any more."""
+        """Delete a directory if it is empty. Returns whether it is gone."""
         try:
             with self._located(names, follow=False) as (directory, name):
                 os.rmdir(name, dir_fd=directory)
@@ -272,7 +272,7 @@ class Tree:
     def _located(
         self, names: Names, *, follow: bool, new_directories: list[Names] | None = None
     ) -> Iterator[tuple[int, str]]:
-        """The directory of `names` and its last name in it, which is no link if `follow` is set."""
+        """The directory of `names` and its last name in it, which is not a link if `follow` is set."""
         if not names:
             raise ToolFailure("EXECUTION_FAILED", "The workspace itself cannot be read, changed or moved as a file")
         with ExitStack() as closing:
@@ -376,7 +376,7 @@ class Tree:
 
 
 def _link_target(directory: int, name: str) -> str | None:
-    """Where a link leads; None if it is no link or does not exist."""
+    """The target of a link; None if the name is not a link or does not exist."""
     status = lookup(directory, name)
     if status is None or not stat.S_ISLNK(status.st_mode):
         return None

@@ -215,7 +215,7 @@ class _Plain:
         self.parts: list[str] = []
 
     def feed(self, html: str) -> None:
-        """Take a whole page. What follows the beginning of a tag or a comment without an end is no text."""
+        """Take a whole page. Text after an unclosed tag or comment is ignored."""
         at = 0
         while (match := _OTHER.search(html, at)) is not None:
             self._data(html[at : match.start()])
