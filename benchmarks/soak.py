@@ -27,7 +27,7 @@ from codelab_local import LocalCloud
 
 from benchmarks.rig import instant_model, system
 from benchmarks.soak_model import FAILURES, asks, text
-from tests.follower import Follower
+from tests.fakes.ide.follower import Follower
 
 SESSIONS, MINUTES = 12, 20.0
 #: Tokens of a context; a summary is due after a few turns.

@@ -16,8 +16,8 @@ from codelab_local import LocalCloud
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
 
-from tests.ide import Ide
-from tests.scripted_model import ScriptedModel
+from tests.fakes.ide.ide import Ide
+from tests.fakes.model.server import ScriptedModel
 
 TESTS = Path(__file__).parent
 TEMPLATE = TESTS.parent / "template.yaml"

@@ -10,7 +10,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 from websockets.sync.server import Server, ServerConnection, serve
 
-from tests.ide import PATIENCE
+from tests.fakes.ide.ide import PATIENCE
 
 
 class ThrottlingProxy:

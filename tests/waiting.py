@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from tests.ide import PATIENCE
+from tests.fakes.ide.ide import PATIENCE
 
 T = TypeVar("T")
 

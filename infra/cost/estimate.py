@@ -15,7 +15,7 @@ COMPONENTS = (LAMBDA_MODEL, MESSAGES, WRITES, LAMBDA, READS, STORAGE, HTTP, MINU
 
 #: Per component, dollars.
 Bill = dict[str, float]
-#: Per function of a scenario, what it uses: the fields of `tests.functions.capacity.Usage`.
+#: Per function of a scenario, what it uses: the fields of `tests.fakes.aws.capacity.Usage`.
 Used = Mapping[str, Mapping[str, Any]]
 
 

@@ -7,8 +7,8 @@ from codelab.aws.connections import Connections
 from codelab.aws.functions import Functions
 from codelab.aws.session import session
 
-from tests.aws.server import Server, serving
-from tests.ide import PATIENCE
+from tests.fakes.aws.server import Server, serving
+from tests.fakes.ide.ide import PATIENCE
 
 PROXIES = [form(name) for name in ("https_proxy", "all_proxy", "no_proxy") for form in (str.lower, str.upper)]
 

@@ -19,8 +19,8 @@ from codelab.aws.dynamodb import DynamoDB
 from codelab.aws.errors import AwsError, AwsRefused, AwsTimeout, AwsUnreachable, ConditionFailed
 from codelab.aws.functions import Functions, Returned
 
-from tests.aws.server import Server, http
-from tests.aws_calls import scope_of
+from tests.fakes.aws.calls import scope_of
+from tests.fakes.aws.server import Server, http
 from tests.waiting import until
 
 READ: dict[str, Any] = {"TableName": "Table", "Key": {"pk": {"S": "Привет"}}, "ConsistentRead": True}

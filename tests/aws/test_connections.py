@@ -29,7 +29,7 @@ from codelab.aws.errors import AwsUnreachable
 from codelab.aws.session import certificates, endpoint, region, session
 from codelab.http.proxies import ProxyRefused
 
-from tests.aws.server import Server, http, serving
+from tests.fakes.aws.server import Server, http, serving
 
 
 def ask(connections: Connections, body: bytes = b"{}") -> int:

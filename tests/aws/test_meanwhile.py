@@ -6,7 +6,7 @@ import pytest
 from codelab.aws.dynamodb import DynamoDB
 from codelab.engine.prepared_invoke import PreparedInvoke
 
-from tests.aws.server import Server
+from tests.fakes.aws.server import Server
 from tests.waiting import until
 
 THROTTLED = b'HTTP/1.1 400 Bad Request\r\nContent-Length: 33\r\n\r\n{"__type": "ThrottlingException"}'

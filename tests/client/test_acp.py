@@ -16,8 +16,8 @@ from codelab_client.acp.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_
 from codelab_local import LocalCloud
 
 from tests.client.editors import CODELAB, Editor, Refusal, allow, reject
-from tests.ide import Ide
-from tests.scripted_model import Says, ScriptedModel, call
+from tests.fakes.ide.ide import Ide
+from tests.fakes.model.server import Says, ScriptedModel, call
 from tests.waiting import until
 
 MCP_SERVER = Path(__file__).with_name("mcp_server.py")

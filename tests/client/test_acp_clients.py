@@ -13,8 +13,8 @@ import pytest
 from codelab_local import LocalCloud
 
 from tests.client.acp_schema import Schema
+from tests.fakes.model.server import Says, ScriptedModel, call
 from tests.processes import run
-from tests.scripted_model import Says, ScriptedModel, call
 from tests.waiting import until
 
 pytestmark = pytest.mark.deep

@@ -36,7 +36,7 @@ from codelab_local import LocalCloud
 
 from tests.client.conftest import run
 from tests.client.editors import CODELAB, Editor
-from tests.scripted_model import Says, ScriptedModel, call
+from tests.fakes.model.server import Says, ScriptedModel, call
 
 Answer = Callable[[str, dict[str, Any]], Any]
 

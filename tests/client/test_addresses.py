@@ -13,7 +13,7 @@ from codelab_client.session.rest import Rest, RestError
 
 from tests.client.conftest import run
 from tests.client.executing import CountingExecutor
-from tests.serving import serving
+from tests.fakes.http import serving
 
 
 @pytest.mark.parametrize(

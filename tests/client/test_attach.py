@@ -9,7 +9,7 @@ from codelab_client.session import events as on
 
 from tests.client.conftest import Open
 from tests.client.test_exec import CODELAB
-from tests.scripted_model import Says, ScriptedModel, call
+from tests.fakes.model.server import Says, ScriptedModel, call
 
 WRITE = call("write_file", path="a.py", content="x")
 

@@ -14,8 +14,8 @@ from codelab_client.terminal.conversation import TerminalConversation
 from codelab_client.terminal.plain import PlainScreen
 from codelab_local import LocalCloud
 
+from tests.fakes.model.server import Says, ScriptedModel
 from tests.processes import run
-from tests.scripted_model import Says, ScriptedModel
 from tests.throttling_proxy import ThrottlingProxy
 
 BUSY = on.Busy(why="Too Many Requests", retry_in=4.0)

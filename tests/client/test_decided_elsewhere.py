@@ -10,8 +10,8 @@ from codelab_local import LocalCloud
 
 from tests.client.conftest import Open, run
 from tests.client.executing import CountingExecutor
-from tests.ide import Ide
-from tests.scripted_model import Says, ScriptedModel, call
+from tests.fakes.ide.ide import Ide
+from tests.fakes.model.server import Says, ScriptedModel, call
 
 WRITE = call("write_file", path="./src//a.py", content="x")
 DONE = Says("Done")

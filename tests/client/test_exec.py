@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from codelab_local import LocalCloud
 
+from tests.fakes.model.server import Says, ScriptedModel, call
 from tests.processes import run
-from tests.scripted_model import Says, ScriptedModel, call
 from tests.waiting import until
 
 CODELAB = (sys.executable, "-m", "codelab_client.command_line")

@@ -12,9 +12,9 @@ from codelab_client.tools.workspace import DiskWorkspace
 
 from tests.client.conftest import Open, run
 from tests.client.test_exec import CODELAB
+from tests.fakes.model.server import Says, ScriptedModel
 from tests.frames import check_sent
 from tests.processes import run as run_program
-from tests.scripted_model import Says, ScriptedModel
 
 
 def found(files: dict[tuple[str, ...], bytes]) -> list[dict[str, str]]:

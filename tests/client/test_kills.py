@@ -16,8 +16,8 @@ from codelab_local import LocalCloud
 
 from tests.client.breakable_proxy import BreakableProxy
 from tests.conftest import TEMPLATE
+from tests.fakes.model.server import Says, ScriptedModel, call
 from tests.processes import kill_everything
-from tests.scripted_model import Says, ScriptedModel, call
 
 SESSION = "kills"
 #: Calls of one step, and steps of one turn: few enough for the model to see all of them.

@@ -26,7 +26,7 @@ from keyring.backends import fail
 
 from tests.client.conftest import run
 from tests.client.sign_in import SignIn
-from tests.ide import PATIENCE
+from tests.fakes.ide.ide import PATIENCE
 
 
 class Keyring(KeyringBackend):

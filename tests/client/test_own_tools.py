@@ -14,8 +14,8 @@ from codelab_client.skills import Skills
 
 from tests.client.conftest import FAST, Open, run
 from tests.client.executing import CountingExecutor
+from tests.fakes.model.server import Says, ScriptedModel, call
 from tests.frames import check_sent
-from tests.scripted_model import Says, ScriptedModel, call
 
 
 def add_skill(workspace: Path, name: str, text: str, folder: str = ".agents/skills") -> None:

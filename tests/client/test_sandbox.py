@@ -23,7 +23,7 @@ from codelab_client.tools.executor import Executor, Settings
 from codelab_client.tools.workspace import DiskWorkspace
 
 from tests.client.calls import git, repository, result, snapshot, stand_still
-from tests.serving import serving
+from tests.fakes.http import serving
 from tests.waiting import until
 
 SECRET = "the user's private key"

@@ -11,8 +11,8 @@ from codelab_local import LocalCloud
 
 from tests.client.conftest import Open, run
 from tests.client.executing import CountingExecutor
-from tests.ide import PATIENCE
-from tests.scripted_model import Says, ScriptedModel, call
+from tests.fakes.ide.ide import PATIENCE
+from tests.fakes.model.server import Says, ScriptedModel, call
 
 READ = call("read_file", path="a.py")
 WRITE = call("write_file", path="a.py", content="x")

@@ -16,9 +16,9 @@ from codelab_client.tools.workspace import DiskWorkspace
 
 from tests.client.calls import git, repository
 from tests.client.test_exec import CODELAB
+from tests.fakes.model.server import Says, ScriptedModel
 from tests.frames import check_sent
 from tests.processes import run as run_program
-from tests.scripted_model import Says, ScriptedModel
 
 if TYPE_CHECKING:
     from codelab_client.tools.commands import CommandRunner

@@ -18,8 +18,8 @@ from tests.client.conftest import FAST, run
 from tests.client.executing import CountingExecutor
 from tests.client.sign_in import SECRET, SignIn
 from tests.conftest import TEMPLATE
+from tests.fakes.model.server import Says, ScriptedModel
 from tests.processes import run as execute
-from tests.scripted_model import Says, ScriptedModel
 
 
 @pytest.fixture(scope="module")

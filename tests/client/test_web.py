@@ -13,7 +13,7 @@ from codelab_client.tools.memory import MemoryWorkspace
 from codelab_client.tools.web import Web, is_public, plain
 
 from tests.client.calls import call
-from tests.serving import serving
+from tests.fakes.http import serving
 
 PAGE = (
     "<html><head><title>T</title><style>p {}</style></head><body><h1>One &amp; two</h1><p>some <b>text</b></p></body>"

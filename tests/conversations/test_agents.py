@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.conftest import Open
-from tests.ide import Ide
-from tests.scripted_model import Says, ScriptedModel, call
+from tests.fakes.ide.ide import Ide
+from tests.fakes.model.server import Says, ScriptedModel, call
 
 
 @pytest.fixture

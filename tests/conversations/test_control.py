@@ -8,8 +8,8 @@ from codelab_local import LocalCloud
 from websockets.exceptions import InvalidStatus
 
 from tests.conftest import Open, opener
-from tests.ide import fetched
-from tests.scripted_model import Says, call
+from tests.fakes.ide.ide import fetched
+from tests.fakes.model.server import Says, call
 from tests.waiting import until
 
 WRITE = call("write_file", path="a", content="b")

@@ -6,9 +6,9 @@ import threading
 import pytest
 from codelab_local.testing import FunctionError
 
-from tests.ide import once, text_of
-from tests.scripted_model import Says, call
-from tests.told_results import told_results
+from tests.fakes.ide.ide import once, text_of
+from tests.fakes.model.server import Says, call
+from tests.fakes.model.told_results import told_results
 
 READ = call("read_file", path="a.py")
 

@@ -15,9 +15,9 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from tests.conftest import CLAIMS, SECRET, TEMPLATE, Open, opener
-from tests.ide import Ide
+from tests.fakes.ide.ide import Ide
+from tests.fakes.model.server import Says, ScriptedModel, call
 from tests.identity.provider import Provider
-from tests.scripted_model import Says, ScriptedModel, call
 from tests.waiting import until
 
 

@@ -11,9 +11,9 @@ from codelab_local import LocalCloud
 
 from tests.conftest import TEMPLATE
 from tests.conversations.table import Table
-from tests.ide import Ide
+from tests.fakes.ide.ide import Ide
+from tests.fakes.model.server import Says, ScriptedModel, call
 from tests.processes import kill_everything
-from tests.scripted_model import Says, ScriptedModel, call
 from tests.waiting import until
 
 TEXT = "".join(f"{n} " for n in range(60))

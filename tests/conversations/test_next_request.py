@@ -3,7 +3,7 @@
 import httpx
 from codelab_local import LocalCloud
 
-from tests.scripted_model import Says, ScriptedModel, call
+from tests.fakes.model.server import Says, ScriptedModel, call
 
 
 def looked_at(cloud: LocalCloud, session: str, **query: str) -> httpx.Response:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.scripted_model import Says, call
+from tests.fakes.model.server import Says, call
 
 DEPLOY = {
     "name": "ide.deploy",

@@ -9,9 +9,9 @@ import httpx
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from tests.ide import Ide, fetched, once, put, text_of
-from tests.scripted_model import Says, ScriptedModel, call
-from tests.told_results import told_results
+from tests.fakes.ide.ide import Ide, fetched, once, put, text_of
+from tests.fakes.model.server import Says, ScriptedModel, call
+from tests.fakes.model.told_results import told_results
 
 TEXT = "".join(f"line {n} of a long file, with a tab\tand some ünïcode\n" for n in range(20_000))[:950_000]
 READ = call("read_file", path="big.txt")

@@ -12,8 +12,8 @@ from codelab_local import LocalCloud
 from websockets.exceptions import InvalidStatus
 
 from tests.conftest import Open, opener
+from tests.fakes.model.server import Says, ScriptedModel
 from tests.rest.test_identity import authorization
-from tests.scripted_model import Says, ScriptedModel
 from tests.waiting import until
 
 

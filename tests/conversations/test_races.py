@@ -14,8 +14,8 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 
 from tests.conversations.table import Table
-from tests.ide import Ide, once
-from tests.scripted_model import Says, call
+from tests.fakes.ide.ide import Ide, once
+from tests.fakes.model.server import Says, call
 from tests.waiting import until
 
 CALLS = [

@@ -16,9 +16,9 @@ from codelab.sessions.items import Audience, EventItem
 from codelab.sessions.store import Conflict
 
 from tests.conversations.table import Table
-from tests.follower import Follower
-from tests.ide import text_of
-from tests.scripted_model import Says
+from tests.fakes.ide.follower import Follower
+from tests.fakes.ide.ide import text_of
+from tests.fakes.model.server import Says
 
 
 def stream_through_breaks(cloud, model, seed: int, breaks: int) -> int:

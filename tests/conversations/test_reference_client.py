@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from tests.ide import PATIENCE, text_of
-from tests.scripted_model import Says, call
+from tests.fakes.ide.ide import PATIENCE, text_of
+from tests.fakes.model.server import Says, call
 
 PAGE = Path(__file__).parents[2] / "docs" / "protocol.md"
 TURNS = 6

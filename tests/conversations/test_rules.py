@@ -2,8 +2,8 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
-from tests.scripted_model import Says, call
-from tests.told_results import told_results
+from tests.fakes.model.server import Says, call
+from tests.fakes.model.told_results import told_results
 
 WRITE = call("write_file", path="docs/a.md", content="1")
 OTHER = call("write_file", path="docs/b.md", content="1")

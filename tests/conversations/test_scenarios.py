@@ -18,9 +18,9 @@ import pytest
 from infra.docs.schemas import frames_of
 from tests.conftest import Open
 from tests.conversations.test_identity import bearing, guarded, token
+from tests.fakes.ide.ide import Ide, put
+from tests.fakes.model.server import Says, ScriptedModel, call
 from tests.frames import DOCUMENT
-from tests.ide import Ide, put
-from tests.scripted_model import Says, ScriptedModel, call
 from tests.waiting import until
 
 __all__ = ["guarded"]  # uses guarded_cloud

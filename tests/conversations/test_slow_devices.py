@@ -9,10 +9,10 @@ from botocore.exceptions import ClientError
 from websockets.sync.client import connect
 
 from tests.conversations.table import Table
-from tests.follower import Follower
-from tests.ide import PATIENCE, text_of
+from tests.fakes.ide.follower import Follower
+from tests.fakes.ide.ide import PATIENCE, text_of
+from tests.fakes.model.server import Says, call
 from tests.local.test_quotas import flood
-from tests.scripted_model import Says, call
 
 #: Sizes of frames that fill a connection's buffer completely.
 FLOOD = (100_000, 100)

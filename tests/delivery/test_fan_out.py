@@ -14,7 +14,7 @@ from codelab.delivery.post import PostResult
 from codelab.sessions.items import Audience, EventItem
 from codelab.sessions.register import Connection, Register
 
-from tests.ide import PATIENCE
+from tests.fakes.ide.ide import PATIENCE
 from tests.waiting import until
 
 NOW = 1_000_000

@@ -22,8 +22,8 @@ from codelab.aws.session import session
 from codelab.delivery.management_api import ManagementApi
 from codelab.delivery.post import Poster, PostResult
 
-from tests.aws_calls import scope_of
-from tests.ide import PATIENCE
+from tests.fakes.aws.calls import scope_of
+from tests.fakes.ide.ide import PATIENCE
 from tests.waiting import until
 
 CONNECTION = "L0SM9cOFvHcCIhw="

@@ -25,9 +25,9 @@ from codelab_local import LocalCloud
 from codelab_local.demo_model import completions
 from codelab_local.demo_model import server as demo_server
 
-from tests.ide import Ide
-from tests.scripted_model import Says, ScriptedModel, call
-from tests.told_results import told_results
+from tests.fakes.ide.ide import Ide
+from tests.fakes.model.server import Says, ScriptedModel, call
+from tests.fakes.model.told_results import told_results
 from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]

@@ -15,8 +15,8 @@ from codelab_client.policy import Policy
 
 from evals.suite.injections import INJECTIONS, TASKS, Injection
 from tests.conftest import Open
-from tests.ide import Ide
-from tests.scripted_model import Says, ScriptedModel, call
+from tests.fakes.ide.ide import Ide
+from tests.fakes.model.server import Says, ScriptedModel, call
 
 #: The one that docs/client.md documents.
 DOCUMENTED = """

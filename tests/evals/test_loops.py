@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from evals import agents
-from tests.serving import Quiet, serving
+from tests.fakes.http import Quiet, serving
 
 LOOPS = Path(agents.__file__).parent / "loops"
 Answers = list[dict[str, Any] | int]

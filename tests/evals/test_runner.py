@@ -16,7 +16,7 @@ from evals.agents import Attempt, HarnessError
 from evals.harbor import Task
 from evals.image import Image
 from tests.evals.made_task import Does, has_bubblewrap, made
-from tests.serving import Quiet, serving
+from tests.fakes.http import Quiet, serving
 
 pytestmark = pytest.mark.skipif(not has_bubblewrap(), reason="bubblewrap cannot be used here")
 

@@ -17,7 +17,7 @@ from evals import agents, proxy, runner, suite
 from evals.harbor import tasks_in
 from evals.suite.task import Task, export
 from tests.evals.made_task import has_bubblewrap
-from tests.scripted_model import Says, ScriptedModel, call
+from tests.fakes.model.server import Says, ScriptedModel, call
 
 pytestmark = pytest.mark.skipif(not has_bubblewrap(), reason="bubblewrap cannot be used here")
 

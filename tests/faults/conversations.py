@@ -3,11 +3,11 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tests.fakes.ide.in_process import Frame
+from tests.fakes.model.in_process import CUT, END, NO_SUMMARY, OWN_MODEL, PAUSE, SILENCE, STOP, THOUGHT, Says, says
+from tests.fakes.model.server import call
 from tests.faults.fault import APPEND, INVOKE, POST, Fault, Kind
-from tests.faults.ide import Frame
-from tests.faults.model import CUT, END, NO_SUMMARY, OWN_MODEL, PAUSE, SILENCE, STOP, THOUGHT, Says, says
 from tests.faults.player import Conversation, Reaction
-from tests.scripted_model import call
 
 SOON = 200
 

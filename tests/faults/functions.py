@@ -42,9 +42,9 @@ from codelab.llm.client.transport import Call
 from codelab.sessions.dynamodb.kept_history import KeptHistory
 from codelab_local.host.processes import die_with_parent
 
-from tests.aws_calls import answer, call_of, is_first, is_last, operation_of
+from tests.fakes.aws.calls import answer, call_of, is_first, is_last, operation_of
+from tests.fakes.model.in_process import OWN_MODEL, Script, ScriptedTransport
 from tests.faults.fault import APPEND, INVOKE, POST, READ, TRANSACTION, UPDATE, Fault, Kind
-from tests.faults.model import OWN_MODEL, Script, ScriptedTransport
 
 FUNCTIONS = Path(__file__).parents[2] / "functions"
 FOLDERS = (

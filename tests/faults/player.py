@@ -13,10 +13,10 @@ from codelab_local.functions.schedules import scheduled
 from codelab_local.gateway.events import Caller, EventBuilder
 from codelab_local.template.deployment import Api
 
+from tests.fakes.ide.in_process import Contradiction, Frame, Ide
+from tests.fakes.model.in_process import Script
 from tests.faults.fault import Fault, Kind
 from tests.faults.functions import Order
-from tests.faults.ide import Contradiction, Frame, Ide
-from tests.faults.model import Script
 from tests.faults.stage import BUCKET, REGION, Objects, Stage, Stored
 from tests.functions.events import authorizer_context, failed_invocation
 

@@ -11,7 +11,7 @@ from typing import Any
 from codelab.protocol.outgoing import CallUpdate
 from codelab.sessions.dynamodb.values import from_dynamodb
 
-from tests.faults.ide import Frame, bare
+from tests.fakes.ide.in_process import Frame, bare
 from tests.faults.player import World
 from tests.faults.stage import Objects, Stored
 

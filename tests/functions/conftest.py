@@ -12,9 +12,9 @@ from codelab import aws
 from codelab.aws.session import session
 from moto import mock_aws
 
-from tests.aws_calls import SEND
-from tests.functions.cheap_moto import cheapen
-from tests.functions.recorder import Recorder
+from tests.fakes.aws.calls import SEND
+from tests.fakes.aws.cheap_moto import cheapen
+from tests.fakes.aws.recorder import Recorder
 from tests.functions.system import JWT_SECRET, System
 from tests.functions.template import REGION, Template
 

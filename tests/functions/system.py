@@ -14,8 +14,8 @@ from codelab.llm.client.transport import Call
 from codelab.sessions.dynamodb.values import from_dynamodb, to_dynamodb
 from fastapi.testclient import TestClient
 
+from tests.fakes.aws.recorder import Recorder
 from tests.functions import events
-from tests.functions.recorder import Recorder
 from tests.functions.template import ROOT, Template
 from tests.permissions import grants
 from tests.quotas import UNLIMITED

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from tests.fakes.model.server import call
+from tests.fakes.model.told_results import told_results
 from tests.functions.system import Context, System
 from tests.functions.test_payloads import GET, PUT, upload
-from tests.scripted_model import call
-from tests.told_results import told_results
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"pixels").decode()
 LARGE = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"pixels" * 20_000).decode()

@@ -12,8 +12,8 @@ import jwt
 import pytest
 from codelab.config import ConfigurationError
 
+from tests.fakes.aws.recorder import READ
 from tests.functions import events
-from tests.functions.recorder import READ
 from tests.functions.system import JWT_SECRET, Function, System
 from tests.processes import run
 

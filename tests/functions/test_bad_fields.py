@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.functions.recorder import POST
+from tests.fakes.aws.recorder import POST
 from tests.functions.system import System
 
 BAD: list[tuple[str, dict[str, Any], str, str]] = [

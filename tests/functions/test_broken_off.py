@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from codelab.llm.errors import TransportError
 
-from tests.functions.recorder import TRANSACTION, UPDATE
+from tests.fakes.aws.recorder import TRANSACTION, UPDATE
 from tests.functions.system import System
 
 

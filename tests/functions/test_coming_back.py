@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import pytest
 
+from tests.fakes.aws.recorder import APPEND, POST, READ, READ_MANY, TRANSACTION, UPDATE
+from tests.fakes.model.server import call
 from tests.functions import events
-from tests.functions.recorder import APPEND, POST, READ, READ_MANY, TRANSACTION, UPDATE
 from tests.functions.system import System
-from tests.scripted_model import call
 
 #: The new `$connect`, the first frame on it, the old `$disconnect`, and that one again.
 HAPPENINGS = ("connect", "frame", "disconnect", "repeat")

@@ -12,7 +12,7 @@ from codelab.llm.client.transport import Call
 from codelab.llm.tokens import estimate_context
 from codelab.observability import logger
 
-from tests.functions.recorder import APPEND, POST, READ, READ_MANY, TRANSACTION, UPDATE
+from tests.fakes.aws.recorder import APPEND, POST, READ, READ_MANY, TRANSACTION, UPDATE
 from tests.functions.system import System
 from tests.functions.test_quotas import used
 

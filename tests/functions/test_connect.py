@@ -2,10 +2,10 @@
 
 import pytest
 
+from tests.fakes.aws.recorder import POST, READ, READ_MANY, TRANSACTION, UPDATE
+from tests.fakes.model.server import call
 from tests.functions import events
-from tests.functions.recorder import POST, READ, READ_MANY, TRANSACTION, UPDATE
 from tests.functions.system import System
-from tests.scripted_model import call
 
 
 def test_connecting_creates_the_session_in_one_read_and_one_update(system: System) -> None:

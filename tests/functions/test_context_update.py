@@ -1,6 +1,6 @@
 """context_update: a file is added, replaced or removed, and whoever asked is told what there is now."""
 
-from tests.functions.recorder import POST, READ, TRANSACTION
+from tests.fakes.aws.recorder import POST, READ, TRANSACTION
 from tests.functions.system import System
 
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from tests.fakes.http import Quiet, serving
 from tests.functions import events
 from tests.functions.system import JWT_SECRET
 from tests.functions.test_authorize import bearer, token
 from tests.processes import run
-from tests.serving import Quiet, serving
 
 ROOT = Path(__file__).parents[2]
 

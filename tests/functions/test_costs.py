@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 
 from infra.cost import COUNTS, MAX_DELAYS_MS, TOOL_STEP, TURN
+from tests.fakes.aws.capacity import Capacity, Usage, size_of
+from tests.fakes.aws.recorder import APPEND
+from tests.fakes.model.server import call
 from tests.functions import events
-from tests.functions.capacity import Capacity, Usage, size_of
-from tests.functions.recorder import APPEND
 from tests.functions.system import System
 from tests.functions.template import Template
 from tests.functions.test_authorize import bearer, token
 from tests.functions.test_payloads import upload
 from tests.quotas import USUAL
-from tests.scripted_model import call
 
 READ_A = call("read_file", path="lib/main.dart")
 WRITE_A = call("write_file", path="lib/main.dart", content="x = 1\n" * 100)

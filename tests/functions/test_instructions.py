@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.functions.recorder import READ_MANY
+from tests.fakes.aws.recorder import READ_MANY
 from tests.functions.system import System
 
 AGENTS = {"path": "AGENTS.md", "content": "Use tabs."}

@@ -7,7 +7,7 @@ import pytest
 from codelab.sessions.register import LEASE_MS, Register
 from codelab.sessions.store import Conflict, SessionStore
 
-from tests.functions.recorder import INVOKE, UPDATE
+from tests.fakes.aws.recorder import INVOKE, UPDATE
 from tests.functions.system import Context, System
 
 AFTER_LEASE_MS = LEASE_MS + 1_000

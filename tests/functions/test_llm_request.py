@@ -9,12 +9,12 @@ import pytest
 from codelab.llm.client.transport import Call
 from codelab.sessions.register import LEASE_MS
 
-from tests.functions.recorder import APPEND, INVOKE, POST, READ, READ_MANY, TRANSACTION, UPDATE
+from tests.fakes.aws.recorder import APPEND, INVOKE, POST, READ, READ_MANY, TRANSACTION, UPDATE
+from tests.fakes.ide.ide import PATIENCE
+from tests.fakes.model.server import call
+from tests.fakes.model.told_results import told_results
 from tests.functions.system import Context, System
 from tests.garbage import left_frames
-from tests.ide import PATIENCE
-from tests.scripted_model import call
-from tests.told_results import told_results
 
 
 def test_the_model_is_asked_after_one_read_while_the_step_is_acquired(connected: System) -> None:

@@ -10,10 +10,10 @@ from codelab.llm.errors import TransportError
 from codelab.observability import logger
 
 from infra.observability.alarms import OURS, Alarm, Metric, alarms
-from tests.functions.recorder import TRANSACTION
+from tests.fakes.aws.recorder import TRANSACTION
+from tests.fakes.ide.ide import PATIENCE
 from tests.functions.system import System
 from tests.functions.test_sweep import die
-from tests.ide import PATIENCE
 
 Line = dict[str, Any]
 

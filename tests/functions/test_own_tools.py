@@ -9,9 +9,9 @@ from codelab.llm.models import known
 from codelab.protocol.tools import CATALOGUE, SEED
 from codelab.turns import models
 
-from tests.functions.recorder import POST, READ_MANY, TRANSACTION
+from tests.fakes.aws.recorder import POST, READ_MANY, TRANSACTION
+from tests.fakes.model.server import call
 from tests.functions.system import System
-from tests.scripted_model import call
 
 DEPLOY = {
     "name": "deploy",

@@ -7,10 +7,10 @@ from typing import Any
 import boto3
 import pytest
 
-from tests.functions.recorder import INVOKE, POST, READ, READ_MANY, TRANSACTION
+from tests.fakes.aws.recorder import INVOKE, POST, READ, READ_MANY, TRANSACTION
+from tests.fakes.model.server import call
 from tests.functions.system import System
 from tests.functions.template import REGION
-from tests.scripted_model import call
 
 READ_A = call("read_file", path="a.py")
 GET, PUT = "GetObject", "PutObject"

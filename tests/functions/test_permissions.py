@@ -10,8 +10,9 @@ from typing import Any
 import boto3
 import pytest
 
+from tests.fakes.aws.recorder import POST
+from tests.fakes.model.server import call
 from tests.functions import events
-from tests.functions.recorder import POST
 from tests.functions.system import Context, System
 from tests.functions.template import REGION
 from tests.functions.test_authorize import bearer, token
@@ -19,7 +20,6 @@ from tests.functions.test_payloads import upload
 from tests.functions.test_sweep import Died, die
 from tests.permissions import grants
 from tests.quotas import USUAL
-from tests.scripted_model import call
 
 #: Milliseconds after which a lease has ended.
 LATER = 40_000

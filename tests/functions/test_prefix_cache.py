@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from codelab.llm.client.transport import Call
 
-from tests.functions.recorder import READ_MANY
+from tests.fakes.aws.recorder import READ_MANY
+from tests.fakes.model.server import call
 from tests.functions.system import System
-from tests.scripted_model import call
 
 STEPS = 30
 #: Characters of a token, and the tokens of one part of a prompt that is cached or not.

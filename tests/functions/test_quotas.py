@@ -18,11 +18,11 @@ from codelab.sessions.dynamodb.values import from_dynamodb
 from codelab.sessions.spending import Spending
 from codelab.sessions.store import Over
 
+from tests.fakes.aws.recorder import APPEND, INVOKE, POST, READ, READ_MANY, TRANSACTION, UPDATE
+from tests.fakes.model.server import call
 from tests.functions import events
-from tests.functions.recorder import APPEND, INVOKE, POST, READ, READ_MANY, TRANSACTION, UPDATE
 from tests.functions.system import Context, System
 from tests.quotas import USUAL
-from tests.scripted_model import call
 from tests.waiting import until
 
 MINUTE, DAY = 60_000, 86_400_000

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from tests.fakes.model.server import call
 from tests.functions.system import System
-from tests.scripted_model import call
 
 
 def answers(system: System, folder: str, **frame: Any) -> list[dict[str, Any]]:

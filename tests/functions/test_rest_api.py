@@ -9,8 +9,8 @@ from codelab.sessions import keys
 from codelab.sessions.items import SummaryItem
 from codelab.sessions.transition import Transition
 
+from tests.fakes.aws.recorder import READ, READ_MANY
 from tests.functions import events
-from tests.functions.recorder import READ, READ_MANY
 from tests.functions.system import Context, System
 
 BATCH, REMOVE = "BatchWriteItem", "DeleteItem"

@@ -11,10 +11,10 @@ import pytest
 from codelab.llm.client.direct import DirectTransport
 from codelab.llm.errors import TransportError
 
+from tests.fakes.model.wire import Exchange, ScriptedServer, saying
 from tests.functions import events
 from tests.functions.system import JWT_SECRET, Function, System
 from tests.functions.template import REGION
-from tests.llm.server import Exchange, ScriptedServer, saying
 
 NEW = "the new secret, which is long enough for HS256"
 ARN = "LlmApiKeySecret"

@@ -9,7 +9,7 @@ import pytest
 from codelab.agents import agents
 from codelab.llm.errors import TransportError
 
-from tests.functions.recorder import APPEND, POST, READ, READ_MANY, TRANSACTION, UPDATE
+from tests.fakes.aws.recorder import APPEND, POST, READ, READ_MANY, TRANSACTION, UPDATE
 from tests.functions.system import System
 
 

@@ -3,9 +3,9 @@
 import json
 from typing import Any
 
-from tests.functions.recorder import POST, READ_MANY, TRANSACTION, UPDATE
+from tests.fakes.aws.recorder import POST, READ_MANY, TRANSACTION, UPDATE
+from tests.fakes.model.server import call
 from tests.functions.system import Context, System
-from tests.scripted_model import call
 
 WRITE = call("write_file", path="a.py", content="1")
 

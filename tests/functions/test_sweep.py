@@ -11,10 +11,10 @@ from codelab.sessions.transition import Transition
 from codelab.turns import sweep
 from codelab.turns.draft import Draft
 
+from tests.fakes.aws.recorder import INVOKE, POST, QUERY, READ, READ_MANY, TRANSACTION, UPDATE
+from tests.fakes.model.server import call
 from tests.functions import events
-from tests.functions.recorder import INVOKE, POST, QUERY, READ, READ_MANY, TRANSACTION, UPDATE
 from tests.functions.system import Context, System
-from tests.scripted_model import call
 
 #: One for each shard of the due index.
 LOOKING = [QUERY] * 8

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from codelab.llm.client.transport import Call
 
-from tests.functions.recorder import APPEND
+from tests.fakes.aws.recorder import APPEND
 from tests.functions.system import System
 
 ANSWER = json.dumps({"message": "It is 4.", "calls": []})

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from tests.functions.recorder import INVOKE, POST, READ_MANY, TRANSACTION, UPDATE
+from tests.fakes.aws.recorder import INVOKE, POST, READ_MANY, TRANSACTION, UPDATE
+from tests.fakes.model.server import call
 from tests.functions.system import System
-from tests.scripted_model import call
 
 READ_A, READ_B = call("read_file", path="a.py"), call("read_file", path="b.py")
 WRITE = call("write_file", path="a.py", content="1")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.functions.recorder import POST
+from tests.fakes.aws.recorder import POST
 from tests.functions.system import System
 
 BAD = [

@@ -7,10 +7,10 @@ import pytest
 from codelab.sessions.keys import USER_RULES
 from codelab.turns import admission
 
+from tests.fakes.aws.recorder import INVOKE, POST, READ, READ_MANY, TRANSACTION, UPDATE
+from tests.fakes.model.server import call
 from tests.functions import events
-from tests.functions.recorder import INVOKE, POST, READ, READ_MANY, TRANSACTION, UPDATE
 from tests.functions.system import System
-from tests.scripted_model import call
 
 
 def test_a_message_starts_a_turn_in_one_read_one_transaction_and_one_invoke(connected: System) -> None:

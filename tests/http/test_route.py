@@ -12,8 +12,8 @@ import pytest
 from codelab.http.cancellation import Cancellation
 from codelab.http.route import Route, connect
 
-from tests.aws.server import http, serving
-from tests.ide import PATIENCE
+from tests.fakes.aws.server import http, serving
+from tests.fakes.ide.ide import PATIENCE
 
 Address = tuple[Any, ...]
 

@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import jwt
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from tests.serving import POLL_S
+from tests.fakes.http import POLL_S
 
 
 class Provider:

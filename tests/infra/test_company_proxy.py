@@ -21,8 +21,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from tests.fakes.http import Quiet, serving
 from tests.processes import run
-from tests.serving import Quiet, serving
 
 ROOT = Path(__file__).parents[2]
 SYSTEM = Path("/etc/ssl/certs")

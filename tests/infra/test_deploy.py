@@ -13,7 +13,7 @@ import pytest
 from codelab_local import LocalCloud
 
 from infra.stack.stack import Stack, outputs, parameters
-from tests.infra.emulated_aws import AVAILABLE, EmulatedAws
+from tests.fakes.aws.emulated import AVAILABLE, EmulatedAws
 from tests.infra.terminal import Terminal
 from tests.infra.test_stack import authorize, template
 from tests.processes import run

@@ -17,7 +17,7 @@ from infra import page as page_build
 from infra.stack import page as stack_page
 from infra.stack.deploy import summary
 from infra.stack.stack import Refused, Stack, outputs
-from tests.infra.emulated_aws import TEMPLATE, EmulatedAws
+from tests.fakes.aws.emulated import TEMPLATE, EmulatedAws
 from tests.permissions import grants, resources
 
 FUNCTION = TEMPLATE.parent / "functions" / "page" / "handler.py"

@@ -12,7 +12,7 @@ from samtranslator.yaml_helper import yaml_parse
 
 from infra.intrinsics import target, text
 from infra.stack.deploy import name_of
-from tests.infra.emulated_aws import EmulatedAws
+from tests.fakes.aws.emulated import EmulatedAws
 from tests.permissions import TEMPLATE, grants, of_type, resources
 
 AUTHOR = ["-c", "user.name=x", "-c", "user.email=x@example.com"]

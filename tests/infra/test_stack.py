@@ -30,7 +30,7 @@ from infra.stack.revoke import revoke
 from infra.stack.stack import Refused, Stack, outputs
 from infra.stack.token import hours_of, mint
 from infra.translate import translate
-from tests.infra.emulated_aws import AVAILABLE, TEMPLATE, EmulatedAws
+from tests.fakes.aws.emulated import AVAILABLE, TEMPLATE, EmulatedAws
 from tests.processes import run
 from tests.waiting import until
 

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 from codelab.llm.client.direct import DirectTransport
 
-from tests.llm.server import ScriptedServer
+from tests.fakes.model.wire import ScriptedServer
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -20,8 +20,8 @@ from codelab.turns import routing
 from codelab.turns.answers import ANSWER, answer_schema
 from codelab.turns.titles import with_title
 
+from tests.fakes.model.wire import Exchange, ScriptedServer, delta
 from tests.llm.schemas import INTEGER, STRING, array, closed, obj, optional
-from tests.llm.server import Exchange, ScriptedServer, delta
 
 READ = closed(optional(_tool={"const": "read"}, path={**STRING, "description": "Where it is"}, limit=INTEGER)) | {
     "required": ["_tool", "path"], "description": "Read a file"

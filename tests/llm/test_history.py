@@ -17,8 +17,8 @@ from codelab.llm.modes import modes
 from codelab.llm.profiles import PROFILES, STRATEGIES
 from codelab.llm.tools import with_tool
 
+from tests.fakes.model.told_results import told_results
 from tests.llm.schemas import STRING, array, closed, obj
-from tests.told_results import told_results
 
 USER = {"role": "user", "content": "Fix the sum"}
 

@@ -24,9 +24,9 @@ from codelab.llm.client.transport import Call
 from codelab.llm.config import RequestConfig
 from codelab.llm.errors import Cancelled, DeadlineExceeded, InvalidRequest, ModelError, TransportError
 
-from tests.aws.server import http, serving
+from tests.fakes.aws.server import http, serving
+from tests.fakes.model.wire import Exchange, Script, ScriptedServer, delta, event, failing
 from tests.llm.schemas import STRING, obj
-from tests.llm.server import Exchange, Script, ScriptedServer, delta, event, failing
 
 BODY = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "x"}]}
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n"

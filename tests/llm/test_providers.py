@@ -23,9 +23,9 @@ from codelab.llm.client.unsupported_cache import UnsupportedFeatures
 from codelab.llm.config import RequestConfig
 from codelab.llm.errors import TransportError
 
+from tests.fakes.model.wire import Exchange, Script, ScriptedServer, event
 from tests.llm.answer import Answer
 from tests.llm.schemas import STRING, array, closed, obj
-from tests.llm.server import Exchange, Script, ScriptedServer, event
 
 FOLDER = Path(__file__).parent / "recordings"
 RECORDINGS = {path.stem: json.loads(path.read_text()) for path in sorted(FOLDER.glob("*.json"))}

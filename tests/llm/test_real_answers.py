@@ -33,9 +33,9 @@ from codelab.llm.errors import (
 from codelab.llm.failures import FailureKind
 from codelab.llm.profiles import PROFILES
 
+from tests.fakes.model.wire import DONE, Exchange, Script, ScriptedServer, delta, event, saying
 from tests.llm.answer import Answer
 from tests.llm.schemas import STRING, array, closed, obj
-from tests.llm.server import DONE, Exchange, Script, ScriptedServer, delta, event, saying
 
 SCHEMA = closed(obj(message=STRING, calls=array(closed(obj(path=STRING)))))
 SOLUTION = {"message": "I read it first.", "calls": [{"path": "src/a.py"}]}

@@ -16,9 +16,9 @@ from codelab.llm.errors import Empty, TransportError
 from codelab.llm.outcome import Done, ThinkingDelta
 from codelab.llm.reasoning import Separator
 
+from tests.fakes.model.wire import ScriptedServer, argument, delta, saying
 from tests.llm.answer import answer_of
 from tests.llm.schemas import STRING, array, obj
-from tests.llm.server import ScriptedServer, argument, delta, saying
 
 ANSWER = '{"message": "Hello", "calls": []}'
 DRAFT = '{"message": "draft", "calls": [{"no": 1}]}'

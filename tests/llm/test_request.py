@@ -32,9 +32,9 @@ from codelab.llm.errors import (
 )
 from codelab.llm.outcome import TextDelta, Usage
 
+from tests.fakes.model.wire import Exchange, ScriptedServer, delta, event, failing, saying
 from tests.llm.answer import answer_of
 from tests.llm.schemas import INTEGER, STRING, array, closed, obj, optional
-from tests.llm.server import Exchange, ScriptedServer, delta, event, failing, saying
 
 READ = closed(optional(_tool={"const": "read"}, path=STRING, limit=INTEGER)) | {"required": ["_tool", "path"]}
 ENV = closed(obj(_tool={"const": "env"}, set={"additionalProperties": STRING}))

@@ -15,7 +15,7 @@ from codelab.llm.client.openai_sdk import SdkTransport
 from codelab.llm.client.transport import Call
 from codelab.llm.errors import TransportError
 
-from tests.llm.server import Exchange, Script, ScriptedServer, delta, event
+from tests.fakes.model.wire import Exchange, Script, ScriptedServer, delta, event
 
 Outcome = tuple[Any, ...]
 

@@ -20,10 +20,10 @@ from codelab.llm.client.transport import Call
 from codelab.llm.config import RequestConfig
 from codelab.llm.errors import Cancelled, ModelError, TransportError
 
+from tests.fakes.ide.ide import PATIENCE
+from tests.fakes.model.wire import Exchange, Script, ScriptedServer, delta, event, failing, saying
 from tests.garbage import left_frames
-from tests.ide import PATIENCE
 from tests.llm.schemas import STRING
-from tests.llm.server import Exchange, Script, ScriptedServer, delta, event, failing, saying
 from tests.waiting import until
 
 BODY = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "x"}], "top_k": 3}

@@ -27,9 +27,9 @@ from codelab.llm.tokens import estimate_context, estimate_tokens
 from codelab.llm.unsupported import unsupported_feature
 
 from tests.demo_model.driver import demo_model
+from tests.fakes.model.wire import ScriptedServer
 from tests.llm.answer import answer_of
 from tests.llm.schemas import INTEGER, STRING, array, closed, obj, optional
-from tests.llm.server import ScriptedServer
 
 # Profiles.
 

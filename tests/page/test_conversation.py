@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from infra import page as page_build
+from tests.fakes.model.server import Says, ScriptedModel, call
 from tests.page.conftest import OpenTab
 from tests.page.tab import Tab
-from tests.scripted_model import Says, ScriptedModel, call
 from tests.waiting import until
 
 GREETING = "def main() -> None:\n    pass\n\n\nmain()\n"

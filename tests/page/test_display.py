@@ -2,8 +2,8 @@
 
 import sys
 
+from tests.fakes.model.server import Says, ScriptedModel, call
 from tests.page.tab import Tab
-from tests.scripted_model import Says, ScriptedModel, call
 from tests.security.test_display import HOOK, batches, corpus
 from tests.waiting import until
 

@@ -7,10 +7,10 @@ import pytest
 from codelab_local import LocalCloud
 
 from infra import page as page_build
-from tests.ide import Ide
+from tests.fakes.ide.ide import Ide
+from tests.fakes.model.server import Says, ScriptedModel, call
 from tests.page.conftest import OpenTab
 from tests.page.tab import Tab
-from tests.scripted_model import Says, ScriptedModel, call
 
 AXE = page_build.WEB / "node_modules" / "axe-core" / "axe.min.js"
 

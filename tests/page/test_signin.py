@@ -13,9 +13,9 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from tests.client.sign_in import SignIn
 from tests.conftest import TEMPLATE
+from tests.fakes.model.server import Says, ScriptedModel
 from tests.page.conftest import OpenTab
 from tests.page.tab import Tab
-from tests.scripted_model import Says, ScriptedModel
 from tests.waiting import until
 
 pytestmark = pytest.mark.deep

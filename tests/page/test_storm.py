@@ -4,8 +4,8 @@ import json
 import re
 from typing import Any
 
+from tests.fakes.model.server import Says, ScriptedModel
 from tests.page.conftest import OpenTab
-from tests.scripted_model import Says, ScriptedModel
 
 #: Frames that one page may send in 30 s of throttling.
 MOST_FRAMES = 12

@@ -10,9 +10,9 @@ import pytest
 from codelab_local import LocalCloud
 
 from tests.conftest import TEMPLATE
+from tests.fakes.model.server import Says, ScriptedModel
 from tests.page.conftest import OpenTab
 from tests.page.tab import Tab
-from tests.scripted_model import Says, ScriptedModel
 
 SECRET = "a secret that is long enough for the purpose"
 

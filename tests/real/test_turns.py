@@ -23,8 +23,8 @@ from codelab_client.tools.workspace import DiskWorkspace
 from codelab_local import LocalCloud
 
 from tests.conftest import TEMPLATE
-from tests.follower import OF_OTHERS
-from tests.ide import Ide
+from tests.fakes.ide.follower import OF_OTHERS
+from tests.fakes.ide.ide import Ide
 from tests.real.llama import MODEL, WINDOW, Llama
 
 pytestmark = [pytest.mark.deep, pytest.mark.real]

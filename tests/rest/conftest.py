@@ -8,7 +8,7 @@ import pytest
 from codelab_local import LocalCloud
 
 from tests.conftest import TEMPLATE
-from tests.scripted_model import ScriptedModel
+from tests.fakes.model.server import ScriptedModel
 
 _sessions = (f"rest_{n}" for n in itertools.count(1))
 

@@ -5,8 +5,8 @@ import threading
 import httpx
 
 from tests.conftest import Open
+from tests.fakes.model.server import Says, ScriptedModel, call
 from tests.rest.test_sessions import refused
-from tests.scripted_model import Says, ScriptedModel, call
 
 
 def test_sending_a_message_matches_the_seed_document(api: httpx.Client, session: str) -> None:

@@ -4,8 +4,8 @@ import httpx
 import pytest
 
 from tests.conftest import Open
+from tests.fakes.model.server import Says, ScriptedModel
 from tests.rest.test_sessions import refused
-from tests.scripted_model import Says, ScriptedModel
 
 FILE = {"action": "add_file", "data": {"path": "/src/main.dart", "content": "void main() {}"}}
 

@@ -11,10 +11,10 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from tests.conftest import Open
 from tests.conversations.table import Table
-from tests.ide import PATIENCE
+from tests.fakes.ide.ide import PATIENCE
+from tests.fakes.model.server import Says, ScriptedModel, call
 from tests.rest.test_history import said
 from tests.rest.test_sessions import refused
-from tests.scripted_model import Says, ScriptedModel, call
 from tests.waiting import until
 
 

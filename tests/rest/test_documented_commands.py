@@ -14,7 +14,7 @@ from codelab.rest.errors import name_of, status_of
 from codelab_local import LocalCloud
 
 from tests.conftest import TEMPLATE
-from tests.ide import Ide
+from tests.fakes.ide.ide import Ide
 from tests.processes import run
 
 PAGE = (Path(__file__).parents[2] / "docs/rest.md").read_text(encoding="utf-8")

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 
 from tests.conftest import Open
-from tests.scripted_model import Says, ScriptedModel, call
+from tests.fakes.model.server import Says, ScriptedModel, call
 
 
 def said(api: httpx.Client, session: str, **query: Any) -> list[tuple[str, str]]:

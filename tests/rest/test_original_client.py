@@ -7,7 +7,7 @@ import httpx
 from codelab_local import LocalCloud
 from websockets.sync.client import connect
 
-from tests.scripted_model import Says, ScriptedModel, call
+from tests.fakes.model.server import Says, ScriptedModel, call
 
 
 def test_the_original_benchmark_client_works(

@@ -5,8 +5,8 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.fakes.model.server import Says, ScriptedModel
 from tests.rest.test_sessions import error_of, refused
-from tests.scripted_model import Says, ScriptedModel
 
 PROPERTIES = {"fruit": {"type": "string"}}
 SCHEMA = {"type": "object", "properties": PROPERTIES, "required": ["fruit"], "additionalProperties": False}

@@ -11,10 +11,10 @@ import pytest
 from codelab_local import LocalCloud
 
 from tests.conftest import Open, opener
+from tests.fakes.model.server import Says, ScriptedModel, call
 from tests.rest.conftest import client_of
 from tests.rest.event_source import Event, EventSource, Parser
 from tests.rest.test_sessions import refused
-from tests.scripted_model import Says, ScriptedModel, call
 
 #: For tests on this host only.
 streaming = pytest.mark.parametrize("host", ["cloud"], ids=["streamed"], indirect=True)

@@ -10,9 +10,9 @@ import pytest
 from codelab_local import LocalCloud
 
 from tests.conftest import TEMPLATE
+from tests.fakes.model.server import ScriptedModel
 from tests.processes import command_lines
 from tests.rest.conftest import client_of
-from tests.scripted_model import ScriptedModel
 from tests.waiting import until
 
 

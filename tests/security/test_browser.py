@@ -16,10 +16,10 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 from codelab_local import LocalCloud
 
-from tests.ide import Ide
+from tests.fakes.http import Quiet, serving
+from tests.fakes.ide.ide import Ide
 from tests.security.chromium import Chromium, Page
 from tests.security.raw import new_names, sessions
-from tests.serving import Quiet, serving
 
 #: A page's attempts; each returns what it got, or null.
 ATTACKS = """

@@ -15,9 +15,9 @@ from codelab_local import LocalCloud
 from websockets.exceptions import ConnectionClosedError
 from websockets.sync.client import connect
 
+from tests.fakes.http import Quiet, serving
 from tests.local.conftest import APP
 from tests.security.chromium import Chromium
-from tests.serving import Quiet, serving
 from tests.waiting import until
 
 

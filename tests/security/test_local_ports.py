@@ -17,8 +17,8 @@ from codelab_local import LocalCloud
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
+from tests.fakes.ide.ide import Ide
 from tests.functions import events
-from tests.ide import Ide
 from tests.processes import command_lines
 from tests.security.raw import ask, keys
 from tests.waiting import until

@@ -25,9 +25,9 @@ from tests.client.calls import Output, error_code, execute, result
 from tests.client.editors import Editor, allow
 from tests.client.terminals import Terminal
 from tests.client.test_exec import CODELAB
+from tests.fakes.model.server import Says, ScriptedModel
+from tests.fakes.model.server import call as says_call
 from tests.processes import run
-from tests.scripted_model import Says, ScriptedModel
-from tests.scripted_model import call as says_call
 
 OLD, SAVED, NEW = "one\ntwo\nthree\n", "one\ntwo\nthree\nsaved by the user\n", "one\n2\nthree\n"
 DIFF = "--- a/a.py\n+++ b/a.py\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n"

@@ -16,12 +16,12 @@ from codelab.aws.functions import Returned
 from codelab.llm.errors import TransportError
 from codelab.sessions.dynamodb.values import to_dynamodb
 
+from tests.fakes.model.server import call
 from tests.functions.conftest import minute as minute
 from tests.functions.conftest import system as system
 from tests.functions.conftest import template as template
 from tests.functions.system import System
 from tests.functions.test_quotas import of_user
-from tests.scripted_model import call
 from tests.security.signing import bearing, signed
 
 FLOOD = 12

@@ -7,8 +7,8 @@ import httpx
 from codelab_local import LocalCloud
 
 from tests.conversations.test_quotas import all_in_one_minute
+from tests.fakes.model.server import Says, ScriptedModel
 from tests.rest.test_identity import authorization
-from tests.scripted_model import Says, ScriptedModel
 
 AT_ONCE = 40
 

@@ -9,11 +9,11 @@ from codelab.engine.revoker import Revoker
 from codelab.rest.log import LogReader
 from codelab.sessions.dynamodb.values import to_dynamodb
 
+from tests.fakes.aws.recorder import QUERY, READ, READ_MANY, TRANSACTION, UPDATE
+from tests.fakes.model.server import call
 from tests.functions import events
-from tests.functions.recorder import QUERY, READ, READ_MANY, TRANSACTION, UPDATE
 from tests.functions.system import ROUTES, Context, System
 from tests.functions.test_sweep import Died, die
-from tests.scripted_model import call
 from tests.security.signing import bearing, signed
 
 SESSION = {"session_id": "s1"}

@@ -22,9 +22,9 @@ from codelab_local.template.limits import Limit
 from websockets.asyncio.server import ServerConnection, serve
 
 from tests.client.executing import CountingExecutor
-from tests.scripted_model import Says, ScriptedModel, call
+from tests.fakes.model.server import Says, ScriptedModel, call
+from tests.fakes.model.told_results import told_results
 from tests.throttling_proxy import ThrottlingProxy
-from tests.told_results import told_results
 
 #: Seconds of this test for a second of the real world.
 UNIT = 1 / 60

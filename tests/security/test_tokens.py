@@ -5,10 +5,10 @@ import time
 
 import pytest
 
+from tests.fakes.aws.recorder import QUERY
+from tests.fakes.model.server import call
 from tests.functions import events
-from tests.functions.recorder import QUERY
 from tests.functions.system import System
-from tests.scripted_model import call
 from tests.security.signing import bearing, raw, signed
 
 DAY = 86_400

@@ -10,9 +10,9 @@ from codelab.llm.caller import CallerBounds
 from codelab.llm.client.bare import parse_bare, run_bare
 from codelab.llm.errors import ContextTooLarge, InvalidRequest, TransportError
 
+from tests.fakes.model.server import Says, ScriptedModel
 from tests.functions.system import System
 from tests.rest.test_sessions import refused as error_details
-from tests.scripted_model import Says, ScriptedModel
 from tests.security.test_learning import SCHEMA, Provider
 
 BOUNDS = CallerBounds(frozenset({"m", "other"}), "openai", 8_000)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from codelab_local import LocalCloud
 
+from tests.fakes.ide.seed_ide import SeedIde
 from tests.node import node_with
-from tests.seeds.client import SeedIde
 from tests.seeds.snippets import Snippet, Start
 
 NODE_PROJECT = Path(__file__).with_name("node")

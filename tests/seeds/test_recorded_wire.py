@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.ide import Ide, once
-from tests.seeds.client import SeedIde
+from tests.fakes.ide.ide import Ide, once
+from tests.fakes.ide.seed_ide import SeedIde
 from tests.seeds.conftest import OpenAt
 from tests.seeds.test_scenarios import STATUSES, WRITTEN
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.fakes.ide.seed_ide import SeedIde
 from tests.protocol.conformance.seed_examples import frames
-from tests.seeds.client import SeedIde
 from tests.seeds.conftest import OpenAt
 
 

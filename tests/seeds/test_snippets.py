@@ -11,7 +11,7 @@ import json
 
 from codelab_local import LocalCloud
 
-from tests.ide import Ide
+from tests.fakes.ide.ide import Ide
 from tests.seeds.conftest import NODE_PROJECT
 from tests.seeds.snippets import OBSERVER, PRELUDE, Change, Start, changed
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from codelab_local import LocalCloud
 
+from tests.fakes.http import Quiet, serving
+from tests.fakes.model.server import Says, ScriptedModel, call
 from tests.node import node_with
 from tests.processes import run
-from tests.scripted_model import Says, ScriptedModel, call
 from tests.security.chromium import Chromium, Page, find
-from tests.serving import Quiet, serving
 from tests.typescript import NODE, PACKAGE
 
 pytestmark = pytest.mark.deep

@@ -8,9 +8,9 @@ import pytest
 from codelab_local import LocalCloud
 
 from tests.client import test_kills as kills
+from tests.fakes.model.server import ScriptedModel
 from tests.node import node_with
 from tests.processes import run
-from tests.scripted_model import ScriptedModel
 from tests.typescript import NODE, PACKAGE
 
 FAST = kills.Load(turns=2, clients=4, sockets=6, servers=0)

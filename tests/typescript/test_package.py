@@ -12,9 +12,9 @@ from codelab.protocol.protected import PROTECTED, PROTECTED_FILES, is_protected,
 from codelab_local import LocalCloud
 
 from tests.client.breakable_proxy import BreakableProxy
+from tests.fakes.model.server import Says, ScriptedModel, call
 from tests.node import node_with
 from tests.processes import run
-from tests.scripted_model import Says, ScriptedModel, call
 from tests.typescript import NODE, PACKAGE
 
 EXAMPLE = PACKAGE.parents[1] / "examples/vscode"

@@ -6,9 +6,9 @@ from contextlib import ExitStack
 
 from codelab_local import LocalCloud
 
+from tests.fakes.model.server import Says, ScriptedModel, call
 from tests.node import node_with
 from tests.processes import run
-from tests.scripted_model import Says, ScriptedModel, call
 from tests.security.test_storm import MOST_FRAMES, STORM_S, UNIT
 from tests.throttling_proxy import ThrottlingProxy
 from tests.typescript import NODE, PACKAGE

@@ -12,9 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+from tests.fakes.ide.in_process import Ide
+from tests.fakes.model.in_process import says
 from tests.faults.conversations import CONVERSATIONS, say
-from tests.faults.ide import Ide
-from tests.faults.model import says
 from tests.faults.player import Conversation, Item, Player, Snapshot, World
 from tests.faults.stage import Objects, Stage, Stored
 from tests.faults.verdict import Outcome

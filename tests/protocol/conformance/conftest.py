@@ -21,8 +21,8 @@ from urllib.parse import urlencode
 import httpx
 import pytest
 
-from tests.protocol.conformance.client import DIALECTS, Client, Dialect
-from tests.scripted_model import ScriptedModel
+from tests.fakes.ide.dialects import DIALECTS, Client, Dialect
+from tests.fakes.model.server import ScriptedModel
 
 Connect = Callable[..., Client]
 

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from codelab.protocol.tools import find_tool
 
+from tests.fakes.model.server import Says, ScriptedModel, call
 from tests.protocol.conformance.conftest import Connect
 from tests.protocol.conformance.forms import like
 from tests.protocol.conformance.seed_examples import Example, arguments_of, examples, of_kind
 from tests.protocol.conformance.test_frames import as_told, ids, told
-from tests.scripted_model import Says, ScriptedModel, call
 
 CALLS = [example for example in of_kind("call", "server") if "tool_name" in example.value]
 

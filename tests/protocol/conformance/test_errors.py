@@ -10,10 +10,10 @@ import pytest
 from codelab.protocol import limits
 from codelab.protocol.errors import FACTS, ErrorCode, Where
 
-from tests.protocol.conformance.client import Client
+from tests.fakes.ide.dialects import Client
+from tests.fakes.model.server import Says, ScriptedModel, call
 from tests.protocol.conformance.conftest import Connect
 from tests.protocol.conformance.test_frames import told
-from tests.scripted_model import Says, ScriptedModel, call
 
 ROOT = Path(__file__).parents[3]
 

@@ -8,8 +8,8 @@ from codelab.llm.config import RequestConfig
 from codelab.protocol.incoming import parse_frame
 from codelab.protocol.tools import find_tool
 
+from tests.fakes.ide.dialects import DIALECTS, FIFTEEN_KEYS, Dialect, fifteen_keys
 from tests.frames import validator_of
-from tests.protocol.conformance.client import DIALECTS, FIFTEEN_KEYS, Dialect, fifteen_keys
 from tests.protocol.conformance.seed_examples import Example, arguments_of, examples, of_kind
 
 #: The number of values in the documents' JSON examples.

@@ -12,11 +12,11 @@ from codelab.protocol.errors import known_code
 from codelab.protocol.tools import canonical_name, find_tool
 from codelab.turns.result_texts import text_of
 
-from tests.protocol.conformance.client import Client
+from tests.fakes.ide.dialects import Client
+from tests.fakes.model.server import Says, ScriptedModel, call
+from tests.fakes.model.told_results import told_results
 from tests.protocol.conformance.conftest import Connect
 from tests.protocol.conformance.seed_examples import Example, arguments_of, frames, of_kind
-from tests.scripted_model import Says, ScriptedModel, call
-from tests.told_results import told_results
 
 RESULTS, DECISIONS = frames("tool_result"), frames("hitl_decision")
 

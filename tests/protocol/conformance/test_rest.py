@@ -7,10 +7,10 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.fakes.model.server import Says, ScriptedModel, call
 from tests.protocol.conformance.conftest import Connect
 from tests.protocol.conformance.forms import like
 from tests.protocol.conformance.seed_examples import of_kind
-from tests.scripted_model import Says, ScriptedModel, call
 
 REST = of_kind("request", "answer")
 

@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
+from tests.fakes.ide.ide import Ide
 from tests.frames import check_sent
-from tests.ide import Ide
 
 #: The statuses that the Agent Protocol lists.
 STATUSES = {"idle", "thinking", "executing_tool", "waiting_approval", "error"}

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from typing import Any, Self
 
-from tests.serving import Quiet, serving
-from tests.told_results import tells_only_results
+from tests.fakes.http import Quiet, serving
+from tests.fakes.model.told_results import tells_only_results
 
 _NAME = re.compile(r"\[\[([^\]]+)\]\]")
 

@@ -17,9 +17,9 @@ import pytest
 from codelab_local.emulator.server import Emulator
 from codelab_local.template.sam_template import CODE_BUCKET, CODE_KEY, TEMPLATE_KEY, read_template
 
-from tests.serving import Quiet, serving
+from tests.fakes.http import Quiet, serving
 
-TEMPLATE = Path(__file__).parents[2] / "template.yaml"
+TEMPLATE = Path(__file__).parents[3] / "template.yaml"
 REGION = "us-east-1"
 
 AVAILABLE = {

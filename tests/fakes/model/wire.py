@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any
 
-from tests.ide import PATIENCE
+from tests.fakes.ide.ide import PATIENCE
 
 Script = Callable[["Exchange"], None]
 

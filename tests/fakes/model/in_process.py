@@ -13,7 +13,7 @@ from typing import Any
 from codelab.llm.client.transport import Call
 from codelab.llm.errors import TransportError
 
-from tests.told_results import tells_only_results, text_of, without_reminder
+from tests.fakes.model.told_results import tells_only_results, text_of, without_reminder
 
 _NAME = re.compile(r"\[\[([^\]]+)\]\]")
 

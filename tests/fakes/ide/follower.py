@@ -6,7 +6,7 @@ from typing import Any
 
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from tests.ide import PATIENCE, Ide
+from tests.fakes.ide.ide import PATIENCE, Ide
 
 #: What a `call_update` does not tell the connection that has sent it.
 OF_OTHERS = frozenset({"decision", "feedback", "arguments", "result", "error", "payload_url", "payload_bytes"})

@@ -18,8 +18,8 @@ from moto.core import DEFAULT_ACCOUNT_ID  # type: ignore[attr-defined]
 from moto.dynamodb.models import dynamodb_backends
 from moto.dynamodb.models.dynamo_type import DynamoType
 
-from tests.aws_calls import operation_of
-from tests.functions import recorder
+from tests.fakes.aws import recorder
+from tests.fakes.aws.calls import operation_of
 from tests.functions.system import System
 from tests.functions.template import REGION
 

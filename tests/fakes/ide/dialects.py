@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from tests.ide import Ide
+from tests.fakes.ide.ide import Ide
 from tests.protocol.conformance.seed_examples import Example
 
 Dialect = Callable[[dict[str, Any]], dict[str, Any]]
