@@ -22,7 +22,8 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from benchmarks.rig import ROOT
 from infra import page as page_build
-from tests.fakes.model.server import Says, ScriptedModel
+from tests.fakes.model.script import Says
+from tests.fakes.model.server import ScriptedModel
 from tests.security.chromium import find
 
 STARTS, TOKENS, RATE, MANY = 9, 3_000, 200, 10_000

@@ -10,7 +10,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 from websockets.sync.server import Server, ServerConnection, serve
 
-from tests.fakes.ide.ide import PATIENCE
+from tests.waiting import PATIENCE
 
 
 class ThrottlingProxy:

@@ -4,7 +4,8 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from tests.fakes.ide.ide import PATIENCE
+#: How long a test waits for one thing before it fails, in seconds.
+PATIENCE = 30.0
 
 T = TypeVar("T")
 

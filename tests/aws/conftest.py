@@ -7,8 +7,8 @@ from codelab.aws.connections import Connections
 from codelab.aws.functions import Functions
 from codelab.aws.session import session
 
-from tests.fakes.aws.server import Server, serving
-from tests.fakes.ide.ide import PATIENCE
+from tests.fakes.aws.server import AwsServer
+from tests.waiting import PATIENCE
 
 PROXIES = [form(name) for name in ("https_proxy", "all_proxy", "no_proxy") for form in (str.lower, str.upper)]
 
@@ -34,9 +34,9 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[AwsServer]:
     """In place of all services."""
-    with serving() as found:
+    with AwsServer() as found:
         monkeypatch.setenv("AWS_ENDPOINT_URL", found.url)
         yield found
 

@@ -1,7 +1,6 @@
 """Kept connections, credentials and endpoints."""
 
 import contextlib
-import json
 import os
 import socket
 import ssl
@@ -29,18 +28,19 @@ from codelab.aws.errors import AwsUnreachable
 from codelab.aws.session import certificates, endpoint, region, session
 from codelab.http.proxies import ProxyRefused
 
-from tests.fakes.aws.server import Server, http, serving
+from tests.fakes.aws.server import AwsServer
+from tests.fakes.http import response
 
 
 def ask(connections: Connections, body: bytes = b"{}") -> int:
     return connections.send(connections.signed("POST", "/", {}, body)).status
 
 
-def used(server: Server) -> list[int]:
+def used(server: AwsServer) -> list[int]:
     return [got.connection for got in server.received]
 
 
-def test_a_connection_that_was_closed_while_idle_is_replaced_at_no_cost(server: Server, rests: list[float]) -> None:
+def test_a_connection_that_was_closed_while_idle_is_replaced_at_no_cost(server: AwsServer, rests: list[float]) -> None:
     server.closes = True
     table = DynamoDB()
     for _ in range(3):
@@ -50,7 +50,7 @@ def test_a_connection_that_was_closed_while_idle_is_replaced_at_no_cost(server: 
     assert rests == [], "no attempt has failed"
 
 
-def test_connections_that_slept_are_not_used_again(server: Server) -> None:
+def test_connections_that_slept_are_not_used_again(server: AwsServer) -> None:
     now = 1_000.0
     connections = Connections("dynamodb", server.url, clock=lambda: now)
     for slept in (0, STALE_S, STALE_S + 0.1, 0, -3600):
@@ -59,7 +59,7 @@ def test_connections_that_slept_are_not_used_again(server: Server) -> None:
     assert used(server) == [0, 0, 1, 1, 2], "a clock that was set back tells nothing"
 
 
-def test_processes_do_not_share_connections(server: Server) -> None:
+def test_processes_do_not_share_connections(server: AwsServer) -> None:
     forks = """if True:
         import os
         from codelab.aws.dynamodb import DynamoDB
@@ -74,7 +74,7 @@ def test_processes_do_not_share_connections(server: Server) -> None:
     """
     subprocess.run([sys.executable, "-c", forks], check=True, timeout=60)
     assert used(server) == [0, 1, 1, 0]
-    assert [json.loads(got.body)["by"] for got in server.received] == ["parent", "child", "child", "parent"]
+    assert [got.body["by"] for got in server.received] == ["parent", "child", "child", "parent"]
 
 
 def test_an_answer_that_comes_before_the_request_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,7 +85,7 @@ def test_an_answer_that_comes_before_the_request_is_sent(monkeypatch: pytest.Mon
         def refuse() -> None:
             with listener.accept()[0] as connection:
                 connection.recv(100)
-                connection.sendall(http(413, {}))
+                connection.sendall(response(413, {}))
 
         thread = threading.Thread(target=refuse)
         thread.start()
@@ -121,7 +121,7 @@ def test_a_request_that_is_reset_has_arrived_if_its_answer_had_begun(
         thread.join(60)
 
 
-def test_nothing_that_listens(server: Server) -> None:
+def test_nothing_that_listens(server: AwsServer) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         with pytest.raises(AwsUnreachable) as error:
@@ -129,7 +129,7 @@ def test_nothing_that_listens(server: Server) -> None:
     assert error.value.never_arrived
 
 
-def test_requests_are_signed_with_the_credentials_of_now(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_are_signed_with_the_credentials_of_now(server: AwsServer, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[int] = []
 
     def refresh() -> dict[str, str]:
@@ -150,7 +150,7 @@ def test_requests_are_signed_with_the_credentials_of_now(server: Server, monkeyp
     assert got.headers["x-amz-security-token"] == "token of KEY2"
 
 
-def test_no_credentials(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_credentials(server: AwsServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
@@ -161,14 +161,14 @@ def test_no_credentials(server: Server, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_https_goes_through_the_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    with serving() as proxy:
+    with AwsServer() as proxy:
         monkeypatch.setenv("HTTPS_PROXY", f"http://ann:pass@127.0.0.1:{proxy.port}")
-        proxy.answers = [http(407, b"")]
+        proxy.answers = [response(407, b"")]
         with pytest.raises(AwsUnreachable) as error:
             ask(Connections("dynamodb", "https://dynamodb.eu-west-1.amazonaws.com"))
         assert error.value.never_arrived
         (got,) = proxy.received
-        assert got.start.startswith("CONNECT dynamodb.eu-west-1.amazonaws.com:443 ")
+        assert (got.method, got.path) == ("CONNECT", "dynamodb.eu-west-1.amazonaws.com:443")
         assert got.headers["proxy-authorization"] == "Basic YW5uOnBhc3M="
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")
         with pytest.raises(AwsUnreachable):
@@ -177,9 +177,9 @@ def test_https_goes_through_the_proxy_of_the_environment(monkeypatch: pytest.Mon
 
 
 def test_a_proxy_for_all_is_one_for_https(monkeypatch: pytest.MonkeyPatch) -> None:
-    with serving() as proxy:
+    with AwsServer() as proxy:
         monkeypatch.setenv("ALL_PROXY", f"http://127.0.0.1:{proxy.port}")
-        proxy.answers = [http(403, b"")]
+        proxy.answers = [response(403, b"")]
         with pytest.raises(AwsUnreachable, match="the proxy refused the connection: 403"):
             ask(Connections("dynamodb", "https://dynamodb.eu-west-1.amazonaws.com"))
         assert len(proxy.received) == 1
@@ -297,7 +297,7 @@ def test_amazons_certificates_are_tried_before_all_of_the_sdks(monkeypatch: pyte
                         context.wrap_socket(listener.accept()[0], server_side=True) as tls,
                     ):
                         tls.recv(10_000)
-                        tls.sendall(http(200, {}))
+                        tls.sendall(response(200, {}))
 
             thread = threading.Thread(target=serve)
             thread.start()
@@ -329,7 +329,7 @@ def test_the_sdks_bundles_have_amazons_certificates(monkeypatch: pytest.MonkeyPa
     trusted.cache_clear()
 
 
-def test_in_lambda_no_sdk_is_imported(server: Server) -> None:
+def test_in_lambda_no_sdk_is_imported(server: AwsServer) -> None:
     """The environment says all that it would find out."""
     program = """if True:
         import sys

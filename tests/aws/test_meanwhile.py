@@ -6,13 +6,13 @@ import pytest
 from codelab.aws.dynamodb import DynamoDB
 from codelab.engine.prepared_invoke import PreparedInvoke
 
-from tests.fakes.aws.server import Server
+from tests.fakes.aws.server import AwsServer
 from tests.waiting import until
 
 THROTTLED = b'HTTP/1.1 400 Bad Request\r\nContent-Length: 33\r\n\r\n{"__type": "ThrottlingException"}'
 
 
-def test_an_invoke_is_prepared_once_when_the_commit_before_it_was_sent(server: Server) -> None:
+def test_an_invoke_is_prepared_once_when_the_commit_before_it_was_sent(server: AwsServer) -> None:
     table, received = DynamoDB(), list[int]()
 
     def prepare() -> Callable[[], object]:
@@ -29,7 +29,7 @@ def test_an_invoke_is_prepared_once_when_the_commit_before_it_was_sent(server: S
     assert received == [1, 3]
 
 
-def test_an_invoke_is_prepared_once_although_the_commit_is_repeated(server: Server) -> None:
+def test_an_invoke_is_prepared_once_although_the_commit_is_repeated(server: AwsServer) -> None:
     server.answers = [THROTTLED]
     prepared: list[int] = []
 
@@ -55,7 +55,7 @@ def test_an_invoke_that_no_call_has_prepared_is_prepared_when_it_starts() -> Non
     assert steps == ["prepared", "started"]
 
 
-def test_an_invoke_that_cannot_be_prepared_fails_when_it_starts_and_not_the_commit(server: Server) -> None:
+def test_an_invoke_that_cannot_be_prepared_fails_when_it_starts_and_not_the_commit(server: AwsServer) -> None:
     invoke = PreparedInvoke(lambda: 1 // 0)  # type: ignore[arg-type,return-value]
     assert DynamoDB().transact_write_items(TransactItems=[], on_wait=invoke.prepare) == {}
     for _ in range(2):

@@ -2,20 +2,19 @@
 
 import base64
 import hashlib
-import json
-import threading
 import time
 from collections.abc import Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import jwt
 
+from tests.fakes.http import Exchange, HttpServer, response
+
 SECRET = "s" * 32
 
 
-class SignIn:
+class SignIn(HttpServer):
     """Both, on one port. Tests change what they say.
 
     discovery, token, answer: fields in place of those of the discovery document, of the token endpoint's answer, and of
@@ -23,6 +22,7 @@ class SignIn:
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self.discovery: dict[str, Any] = {}
         self.token: dict[str, Any] = {}
         self.answer: dict[str, str] = {}
@@ -37,42 +37,19 @@ class SignIn:
         self.referers: list[str] = []
         self.refresh_tokens = ["refresh-1"]
         self._challenges: dict[str, dict[str, str]] = {}
-        sign_in = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                sign_in.bearers.append(self.headers.get("Authorization", ""))
-                sign_in.referers += self.headers.get_all("Referer", [])
-                parts = urlsplit(self.path)
-                self._answer(*sign_in.get(parts.path, dict(parse_qsl(parts.query))))
-
-            def do_POST(self) -> None:
-                sign_in.referers += self.headers.get_all("Referer", [])
-                body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-                self._answer(*sign_in.post(self.path, dict(parse_qsl(body))))
-
-            def _answer(self, status: int, found: Any) -> None:
-                body = json.dumps(found).encode()
-                self.send_response(status)
-                if status == 302:
-                    self.send_header("Location", found)
-                for name, value in sign_in.headers.items():
-                    self.send_header(name, value)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
         self.auth: dict[str, Any] = {"mode": "jwt", "issuer": self.url, "client_id": "codelab-cli"}
-        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
 
-    def close(self) -> None:
-        self.server.shutdown()
-        self.server.server_close()
+    def handle(self, exchange: Exchange) -> None:
+        if "referer" in exchange.headers:
+            self.referers.append(exchange.headers["referer"])
+        if exchange.method == "POST":
+            status, found = self.post(exchange.path, dict(parse_qsl(exchange.content.decode())))
+        else:
+            self.bearers.append(exchange.headers.get("authorization", ""))
+            parts = urlsplit(exchange.path)
+            status, found = self.get(parts.path, dict(parse_qsl(parts.query)))
+        leads = {"Location": found} if status == 302 else {}
+        exchange.send(response(status, found, {**leads, **self.headers}))
 
     def get(self, path: str, query: Mapping[str, str]) -> tuple[int, Any]:
         if path == "/client-config":
@@ -105,7 +82,9 @@ class SignIn:
             return 200, {}
         nonce = None
         if form["grant_type"] == "authorization_code":
-            begun = self._challenges.pop(form["code"])
+            begun = self._challenges.pop(form.get("code", ""), None)
+            if begun is None:
+                return 400, {"error": "invalid_grant"}
             hashed = hashlib.sha256(form["code_verifier"].encode()).digest()
             if base64.urlsafe_b64encode(hashed).rstrip(b"=").decode() != begun["code_challenge"]:
                 return 400, {"error": "invalid_grant"}

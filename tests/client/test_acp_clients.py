@@ -13,7 +13,8 @@ import pytest
 from codelab_local import LocalCloud
 
 from tests.client.acp_schema import Schema
-from tests.fakes.model.server import Says, ScriptedModel, call
+from tests.fakes.model.script import Says, call
+from tests.fakes.model.server import ScriptedModel
 from tests.processes import run
 from tests.waiting import until
 

@@ -36,7 +36,8 @@ from codelab_local import LocalCloud
 
 from tests.client.conftest import run
 from tests.client.editors import CODELAB, Editor
-from tests.fakes.model.server import Says, ScriptedModel, call
+from tests.fakes.model.script import Says, call
+from tests.fakes.model.server import ScriptedModel
 
 Answer = Callable[[str, dict[str, Any]], Any]
 

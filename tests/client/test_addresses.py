@@ -1,10 +1,8 @@
 """Where a client connects, and where it sends a token."""
 
 import asyncio
-import http.server
 from collections.abc import Iterator
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
 from codelab_client.session import Address, InsecureAddress, InvalidAddress, SessionError, connect
@@ -13,7 +11,7 @@ from codelab_client.session.rest import Rest, RestError
 
 from tests.client.conftest import run
 from tests.client.executing import CountingExecutor
-from tests.fakes.http import serving
+from tests.fakes.http import Exchange, HttpServer
 
 
 @pytest.mark.parametrize(
@@ -46,30 +44,15 @@ def test_a_token_goes_only_where_nobody_can_read_it_on_the_way(url: str, secure:
             address.headers("t", address.url)
 
 
-class _Redirecting(http.server.BaseHTTPRequestHandler):
-    """Sends everybody elsewhere, and notes what came."""
-
-    protocol_version = "HTTP/1.1"
-    seen: ClassVar[list[str]] = []
-    target = ""
-
-    def do_GET(self) -> None:
-        self.seen.append(self.path)
-        self.send_response(302)
-        self.send_header("Location", self.target)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
 @pytest.fixture
-def port() -> Iterator[int]:
-    """The port of a server that redirects."""
-    _Redirecting.seen.clear()
-    with serving(_Redirecting) as port:
-        yield port
+def redirecting() -> Iterator[HttpServer]:
+    """A server that sends everybody elsewhere, but to itself."""
+
+    def redirect(exchange: Exchange) -> None:
+        exchange.answer(302, headers={"Location": f"ws://{exchange.headers['host']}/elsewhere"})
+
+    with HttpServer(redirect) as running:
+        yield running
 
 
 def test_no_token_is_sent_to_another_machine_without_encryption(tmp_path: Path) -> None:
@@ -84,24 +67,23 @@ def test_no_token_is_sent_to_another_machine_without_encryption(tmp_path: Path) 
     run(talk())
 
 
-def test_a_redirect_is_not_followed(tmp_path: Path, port: int) -> None:
+def test_a_redirect_is_not_followed(tmp_path: Path, redirecting: HttpServer) -> None:
     async def talk() -> None:
-        _Redirecting.target = f"ws://127.0.0.1:{port}/elsewhere"
         with pytest.raises(SessionError, match="HTTP 302"):
             async with connect(
-                f"ws://127.0.0.1:{port}", tmp_path, token="t", state=tmp_path, executor=CountingExecutor()
+                f"ws://127.0.0.1:{redirecting.port}", tmp_path, token="t", state=tmp_path, executor=CountingExecutor()
             ):
                 pass
-        assert [path.startswith("/ws/") for path in _Redirecting.seen] == [True]
+        assert [it.path.startswith("/ws/") for it in redirecting.received] == [True]
 
     run(talk())
 
 
 def test_a_proxy_of_the_environment_does_not_see_this_machines_connections(
-    tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, redirecting: HttpServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("http_proxy", "all_proxy"):
-        monkeypatch.setenv(name, f"http://127.0.0.1:{port}")
+        monkeypatch.setenv(name, redirecting.url)
     monkeypatch.delenv("no_proxy", raising=False)
 
     async def talk() -> None:
@@ -110,7 +92,7 @@ def test_a_proxy_of_the_environment_does_not_see_this_machines_connections(
                 pass
 
     asyncio.run(talk())
-    assert _Redirecting.seen == []
+    assert redirecting.received == []
 
 
 def test_an_address_needs_a_scheme_a_host_and_no_password() -> None:

@@ -9,7 +9,8 @@ from codelab_client.session import events as on
 
 from tests.client.conftest import Open
 from tests.client.test_exec import CODELAB
-from tests.fakes.model.server import Says, ScriptedModel, call
+from tests.fakes.model.script import Says, call
+from tests.fakes.model.server import ScriptedModel
 
 WRITE = call("write_file", path="a.py", content="x")
 

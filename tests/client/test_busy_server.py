@@ -14,7 +14,8 @@ from codelab_client.terminal.conversation import TerminalConversation
 from codelab_client.terminal.plain import PlainScreen
 from codelab_local import LocalCloud
 
-from tests.fakes.model.server import Says, ScriptedModel
+from tests.fakes.model.script import Says
+from tests.fakes.model.server import ScriptedModel
 from tests.processes import run
 from tests.throttling_proxy import ThrottlingProxy
 

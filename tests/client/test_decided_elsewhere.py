@@ -11,7 +11,8 @@ from codelab_local import LocalCloud
 from tests.client.conftest import Open, run
 from tests.client.executing import CountingExecutor
 from tests.fakes.ide.ide import Ide
-from tests.fakes.model.server import Says, ScriptedModel, call
+from tests.fakes.model.script import Says, call
+from tests.fakes.model.server import ScriptedModel
 
 WRITE = call("write_file", path="./src//a.py", content="x")
 DONE = Says("Done")

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from codelab_local import LocalCloud
 
-from tests.fakes.model.server import Says, ScriptedModel, call
+from tests.fakes.model.script import Says, call
+from tests.fakes.model.server import ScriptedModel
 from tests.processes import run
 from tests.waiting import until
 

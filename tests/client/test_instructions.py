@@ -12,7 +12,8 @@ from codelab_client.tools.workspace import DiskWorkspace
 
 from tests.client.conftest import Open, run
 from tests.client.test_exec import CODELAB
-from tests.fakes.model.server import Says, ScriptedModel
+from tests.fakes.model.script import Says
+from tests.fakes.model.server import ScriptedModel
 from tests.frames import check_sent
 from tests.processes import run as run_program
 

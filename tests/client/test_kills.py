@@ -16,7 +16,8 @@ from codelab_local import LocalCloud
 
 from tests.client.breakable_proxy import BreakableProxy
 from tests.conftest import TEMPLATE
-from tests.fakes.model.server import Says, ScriptedModel, call
+from tests.fakes.model.script import Says, call
+from tests.fakes.model.server import ScriptedModel
 from tests.processes import kill_everything
 
 SESSION = "kills"

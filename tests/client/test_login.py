@@ -26,7 +26,7 @@ from keyring.backends import fail
 
 from tests.client.conftest import run
 from tests.client.sign_in import SignIn
-from tests.fakes.ide.ide import PATIENCE
+from tests.waiting import PATIENCE
 
 
 class Keyring(KeyringBackend):
@@ -51,9 +51,8 @@ class Keyring(KeyringBackend):
 
 @pytest.fixture
 def sign_in() -> Iterator[SignIn]:
-    running = SignIn()
-    yield running
-    running.close()
+    with SignIn() as running:
+        yield running
 
 
 @pytest.fixture

@@ -31,7 +31,8 @@ from tests.client.mcp_config import PROGRAM, PYTHON, sandboxed, write_config, wr
 from tests.client.terminals import Terminal
 from tests.client.test_exec import CODELAB
 from tests.client.test_terminal import decide
-from tests.fakes.model.server import Says, ScriptedModel, call
+from tests.fakes.model.script import Says, call
+from tests.fakes.model.server import ScriptedModel
 from tests.waiting import until
 
 __all__ = ["sandboxed"]

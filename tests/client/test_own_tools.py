@@ -14,7 +14,8 @@ from codelab_client.skills import Skills
 
 from tests.client.conftest import FAST, Open, run
 from tests.client.executing import CountingExecutor
-from tests.fakes.model.server import Says, ScriptedModel, call
+from tests.fakes.model.script import Says, call
+from tests.fakes.model.server import ScriptedModel
 from tests.frames import check_sent
 
 

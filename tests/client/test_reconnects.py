@@ -9,7 +9,8 @@ from codelab_local import LocalCloud
 
 from tests.client.breakable_proxy import BreakableProxy
 from tests.client.conftest import FAST, Open, run
-from tests.fakes.model.server import Says, ScriptedModel
+from tests.fakes.model.script import Says
+from tests.fakes.model.server import ScriptedModel
 
 TEXT = "".join(f"w{n} " for n in range(400))
 

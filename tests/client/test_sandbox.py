@@ -4,7 +4,6 @@ A guarantee that a sandbox claims is tested; one that it does not claim is shown
 that docs/client-sandbox.md stays true.
 """
 
-import http.server
 import os
 import shutil
 import socket
@@ -23,7 +22,7 @@ from codelab_client.tools.executor import Executor, Settings
 from codelab_client.tools.workspace import DiskWorkspace
 
 from tests.client.calls import git, repository, result, snapshot, stand_still
-from tests.fakes.http import serving
+from tests.fakes.http import HttpServer, answering
 from tests.waiting import until
 
 SECRET = "the user's private key"
@@ -76,8 +75,8 @@ def bubblewrap(world: World) -> Bubblewrap:
 @pytest.fixture
 def server() -> Iterator[int]:
     """A service of this machine."""
-    with serving(http.server.SimpleHTTPRequestHandler) as port:
-        yield port
+    with HttpServer(answering({})) as running:
+        yield running.port
 
 
 @pytest.mark.parametrize(

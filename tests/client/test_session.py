@@ -11,8 +11,9 @@ from codelab_local import LocalCloud
 
 from tests.client.conftest import Open, run
 from tests.client.executing import CountingExecutor
-from tests.fakes.ide.ide import PATIENCE
-from tests.fakes.model.server import Says, ScriptedModel, call
+from tests.fakes.model.script import Says, call
+from tests.fakes.model.server import ScriptedModel
+from tests.waiting import PATIENCE
 
 READ = call("read_file", path="a.py")
 WRITE = call("write_file", path="a.py", content="x")

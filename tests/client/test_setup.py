@@ -3,6 +3,7 @@
 import io
 import stat
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,17 +23,35 @@ from codelab_local.settings.env_file import with_env_file
 from keyring.backends import fail
 
 from tests.client.conftest import run
-from tests.client.model_endpoint import READY, ModelEndpoint, as_answer, drip, flood
 from tests.client.terminals import Terminal
 from tests.client.test_login import Keyring
+from tests.fakes.http import Exchange, Script, Site, answering
 
 CODELAB = [sys.executable, "-m", "codelab_client.command_line"]
 KEY = "sk-secret-1234"
+MODELS = {"data": [{"id": f"small-{n}"} for n in range(40)] + [{"id": "large-code"}, {"id": 3}, {"id": "\x1b[2J"}, 7]}
+READY = {"choices": [{"message": {"role": "assistant", "content": "rea\x1b]0;owned\x07dy"}}]}
+PAGES = {"/v1/models": answering(MODELS), "/v1/chat/completions": answering(READY)}
+
+
+def drip(exchange: Exchange) -> None:
+    """Send a byte now and then, for as long as anybody waits."""
+    exchange.begin(chunked=False)
+    for _ in range(200):
+        exchange.write(b" ")
+        time.sleep(0.05)
+
+
+def flood(exchange: Exchange) -> None:
+    """Send more than anybody can keep."""
+    exchange.begin(chunked=False)
+    for _ in range(200):
+        exchange.write(b"[" * 1_000_000)
 
 
 @pytest.fixture
-def endpoint() -> Iterator[ModelEndpoint]:
-    with ModelEndpoint() as running:
+def endpoint() -> Iterator[Site]:
+    with Site(PAGES) as running:
         yield running
 
 
@@ -49,8 +68,8 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     keyring.set_keyring(before)
 
 
-def set_up(endpoint: ModelEndpoint, *more: str, model: str = "large-code") -> int:
-    url = ("--base-url", endpoint.url) if "--base-url" not in more else ()
+def set_up(endpoint: Site, *more: str, model: str = "large-code") -> int:
+    url = ("--base-url", f"{endpoint.url}/v1") if "--base-url" not in more else ()
     return main(["setup", "--provider", "generic", *url, "--model", model, "--key-file", "-", *more])
 
 
@@ -59,7 +78,7 @@ def test_every_provider_of_the_server_but_bedrock_can_be_set_up() -> None:
 
 
 def test_a_script_sets_up_a_model_that_make_run_then_has(
-    endpoint: ModelEndpoint, config: Path, capsys: pytest.CaptureFixture[str]
+    endpoint: Site, config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = config / "codelab" / "model.env"
     file.parent.mkdir()
@@ -70,11 +89,20 @@ def test_a_script_sets_up_a_model_that_make_run_then_has(
     assert "“rea␛]0;owned␇dy”" in said
     assert "only you can read it" in said
     assert KEY not in said
-    [(path, key, body)] = endpoint.asked
-    assert (path, key, body["model"]) == ("/v1/chat/completions", f"Bearer {KEY}", "large-code")
+    [asked] = endpoint.received
+    assert (asked.path, asked.headers["authorization"], asked.body["model"]) == (
+        "/v1/chat/completions",
+        f"Bearer {KEY}",
+        "large-code",
+    )
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     environment, note = with_env_file({"PATH": "/bin"}, file)
-    model = {"LLM_PROVIDER": "generic", "LLM_BASE_URL": endpoint.url, "LLM_MODEL": "large-code", "LLM_API_KEY": KEY}
+    model = {
+        "LLM_PROVIDER": "generic",
+        "LLM_BASE_URL": f"{endpoint.url}/v1",
+        "LLM_MODEL": "large-code",
+        "LLM_API_KEY": KEY,
+    }
     assert environment == {"PATH": "/bin", "MAX_STEPS": "9", **model}
     assert "LLM_MODEL" in note
     assert KEY not in note
@@ -82,7 +110,7 @@ def test_a_script_sets_up_a_model_that_make_run_then_has(
     assert file.read_text() == "MAX_STEPS=9\n"
 
 
-def test_a_keyring_keeps_the_key_where_there_is_one(endpoint: ModelEndpoint, config: Path) -> None:
+def test_a_keyring_keeps_the_key_where_there_is_one(endpoint: Site, config: Path) -> None:
     ring = Keyring()
     keyring.set_keyring(ring)
     file = config / "codelab" / "model.env"
@@ -127,28 +155,28 @@ def test_a_file_that_others_can_read_is_not_used(config: Path, harm: str, capsys
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (as_answer({"error": {"message": f"Bad key {KEY}\x1b[2J"}}, 401), "refuses the key (HTTP 401)\n  “Bad key …␛"),
-        (as_answer({"error": "no"}, 429), "no credit"),
-        (as_answer({}, 404), "knows no such address or model"),
-        (as_answer({}, 307), "answers from another address"),
-        (as_answer([]), "does not answer with JSON"),
-        ((200, b"<html>"), "does not answer with JSON"),
-        ((200, b"[" * 500_000), "does not answer with JSON"),
-        (as_answer({"choices": []}), "usually ends with /v1"),
-        (as_answer({"choices": [{"message": None}]}), "usually ends with /v1"),
+        (answering({"error": {"message": f"Bad key {KEY}\x1b[2J"}}, 401), "refuses the key (HTTP 401)\n  “Bad key …␛"),
+        (answering({"error": "no"}, 429), "no credit"),
+        (answering({}, 404), "knows no such address or model"),
+        (answering({}, 307, {"Location": "/v1/elsewhere"}), "answers from another address"),
+        (answering([]), "does not answer with JSON"),
+        (answering(b"<html>"), "does not answer with JSON"),
+        (answering(b"[" * 500_000), "does not answer with JSON"),
+        (answering({"choices": []}), "usually ends with /v1"),
+        (answering({"choices": [{"message": None}]}), "usually ends with /v1"),
         (flood, "more than 4,000,000 bytes"),
         (drip, "no complete answer within"),
     ],
 )
 def test_a_model_that_does_not_answer_is_not_set_up(
-    endpoint: ModelEndpoint,
+    endpoint: Site,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
-    answer: object,
+    answer: Script,
     said: str,
 ) -> None:
     monkeypatch.setattr(asking, "_QUESTION_S", 0.5 if answer is drip else 30.0)
-    endpoint.answers["/v1/chat/completions"] = answer  # type: ignore[assignment]
+    endpoint.pages["/v1/chat/completions"] = answer
     assert set_up(endpoint) == 1
     shown = capsys.readouterr().err
     assert said in shown
@@ -157,7 +185,7 @@ def test_a_model_that_does_not_answer_is_not_set_up(
     assert "\x1b" not in shown
     assert len(shown) < 1_000
     assert not model_file.file().exists()
-    assert [path for path, _, _ in endpoint.asked] == ["/v1/chat/completions"]
+    assert [it.path for it in endpoint.received] == ["/v1/chat/completions"]
 
 
 def test_an_endpoint_that_does_not_listen_is_reported_in_words(capsys: pytest.CaptureFixture[str]) -> None:
@@ -210,7 +238,7 @@ def test_what_is_no_key_is_refused_without_showing_it(key: str) -> None:
     assert str(refused.value) == ("The key must be one line of letters, digits and signs, without spaces and quotes")
 
 
-def test_a_user_is_asked_and_typos_cost_nothing(endpoint: ModelEndpoint, tmp_path: Path) -> None:
+def test_a_user_is_asked_and_typos_cost_nothing(endpoint: Site, tmp_path: Path) -> None:
     environment = {
         "PATH": "/usr/bin:/bin",
         "HOME": str(tmp_path),
@@ -221,7 +249,7 @@ def test_a_user_is_asked_and_typos_cost_nothing(endpoint: ModelEndpoint, tmp_pat
         ("These are known:", "genric\r"),
         ("did you mean generic?", "generic\r"),
         ("Address, such as https://host/v1:", "nonsense\r"),
-        ("must look like https://host/v1", f"{endpoint.url}\r"),
+        ("must look like https://host/v1", f"{endpoint.url}/v1\r"),
         ("it is not shown", f"{KEY}\r"),
         ("more: type a part of a name", "small\r"),
         ("Model:", "larg-code\r"),
@@ -239,13 +267,13 @@ def test_a_user_is_asked_and_typos_cost_nothing(endpoint: ModelEndpoint, tmp_pat
     file = tmp_path / ".config" / "codelab" / "model.env"
     assert f"LLM_API_KEY={KEY}\n" in file.read_text()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert {key for _, key, _ in endpoint.asked} == {f"Bearer {KEY}"}
+    assert {it.headers.get("authorization") for it in endpoint.received} == {f"Bearer {KEY}"}
 
-    endpoint.answers["/v1/chat/completions"] = as_answer(READY, 500)
+    endpoint.pages["/v1/chat/completions"] = answering(READY, 500)
     kept = file.read_text()
     with Terminal([*CODELAB, "setup", "--provider", "generic", "--model", "x"], environment, tmp_path) as terminal:
         for shown, typed in [
-            (f"[{endpoint.url}]", "\r"),
+            (f"[{endpoint.url}/v1]", "\r"),
             ("Enter keeps the one you have", "\r"),
             ("Keep these settings anyway? [y/N]", "\r"),
             ("Nothing was changed", ""),
@@ -264,17 +292,21 @@ def test_a_user_is_asked_and_typos_cost_nothing(endpoint: ModelEndpoint, tmp_pat
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring"}
 
 
-def test_servers_of_this_machine_are_found(endpoint: ModelEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
-    with bound_socket() as silent, ModelEndpoint() as other:
-        other.answers["/v1/models"] = as_answer({"error": "a key, please"}, 401)
+def test_servers_of_this_machine_are_found(endpoint: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    with bound_socket() as silent, Site(PAGES) as other:
+        other.pages["/v1/models"] = answering({"error": "a key, please"}, 401)
         nobody = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
-        places = [("Ollama", "ollama", endpoint.url), ("vLLM", "vllm", other.url), ("LM Studio", "generic", nobody)]
+        places = [
+            ("Ollama", "ollama", f"{endpoint.url}/v1"),
+            ("vLLM", "vllm", f"{other.url}/v1"),
+            ("LM Studio", "generic", nobody),
+        ]
         monkeypatch.setattr(discovery, "SERVERS", places)
         [found] = run(discovery.servers_here())
-    assert (found.provider, found.url, found.key_variable) == ("ollama", endpoint.url, "")
+    assert (found.provider, found.url, found.key_variable) == ("ollama", f"{endpoint.url}/v1", "")
     assert found.about.startswith("Ollama at 127.0.0.1:")
     assert found.about.endswith("large-code and 40 more")
-    assert [key for _, key, _ in endpoint.asked] == [""], "nobody is sent a key to look"
+    assert [it.headers.get("authorization") for it in endpoint.received] == [None], "nobody is sent a key to look"
 
 
 def test_keys_of_the_environment_are_named_and_not_shown() -> None:
@@ -293,7 +325,7 @@ def test_keys_of_the_environment_are_named_and_not_shown() -> None:
 
 
 def test_a_server_that_was_found_is_one_letter_away(
-    endpoint: ModelEndpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    endpoint: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With two keys in the environment, of which nobody hears."""
     program = "import sys; from codelab_client import command_line; from codelab_client.setup import discovery as it"
@@ -304,7 +336,7 @@ def test_a_server_that_was_found_is_one_letter_away(
         ("Model:", "large-code\r"),
         ("is set up, in", ""),
     ]
-    line = [sys.executable, "-c", program, endpoint.url]
+    line = [sys.executable, "-c", program, f"{endpoint.url}/v1"]
     with Terminal(line, {**ENVIRONMENT, **keys, "HOME": str(tmp_path)}, tmp_path) as terminal:
         for shown, typed in steps:
             terminal.expect(shown)
@@ -315,8 +347,8 @@ def test_a_server_that_was_found_is_one_letter_away(
     assert "c  Anthropic, with the key in ANTHROPIC_API_KEY" in lines
     assert max(len(one.rstrip()) for one in lines.splitlines()) <= 80
     file = (tmp_path / ".config" / "codelab" / "model.env").read_text()
-    assert file == f"LLM_PROVIDER=ollama\nLLM_BASE_URL={endpoint.url}\nLLM_MODEL=large-code\nLLM_API_KEY=\n"
-    assert {key for _, key, _ in endpoint.asked} == {""}
+    assert file == f"LLM_PROVIDER=ollama\nLLM_BASE_URL={endpoint.url}/v1\nLLM_MODEL=large-code\nLLM_API_KEY=\n"
+    assert {it.headers.get("authorization") for it in endpoint.received} == {None}
 
 
 def test_a_key_of_the_environment_is_used_only_if_the_user_says_so(

@@ -17,7 +17,8 @@ from tests.client.breakable_proxy import BreakableProxy
 from tests.client.conftest import Open
 from tests.client.terminals import Terminal
 from tests.client.test_exec import CODELAB
-from tests.fakes.model.server import Says, ScriptedModel, call
+from tests.fakes.model.script import Says, call
+from tests.fakes.model.server import ScriptedModel
 from tests.waiting import until
 
 WRITE = call("write_file", path="a.py", content="print(1)\n")

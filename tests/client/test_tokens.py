@@ -18,15 +18,15 @@ from tests.client.conftest import FAST, run
 from tests.client.executing import CountingExecutor
 from tests.client.sign_in import SECRET, SignIn
 from tests.conftest import TEMPLATE
-from tests.fakes.model.server import Says, ScriptedModel
+from tests.fakes.model.script import Says
+from tests.fakes.model.server import ScriptedModel
 from tests.processes import run as execute
 
 
 @pytest.fixture(scope="module")
 def provider() -> Iterator[SignIn]:
-    running = SignIn()
-    yield running
-    running.close()
+    with SignIn() as running:
+        yield running
 
 
 @pytest.fixture(scope="module")

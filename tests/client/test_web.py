@@ -1,7 +1,6 @@
 """fetch_url: public pages only, whatever names resolve to and wherever pages lead."""
 
 import asyncio
-import http.server
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -13,67 +12,49 @@ from codelab_client.tools.memory import MemoryWorkspace
 from codelab_client.tools.web import Web, is_public, plain
 
 from tests.client.calls import call
-from tests.fakes.http import serving
+from tests.fakes.http import Exchange, HttpServer
 
 PAGE = (
     "<html><head><title>T</title><style>p {}</style></head><body><h1>One &amp; two</h1><p>some <b>text</b></p></body>"
 )
 
 
-class Site(http.server.BaseHTTPRequestHandler):
+def page(exchange: Exchange) -> None:
     """Pages by path."""
-
-    asked: list[str] = []  # noqa: RUF012
-
-    def do_GET(self) -> None:
-        type(self).asked.append(f"{self.headers['Host']}{self.path}")
-        port = self.server.server_port
-        leads = {
-            "/moved": "/page",
-            "/away": "http://other.example/page",
-            "/inside": "http://169.254.169.254/latest/meta-data",
-            "/port": "http://site.example:1/page",
-            "/scheme": "file:///etc/passwd",
-            "/loop": "/loop",
-            "/same": f"http://site.example:{port}/page",
-        }
-        if self.path in leads:
-            self.send_response(302)
-            self.send_header("Location", leads[self.path])
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-            return
-        if self.path == "/slow":
-            self.send_response(200)
-            self.send_header("Content-Type", "text/plain")
-            self.end_headers()
-            for _ in range(100):
-                try:
-                    self.wfile.write(b"x")
-                    self.wfile.flush()
-                except OSError:
-                    return
-                time.sleep(0.05)
-            return
+    leads = {
+        "/moved": "/page",
+        "/away": "http://other.example/page",
+        "/inside": "http://169.254.169.254/latest/meta-data",
+        "/port": "http://site.example:1/page",
+        "/scheme": "file:///etc/passwd",
+        "/loop": "/loop",
+        "/same": f"http://{exchange.headers['host']}/page",
+    }
+    if exchange.path in leads:
+        exchange.answer(302, headers={"Location": leads[exchange.path]})
+    elif exchange.path == "/slow":
+        exchange.begin(chunked=False, content_type="text/plain")
+        for _ in range(100):
+            exchange.write(b"x")
+            time.sleep(0.05)
+    else:
         kind, body = {
             "/page": ("text/html; charset=utf-8", PAGE.encode()),
             "/large": ("text/plain", b"x" * 1_500_000),
             "/image": ("image/png", b"PNG"),
-        }.get(self.path, ("text/plain; charset=latin-1", "nicht für".encode("latin-1")))
-        self.send_response(200 if self.path != "/gone" else 404)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: Any) -> None:
-        pass
+        }.get(exchange.path, ("text/plain; charset=latin-1", "nicht für".encode("latin-1")))
+        exchange.answer(200 if exchange.path != "/gone" else 404, body, {"Content-Type": kind})
 
 
 @pytest.fixture(scope="module")
-def port() -> Iterator[int]:
-    with serving(Site) as port:
-        yield port
+def site() -> Iterator[HttpServer]:
+    with HttpServer(page) as running:
+        yield running
+
+
+@pytest.fixture
+def port(site: HttpServer) -> int:
+    return site.port
 
 
 def fetched(web: Web, url: str) -> Any:
@@ -86,10 +67,10 @@ def reaching(port: int, seconds: float = 20) -> Web:
     return Web(resolve=lambda host, _: [("127.0.0.1", port)], may_reach=lambda _: True, seconds=seconds)
 
 
-def test_a_page_comes_as_text(port: int) -> None:
+def test_a_page_comes_as_text(site: HttpServer, port: int) -> None:
     page = fetched(reaching(port), f"http://site.example:{port}/page#part")
     assert page == {"status": 200, "content_type": "text/html", "content": "One & two\n\nsome text", "truncated": False}
-    assert Site.asked[-1] == f"site.example:{port}/page"
+    assert (site.received[-1].headers["host"], site.received[-1].path) == (f"site.example:{port}", "/page")
     assert fetched(reaching(port), f"http://site.example:{port}/gone")["content"] == "nicht für"
     assert fetched(reaching(port), f"http://site.example:{port}/gone")["status"] == 404
     large = fetched(reaching(port), f"http://site.example:{port}/large")
@@ -98,12 +79,12 @@ def test_a_page_comes_as_text(port: int) -> None:
 
 
 @pytest.mark.parametrize("path", ["/away", "/inside", "/port", "/scheme"])
-def test_a_redirect_elsewhere_is_told_and_not_followed(port: int, path: str) -> None:
-    before = len(Site.asked)
+def test_a_redirect_elsewhere_is_told_and_not_followed(site: HttpServer, port: int, path: str) -> None:
+    before = len(site.received)
     page = fetched(reaching(port), f"http://site.example:{port}{path}")
     assert (page["status"], page["content"]) == (302, "")
     assert page["location"]
-    assert len(Site.asked) == before + 1
+    assert len(site.received) == before + 1
 
 
 def test_a_redirect_on_the_same_host_is_followed(port: int) -> None:
@@ -133,10 +114,10 @@ def test_a_page_that_takes_too_long_is_given_up(port: int) -> None:
         "http://[::ffff:127.0.0.1]:{port}/page",
     ],
 )
-def test_this_machine_is_not_reached(port: int, url: str) -> None:
-    before = len(Site.asked)
+def test_this_machine_is_not_reached(site: HttpServer, port: int, url: str) -> None:
+    before = len(site.received)
     assert fetched(Web(), url.format(port=port)).code in ("PERMISSION_DENIED", "EXECUTION_FAILED")
-    assert len(Site.asked) == before
+    assert len(site.received) == before
 
 
 def test_one_address_that_is_not_public_is_enough_to_refuse_a_name(port: int) -> None:

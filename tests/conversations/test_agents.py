@@ -7,7 +7,8 @@ import pytest
 
 from tests.conftest import Open
 from tests.fakes.ide.ide import Ide
-from tests.fakes.model.server import Says, ScriptedModel, call
+from tests.fakes.model.script import Says, call
+from tests.fakes.model.server import ScriptedModel
 
 
 @pytest.fixture

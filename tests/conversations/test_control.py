@@ -9,7 +9,7 @@ from websockets.exceptions import InvalidStatus
 
 from tests.conftest import Open, opener
 from tests.fakes.ide.ide import fetched
-from tests.fakes.model.server import Says, call
+from tests.fakes.model.script import Says, call
 from tests.waiting import until
 
 WRITE = call("write_file", path="a", content="b")

@@ -7,7 +7,7 @@ import pytest
 from codelab_local.testing import FunctionError
 
 from tests.fakes.ide.ide import once, text_of
-from tests.fakes.model.server import Says, call
+from tests.fakes.model.script import Says, call
 from tests.fakes.model.told_results import told_results
 
 READ = call("read_file", path="a.py")

@@ -16,7 +16,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from tests.conftest import CLAIMS, SECRET, TEMPLATE, Open, opener
 from tests.fakes.ide.ide import Ide
-from tests.fakes.model.server import Says, ScriptedModel, call
+from tests.fakes.model.script import Says, call
+from tests.fakes.model.server import ScriptedModel
 from tests.identity.provider import Provider
 from tests.waiting import until
 
@@ -34,11 +35,9 @@ def token(user: str = "ann", key: str = SECRET, **claims: Any) -> str:
 
 @pytest.fixture(scope="module")
 def provider() -> Iterator[Provider]:
-    running = Provider()
-    running.new_key("k1")
-    yield running
-    running.server.shutdown()
-    running.server.server_close()
+    with Provider() as running:
+        running.new_key("k1")
+        yield running
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,8 @@ from codelab_local import LocalCloud
 from tests.conftest import TEMPLATE
 from tests.conversations.table import Table
 from tests.fakes.ide.ide import Ide
-from tests.fakes.model.server import Says, ScriptedModel, call
+from tests.fakes.model.script import Says, call
+from tests.fakes.model.server import ScriptedModel
 from tests.processes import kill_everything
 from tests.waiting import until
 

@@ -3,7 +3,8 @@
 import httpx
 from codelab_local import LocalCloud
 
-from tests.fakes.model.server import Says, ScriptedModel, call
+from tests.fakes.model.script import Says, call
+from tests.fakes.model.server import ScriptedModel
 
 
 def looked_at(cloud: LocalCloud, session: str, **query: str) -> httpx.Response:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.fakes.model.server import Says, call
+from tests.fakes.model.script import Says, call
 
 DEPLOY = {
     "name": "ide.deploy",

@@ -10,7 +10,8 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 
 from tests.fakes.ide.ide import Ide, fetched, once, put, text_of
-from tests.fakes.model.server import Says, ScriptedModel, call
+from tests.fakes.model.script import Says, call
+from tests.fakes.model.server import ScriptedModel
 from tests.fakes.model.told_results import told_results
 
 TEXT = "".join(f"line {n} of a long file, with a tab\tand some ünïcode\n" for n in range(20_000))[:950_000]

@@ -12,7 +12,8 @@ from codelab_local import LocalCloud
 from websockets.exceptions import InvalidStatus
 
 from tests.conftest import Open, opener
-from tests.fakes.model.server import Says, ScriptedModel
+from tests.fakes.model.script import Says
+from tests.fakes.model.server import ScriptedModel
 from tests.rest.test_identity import authorization
 from tests.waiting import until
 

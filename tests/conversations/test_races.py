@@ -15,7 +15,7 @@ from websockets.exceptions import ConnectionClosed
 
 from tests.conversations.table import Table
 from tests.fakes.ide.ide import Ide, once
-from tests.fakes.model.server import Says, call
+from tests.fakes.model.script import Says, call
 from tests.waiting import until
 
 CALLS = [

@@ -18,7 +18,7 @@ from codelab.sessions.store import Conflict
 from tests.conversations.table import Table
 from tests.fakes.ide.follower import Follower
 from tests.fakes.ide.ide import text_of
-from tests.fakes.model.server import Says
+from tests.fakes.model.script import Says
 
 
 def stream_through_breaks(cloud, model, seed: int, breaks: int) -> int:

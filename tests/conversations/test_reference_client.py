@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from tests.fakes.ide.ide import PATIENCE, text_of
-from tests.fakes.model.server import Says, call
+from tests.fakes.ide.ide import text_of
+from tests.fakes.model.script import Says, call
+from tests.waiting import PATIENCE
 
 PAGE = Path(__file__).parents[2] / "docs" / "protocol.md"
 TURNS = 6

@@ -2,7 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
-from tests.fakes.model.server import Says, call
+from tests.fakes.model.script import Says, call
 from tests.fakes.model.told_results import told_results
 
 WRITE = call("write_file", path="docs/a.md", content="1")

@@ -19,7 +19,8 @@ from infra.docs.schemas import frames_of
 from tests.conftest import Open
 from tests.conversations.test_identity import bearing, guarded, token
 from tests.fakes.ide.ide import Ide, put
-from tests.fakes.model.server import Says, ScriptedModel, call
+from tests.fakes.model.script import Says, call
+from tests.fakes.model.server import ScriptedModel
 from tests.frames import DOCUMENT
 from tests.waiting import until
 

@@ -10,9 +10,10 @@ from websockets.sync.client import connect
 
 from tests.conversations.table import Table
 from tests.fakes.ide.follower import Follower
-from tests.fakes.ide.ide import PATIENCE, text_of
-from tests.fakes.model.server import Says, call
+from tests.fakes.ide.ide import text_of
+from tests.fakes.model.script import Says, call
 from tests.local.test_quotas import flood
+from tests.waiting import PATIENCE
 
 #: Sizes of frames that fill a connection's buffer completely.
 FLOOD = (100_000, 100)

@@ -14,8 +14,7 @@ from codelab.delivery.post import PostResult
 from codelab.sessions.items import Audience, EventItem
 from codelab.sessions.register import Connection, Register
 
-from tests.fakes.ide.ide import PATIENCE
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 NOW = 1_000_000
 DONE, GONE, REFUSED, UNKNOWN = PostResult.DONE, PostResult.GONE, PostResult.REFUSED, PostResult.UNKNOWN

@@ -9,8 +9,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
 import boto3
 import pytest
@@ -23,71 +21,26 @@ from codelab.delivery.management_api import ManagementApi
 from codelab.delivery.post import Poster, PostResult
 
 from tests.fakes.aws.calls import scope_of
-from tests.fakes.ide.ide import PATIENCE
-from tests.waiting import until
+from tests.fakes.aws.server import AwsServer
+from tests.fakes.http import response
+from tests.waiting import PATIENCE, until
 
 CONNECTION = "L0SM9cOFvHcCIhw="
 DATA = '{"type":"pong","text":"Привет"}'.encode()
 
 
-@dataclass
-class Received:
-    method: str
-    path: str
-    headers: dict[str, str]
-    body: bytes
-    client: tuple[str, int]
+class Gateway(AwsServer):
+    """API Gateway's `@connections` of one stage."""
 
-
-@dataclass
-class Gateway:
-    """An HTTP server that keeps what it got; `answer` is the status of the next answers, or what to do instead."""
-
-    url: str
-    received: list[Received] = field(default_factory=list)
-    answer: Any = 200
-    closes: bool = False
-    closed: threading.Event = field(default_factory=threading.Event)
+    @property
+    def url(self) -> str:
+        return f"{super().url}/v1"
 
 
 @pytest.fixture
 def gateway() -> Iterator[Gateway]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def _serve(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            headers = {name.lower(): value for name, value in self.headers.items()}
-            found.received.append(Received(self.command, self.path, headers, body, self.client_address))
-            if callable(found.answer):
-                found.answer(self.connection)
-                self.close_connection = True
-                return
-            self.close_connection = found.closes
-            self.send_response(found.answer)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        do_POST = do_DELETE = _serve  # noqa: N815
-
-        def log_message(self, *arguments: Any) -> None:
-            pass
-
-    class Server(ThreadingHTTPServer):
-        daemon_threads = True
-
-        def shutdown_request(self, request: Any) -> None:
-            super().shutdown_request(request)
-            found.closed.set()
-
-    server = Server(("127.0.0.1", 0), Handler)
-    found = Gateway(f"http://127.0.0.1:{server.server_port}/v1")
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    yield found
-    server.shutdown()
-    thread.join(PATIENCE)
-    server.server_close()
+    with Gateway() as running:
+        yield running
 
 
 @pytest.fixture(autouse=True)
@@ -109,7 +62,7 @@ def test_a_post_that_is_refused_for_a_wrong_clock_is_signed_again(gateway: Gatew
     """A 403 at the right time is a refusal; nothing is posted twice after it."""
     date = format_datetime(datetime.now(UTC) + timedelta(hours=hours), usegmt=True)
     refusal = f"HTTP/1.1 403 Forbidden\r\nDate: {date}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode()
-    gateway.answer = lambda connection: (setattr(gateway, "answer", 200), connection.sendall(refusal))
+    gateway.answers = [refusal]
     assert ManagementApi(gateway.url).post(CONNECTION, DATA) == (200 if hours else 403)
     assert len(gateway.received) == posts
 
@@ -123,7 +76,7 @@ def test_a_post_and_a_delete_are_those_of_the_sdk(gateway: Gateway):
     sdk.delete_connection(ConnectionId=CONNECTION)
     ours, theirs = gateway.received[:2], gateway.received[2:]
     for mine, other in zip(ours, theirs, strict=True):
-        assert (mine.method, mine.path, mine.body) == (other.method, other.path, other.body)
+        assert (mine.method, mine.path, mine.content) == (other.method, other.path, other.content)
         for name in ("host", "x-amz-security-token"):
             assert mine.headers[name] == other.headers[name]
         assert scope_of(mine.headers) == scope_of(other.headers)
@@ -139,7 +92,7 @@ def test_what_arrives_is_what_was_signed(gateway: Gateway):
         got.method,
         f"http://{got.headers['host']}{got.path}",
         {name: got.headers[name] for name in signed},
-        got.body,
+        got.content,
     )
     request.context["timestamp"] = got.headers["x-amz-date"]
     signer = SigV4Auth(boto3.Session().get_credentials(), "execute-api", "eu-west-1")
@@ -152,15 +105,15 @@ def test_one_connection_is_kept_and_one_that_was_closed_meanwhile_is_replaced(ga
     assert api.post(CONNECTION, DATA) == 200
     gateway.closes = True
     assert api.post(CONNECTION, DATA) == 200
-    assert gateway.closed.wait(PATIENCE)
+    assert gateway.closed.acquire(timeout=PATIENCE)
     assert api.post(CONNECTION, DATA) == 200
-    first, second, third = (got.client for got in gateway.received)
+    first, second, third = (got.connection for got in gateway.received)
     assert first == second != third
 
 
 @pytest.mark.parametrize("status", [200, 403, 410, 413, 429, 500, 503])
 def test_the_status_is_the_answer_and_nothing_is_sent_twice(gateway: Gateway, status: int):
-    gateway.answer = status
+    gateway.answers = [response(status, b"")]
     assert ManagementApi(gateway.url).post(CONNECTION, DATA) == status
     assert len(gateway.received) == 1
 
@@ -174,15 +127,13 @@ def test_who_listens_no_more_has_surely_not_got_it():
 
 
 def test_an_answer_that_does_not_come_leaves_open_whether_it_was_got(gateway: Gateway, monkeypatch: pytest.MonkeyPatch):
-    go_on = threading.Event()
     api = ManagementApi(gateway.url)
     monkeypatch.setattr(api._connections, "_read_s", 0.05)
-    gateway.answer = lambda connection: go_on.wait(PATIENCE)
+    gateway.answers = [None]
     with pytest.raises(AwsTimeout) as error:
         api.post(CONNECTION, DATA)
     assert not error.value.never_arrived
     until(lambda: gateway.received)
-    go_on.set()
     assert len(gateway.received) == 1
 
 
@@ -245,7 +196,7 @@ def test_a_reset_on_a_kept_connection_is_a_post_that_was_not_taken(forgetful: Fo
 
 
 def test_a_connection_that_was_closed_with_an_answer_due_may_have_taken_the_post(gateway: Gateway):
-    gateway.answer = lambda connection: connection.shutdown(socket.SHUT_RDWR)
+    gateway.answers = [b""]
     with pytest.raises(AwsUnreachable) as error:
         ManagementApi(gateway.url).post(CONNECTION, DATA)
     assert not error.value.never_arrived
@@ -260,5 +211,5 @@ def test_connections_that_slept_are_not_used_again(gateway: Gateway):
     now += STALE_S + 0.1
     api.post(CONNECTION, DATA)
     api.post(CONNECTION, DATA)
-    kept, same, other, other_too = (got.client for got in gateway.received)
+    kept, same, other, other_too = (got.connection for got in gateway.received)
     assert kept == same != other == other_too

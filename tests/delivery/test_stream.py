@@ -15,8 +15,7 @@ from codelab.sessions.register import LEASE_MS, RENEW_MS, Connection, Phase, Reg
 from codelab.sessions.transition import Transition
 
 from tests.delivery.test_fan_out import NOW, Connections
-from tests.fakes.ide.ide import PATIENCE
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 _threads = ThreadPoolExecutor()
 

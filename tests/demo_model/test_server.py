@@ -17,9 +17,8 @@ import pytest
 from codelab_local.demo_model.completions import pieces
 
 from tests.demo_model.driver import closed, demo_model, process, turn_schema
-from tests.fakes.ide.ide import PATIENCE
 from tests.processes import run
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 if TYPE_CHECKING:
     from openai import OpenAI

@@ -26,7 +26,8 @@ from codelab_local.demo_model import completions
 from codelab_local.demo_model import server as demo_server
 
 from tests.fakes.ide.ide import Ide
-from tests.fakes.model.server import Says, ScriptedModel, call
+from tests.fakes.model.script import Says, call
+from tests.fakes.model.server import ScriptedModel
 from tests.fakes.model.told_results import told_results
 from tests.waiting import until
 

@@ -16,7 +16,8 @@ from codelab_client.policy import Policy
 from evals.suite.injections import INJECTIONS, TASKS, Injection
 from tests.conftest import Open
 from tests.fakes.ide.ide import Ide
-from tests.fakes.model.server import Says, ScriptedModel, call
+from tests.fakes.model.script import Says, call
+from tests.fakes.model.server import ScriptedModel
 
 #: The one that docs/client.md documents.
 DOCUMENTED = """

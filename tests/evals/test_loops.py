@@ -5,17 +5,16 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from evals import agents
-from tests.fakes.http import Quiet, serving
+from tests.fakes.http import answering
+from tests.fakes.model.wire import ScriptedServer, failing, whole
 
 LOOPS = Path(agents.__file__).parent / "loops"
-Answers = list[dict[str, Any] | int]
 #: Runs a loop with these answers of the model: its exit code, its output, the trace, and what was sent.
 Run = Callable[..., tuple[int, str, list[dict[str, Any]], list[dict[str, Any]]]]
 
@@ -31,27 +30,15 @@ def calls(*made: tuple[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Iterator[Run]:
-    answers: Answers = []
-    sent: list[dict[str, Any]] = []
-
-    class Handler(Quiet, BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            sent.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            answer = answers[min(len(sent), len(answers)) - 1]
-            status = answer if isinstance(answer, int) else 200
-            self.send_response(status)
-            self.end_headers()
-            self.wfile.write(json.dumps({"choices": [{"message": answer}]}).encode())
-
     work = tmp_path / "work"
     work.mkdir()
-    with serving(Handler) as port:
+    with ScriptedServer() as model:
 
         def run_one(
             program: str, scripted: Sequence[dict[str, Any] | int], max_steps: int = 5, limit: str = "60"
         ) -> Any:
-            answers[:] = scripted
-            line = [sys.executable, str(LOOPS / f"{program}.py"), "--base-url", f"http://127.0.0.1:{port}/v1"]
+            model.answer(*(failing(it) if isinstance(it, int) else answering(whole(None, **it)) for it in scripted))
+            line = [sys.executable, str(LOOPS / f"{program}.py"), "--base-url", model.url]
             line += ["--model", "m", "--max-steps", str(max_steps), "--trace", str(tmp_path / "trace.jsonl")]
             environment = {
                 **os.environ,
@@ -64,7 +51,7 @@ def run(tmp_path: Path) -> Iterator[Run]:
                 line, cwd=work, env=environment, input="Do it.", capture_output=True, text=True, check=False
             )
             trace = [json.loads(row) for row in (tmp_path / "trace.jsonl").read_text().splitlines()]
-            return done.returncode, done.stdout, trace, sent
+            return done.returncode, done.stdout, trace, model.requests
 
         yield run_one
 

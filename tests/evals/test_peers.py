@@ -8,7 +8,8 @@ import pytest
 
 from evals import agents, peers, proxy, runner
 from tests.evals.made_task import has_bubblewrap, made
-from tests.evals.test_runner import Provider, provider
+from tests.evals.test_runner import provider
+from tests.fakes.model.wire import ScriptedServer
 
 __all__ = ["provider"]  # a fixture
 
@@ -86,14 +87,14 @@ def test_one_that_cannot_be_installed_is_said(tmp_path: Path, monkeypatch: pytes
 @pytest.mark.deep
 @pytest.mark.skipif(not has_bubblewrap(), reason="bubblewrap cannot be used here")
 @pytest.mark.parametrize("name", peers.PEERS)
-def test_each_that_is_installed_works_in_the_sandbox(name: str, provider: Provider, tmp_path: Path) -> None:
+def test_each_that_is_installed_works_in_the_sandbox(name: str, provider: ScriptedServer, tmp_path: Path) -> None:
     if not (peers.FOLDER / name / "whole").exists():
         pytest.skip(f"python -m evals run --agents {name} installs it")
     task = made(tmp_path / "fix-calc", **{"task.toml": '[metadata]\nkind = "debug"\n[agent]\ntimeout_sec = 90\n'})
-    endpoint = proxy.Endpoint(provider.base_url, "the-model", sampling={"temperature": 0})
+    endpoint = proxy.Endpoint(provider.url, "the-model", sampling={"temperature": 0})
     runner.run([runner.Job(name, peers.Peer(name, 3), task, 0)], endpoint, tmp_path / "out", say=lambda _: None)
     [kept] = runner.read(tmp_path / "out")
     assert kept["error"] is None
-    assert any("Correct calc.py." in json.dumps(body["messages"]) for body in provider.bodies)
-    assert {body["temperature"] for body in provider.bodies} == {0}
+    assert any("Correct calc.py." in json.dumps(body["messages"]) for body in provider.requests)
+    assert {body["temperature"] for body in provider.requests} == {0}
     assert kept["diff"] == ""

@@ -3,8 +3,7 @@
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,48 +15,21 @@ from evals.agents import Attempt, HarnessError
 from evals.harbor import Task
 from evals.image import Image
 from tests.evals.made_task import Does, has_bubblewrap, made
-from tests.fakes.http import Quiet, serving
+from tests.fakes.model.wire import ScriptedServer, failing, saying
 
 pytestmark = pytest.mark.skipif(not has_bubblewrap(), reason="bubblewrap cannot be used here")
 
 USAGE = {"prompt_tokens": 100, "completion_tokens": 20, "prompt_tokens_details": {"cached_tokens": 60}}
 
 
-@dataclass
-class Provider:
-    """A model's server that answers "Hi", with the status 200 or the next of `statuses`. What it was sent is in
-    `bodies` and `keys`.
-    """
-
-    statuses: list[int] = field(default_factory=list)
-    bodies: list[dict[str, Any]] = field(default_factory=list)
-    keys: list[str] = field(default_factory=list)
-    base_url: str = ""
+HI = saying("Hi", usage=USAGE)
 
 
 @pytest.fixture
-def provider() -> Iterator[Provider]:
-    made_provider = Provider()
-
-    class Handler(Quiet, BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            made_provider.bodies.append(body)
-            made_provider.keys.append(self.headers["authorization"])
-            if body.get("stream"):
-                said = {"index": 0, "delta": {"content": "Hi"}, "finish_reason": "stop"}
-                chunks = [{"choices": [said]}, {"choices": [], "usage": USAGE}]
-                text = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
-            else:
-                choice = {"index": 0, "message": {"role": "assistant", "content": "Hi"}, "finish_reason": "stop"}
-                text = json.dumps({"choices": [choice], "usage": USAGE})
-            self.send_response(made_provider.statuses.pop(0) if made_provider.statuses else 200)
-            self.end_headers()
-            self.wfile.write(text.encode())
-
-    with serving(Handler, 0) as port:
-        made_provider.base_url = f"http://127.0.0.1:{port}/v1"
-        yield made_provider
+def provider() -> Iterator[ScriptedServer]:
+    """A model's server that answers "Hi"."""
+    with ScriptedServer(HI) as running:
+        yield running
 
 
 @dataclass(frozen=True)
@@ -106,10 +78,10 @@ def run(jobs: list[runner.Job], folder: Path, base_url: str = "http://127.0.0.1:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_what_is_kept_of_an_attempt(provider: Provider, stream: bool, tmp_path: Path) -> None:
+def test_what_is_kept_of_an_attempt(provider: ScriptedServer, stream: bool, tmp_path: Path) -> None:
     out = tmp_path / "out"
     prices = runner.Budget(prices=(2.0, 0.5, 10.0))
-    assert run([job(tmp_path, Asks(2, stream), 1)], out, provider.base_url, seed=7, budget=prices) == ""
+    assert run([job(tmp_path, Asks(2, stream), 1)], out, provider.url, seed=7, budget=prices) == ""
     [kept] = runner.read(out)
     wanted: dict[str, Any] = {
         "label": "asks",
@@ -139,9 +111,9 @@ def test_what_is_kept_of_an_attempt(provider: Provider, stream: bool, tmp_path: 
     assert "+    return a + b" in kept["diff"]
     trace = (out / kept["trace"]).read_text().splitlines()
     assert json.loads(trace[0]) == {"kind": "user", "text": "Correct calc.py."}
-    sent = provider.bodies[0]
+    sent = provider.requests[0]
     assert (sent["model"], sent["temperature"], sent["seed"]) == ("the-model", 0, 8), "the same for every agent"
-    assert provider.keys == ["Bearer the-key"] * 2
+    assert [it.headers["authorization"] for it in provider.received] == ["Bearer the-key"] * 2
     assert "the-key" not in (out / "runs.jsonl").read_text()
 
 
@@ -192,15 +164,15 @@ def test_a_grader_without_a_reward_is_the_harness_error(tmp_path: Path) -> None:
     ],
 )
 def test_a_budget_ends_it(
-    provider: Provider, budget: runner.Budget, word: str, made_attempts: int, tmp_path: Path
+    provider: ScriptedServer, budget: runner.Budget, word: str, made_attempts: int, tmp_path: Path
 ) -> None:
     jobs = [job(tmp_path, Asks(), n) for n in range(5)]
-    assert run(jobs, tmp_path / "out", provider.base_url, budget=budget) == word
+    assert run(jobs, tmp_path / "out", provider.url, budget=budget) == word
     assert len(runner.read(tmp_path / "out")) == made_attempts
 
 
-def test_one_attempt_cannot_spend_more_than_all_may(provider: Provider, tmp_path: Path) -> None:
-    run([job(tmp_path, Asks(9))], tmp_path / "out", provider.base_url, budget=runner.Budget(tokens=360))
+def test_one_attempt_cannot_spend_more_than_all_may(provider: ScriptedServer, tmp_path: Path) -> None:
+    run([job(tmp_path, Asks(9))], tmp_path / "out", provider.url, budget=runner.Budget(tokens=360))
     [kept] = runner.read(tmp_path / "out")
     assert (kept["requests"], kept["end"], kept["solved"]) == (3, "error", False)
 
@@ -216,10 +188,10 @@ def test_a_server_that_answers_no_request_says_nothing_about_the_agent(tmp_path:
     [([200, 503, 503], "error", True), ([503, 200], "error", False), ([200, 400], "error", False)],
 )
 def test_a_server_that_goes_away_says_nothing_about_the_agent_and_one_that_refuses_does(
-    provider: Provider, statuses: list[int], end: str, is_harness_error: bool, tmp_path: Path
+    provider: ScriptedServer, statuses: list[int], end: str, is_harness_error: bool, tmp_path: Path
 ) -> None:
-    provider.statuses = statuses
-    run([job(tmp_path, Insists(len(statuses)))], tmp_path / "out", provider.base_url)
+    provider.answer(*(HI if status == 200 else failing(status) for status in statuses))
+    run([job(tmp_path, Insists(len(statuses)))], tmp_path / "out", provider.url)
     [kept] = runner.read(tmp_path / "out")
     assert (kept["end"], bool(kept["error"])) == (end, is_harness_error)
 

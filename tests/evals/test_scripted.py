@@ -17,7 +17,8 @@ from evals import agents, proxy, runner, suite
 from evals.harbor import tasks_in
 from evals.suite.task import Task, export
 from tests.evals.made_task import has_bubblewrap
-from tests.fakes.model.server import Says, ScriptedModel, call
+from tests.fakes.model.script import Says, call
+from tests.fakes.model.server import ScriptedModel
 
 pytestmark = pytest.mark.skipif(not has_bubblewrap(), reason="bubblewrap cannot be used here")
 

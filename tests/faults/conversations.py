@@ -4,9 +4,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tests.fakes.ide.in_process import Frame
-from tests.fakes.model.in_process import CUT, END, NO_SUMMARY, OWN_MODEL, PAUSE, SILENCE, STOP, THOUGHT, Says, says
-from tests.fakes.model.server import call
+from tests.fakes.model.in_process import CUT, END, NO_SUMMARY, PAUSE, SILENCE, STOP, THOUGHT, says
+from tests.fakes.model.script import Says, call
 from tests.faults.fault import APPEND, INVOKE, POST, Fault, Kind
+from tests.faults.functions import OWN_MODEL
 from tests.faults.player import Conversation, Reaction
 
 SOON = 200
@@ -85,6 +86,7 @@ _ANSWER = says("It is ", "done.")
 _ONE_TOOL = {"one": [says("Reading. ", calls=[READ_A]), _ANSWER]}
 _WRITING = {"write": [says("Writing. ", calls=[WRITE]), _ANSWER]}
 _INVALID = '{"agent": "coder", "message": "", "calls": [{"_tool": "none"}]}'
+_INVALID_CALL = '{"message": "", "calls": [{"_tool": "none"}]}'
 _STOPPED = says("It is ", PAUSE, "far ", STOP, "from over.")
 
 CONVERSATIONS = [
@@ -270,13 +272,13 @@ CONVERSATIONS = [
     ),
     Conversation(
         "an agent with a model of its own is chosen",
-        {"one": [Says(("Reading. ",), (READ_A,), agent=OWN_MODEL), _ANSWER]},
+        {"one": [says("Reading. ", calls=[READ_A], agent=OWN_MODEL), _ANSWER]},
         [{"type": "switch_agent", "agent_type": "orchestrator", "content": "[[one]] me", "client_msg_id": "m1"}],
         execute=execute,
     ),
     Conversation(
         "an agent is chosen in an answer that is repaired",
-        {"bad": [Says(("Well. ",), (READ_A,), invalid=_INVALID), _ANSWER]},
+        {"bad": [Says(raw=_INVALID, repaired=says("Well. ", calls=[READ_A])), _ANSWER]},
         [{"type": "switch_agent", "agent_type": "orchestrator", "content": "[[bad]] me", "client_msg_id": "m1"}],
         execute=execute,
     ),
@@ -302,12 +304,17 @@ CONVERSATIONS = [
     ),
     Conversation(
         "the model breaks off",
-        {"half": [Says(("It ", "is "), breaks=True)], "hi": [_ANSWER]},
+        {"half": [Says(pieces=("It ", "is "), cut=2)], "hi": [_ANSWER]},
         [say("half"), say("hi", 2)],
     ),
     Conversation(
         "repair",
-        {"bad": [Says(("Well. ",), (READ_A,), invalid='{"message": "", "calls": [{"_tool": "none"}]}'), _ANSWER]},
+        {
+            "bad": [
+                Says(raw=_INVALID_CALL, repaired=says("Well. ", calls=[READ_A])),
+                _ANSWER,
+            ]
+        },
         [say("bad")],
         execute=execute,
     ),

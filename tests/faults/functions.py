@@ -43,7 +43,7 @@ from codelab.sessions.dynamodb.kept_history import KeptHistory
 from codelab_local.host.processes import die_with_parent
 
 from tests.fakes.aws.calls import answer, call_of, is_first, is_last, operation_of
-from tests.fakes.model.in_process import OWN_MODEL, Script, ScriptedTransport
+from tests.fakes.model.in_process import Script, ScriptedTransport
 from tests.faults.fault import APPEND, INVOKE, POST, READ, TRANSACTION, UPDATE, Fault, Kind
 
 FUNCTIONS = Path(__file__).parents[2] / "functions"
@@ -58,6 +58,9 @@ FOLDERS = (
     "llm_request",
     "sweep",
 )
+
+#: An agent that the tests add, with a model of its own.
+OWN_MODEL = "reviewer"
 
 #: What Lambda's context says is left, in milliseconds.
 TIME_LEFT = {"llm_request": 300_000, "sweep": 55_000}

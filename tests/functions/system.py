@@ -2,7 +2,7 @@
 
 import importlib.util
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from types import ModuleType
 from typing import Any
@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from codelab import config, observability, wiring
 from codelab.engine.engine import Engine
-from codelab.llm.client.transport import Call
 from codelab.sessions.dynamodb.values import from_dynamodb, to_dynamodb
 from fastapi.testclient import TestClient
 
 from tests.fakes.aws.recorder import Recorder
+from tests.fakes.model.in_process import Queued
 from tests.functions import events
 from tests.functions.template import ROOT, Template
 from tests.permissions import grants
@@ -68,30 +68,6 @@ class Function:
             return client.get(path, headers=dict(headers))
 
 
-class Model:
-    """The transport of `llm_request`: gives the answers that a test has queued."""
-
-    base_url = "http://model.invalid"
-
-    def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
-        self.answers: list[str | Iterator[str]] = []
-        self.requests: list[Mapping[str, Any]] = []
-
-    def says(self, message: str, *calls: dict[str, Any]) -> None:
-        self.answers.append(json.dumps({"message": message, "calls": list(calls)}, ensure_ascii=False))
-
-    def send(self, body: Mapping[str, Any], call: Call) -> Iterator[list[dict[str, Any]]]:
-        self._recorder.note("model")
-        self.requests.append(body)
-        call.waits()
-        answer = self.answers.pop(0)
-        for piece in [answer] if isinstance(answer, str) else answer:
-            yield [{"choices": [{"index": 0, "delta": {"content": piece}, "finish_reason": None}]}]
-        usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
-        yield [{"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "usage": usage}]
-
-
 class System:
     """All functions, the table, and what they did. `environment` is laid over what the template says."""
 
@@ -102,7 +78,8 @@ class System:
         self._callers: dict[str, dict[str, Any]] = {}
         self.environment: dict[str, str] = {}
         self.aws = recorder
-        self.model = Model(recorder)
+        #: The transport of `llm_request`.
+        self.model = Queued(lambda: recorder.note("model"))
         self.transport: Callable[..., Any] = lambda **_: self.model
         self.table = table
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.model.server import call
+from tests.fakes.model.script import call
 from tests.fakes.model.told_results import told_results
 from tests.functions.system import Context, System
 from tests.functions.test_payloads import GET, PUT, upload

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from tests.fakes.aws.recorder import APPEND, POST, READ, READ_MANY, TRANSACTION, UPDATE
-from tests.fakes.model.server import call
+from tests.fakes.model.script import call
 from tests.functions import events
 from tests.functions.system import System
 

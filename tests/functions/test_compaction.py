@@ -4,8 +4,6 @@ import itertools
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Any
 
 import pytest
 from codelab.llm.client.transport import Call
@@ -13,6 +11,8 @@ from codelab.llm.tokens import estimate_context
 from codelab.observability import logger
 
 from tests.fakes.aws.recorder import APPEND, POST, READ, READ_MANY, TRANSACTION, UPDATE
+from tests.fakes.model.in_process import Body, InProcess
+from tests.fakes.model.script import SUMMARY, Says, is_summary
 from tests.functions.system import System
 from tests.functions.test_quotas import used
 
@@ -20,29 +20,22 @@ BUDGET = 8_000
 FACTS = ("FACT-tabs-not-spaces", "FACT-port-8123", "FACT-never-touch-legacy")
 
 
-class Memory:
+class Memory(InProcess):
     """A model that answers at length, and whose summaries keep every fact that it is told."""
 
-    base_url = "http://model.invalid"
-
     def __init__(self) -> None:
-        self.turns: list[Mapping[str, Any]] = []
-        self.summaries: list[Mapping[str, Any]] = []
+        super().__init__(self._say)
+        self.turns: list[Body] = []
+        self.summaries: list[Body] = []
         self.refuses = False
 
-    def send(self, body: Mapping[str, Any], call: Call) -> Iterator[list[dict[str, Any]]]:
-        call.waits()
-        properties = body["response_format"]["json_schema"]["schema"]["properties"]
-        answer: dict[str, Any]
-        if "facts" in properties:
-            self.summaries.append(body)
-            facts = sorted(set(re.findall(r"FACT-[a-z0-9-]+", json.dumps(body["messages"]))))
-            answer = {"summary": "A talk.", "decisions": [], "open_tasks": [], "files": [], "facts": facts}
-            text = "not JSON" if self.refuses else json.dumps(answer)
-        else:
+    def _say(self, body: Body, _call: Call) -> str:
+        if not is_summary(body):
             self.turns.append(body)
-            text = json.dumps({"message": "So it is. " * 40, "calls": []})
-        yield [{"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": "stop"}], "usage": {}}]
+            return Says("So it is. " * 40).body(chooses=False)
+        self.summaries.append(body)
+        facts = sorted(set(re.findall(r"FACT-[a-z0-9-]+", json.dumps(body["messages"]))))
+        return "not JSON" if self.refuses else json.dumps({**SUMMARY, "facts": facts})
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.fakes.aws.recorder import POST, READ, READ_MANY, TRANSACTION, UPDATE
-from tests.fakes.model.server import call
+from tests.fakes.model.script import call
 from tests.functions import events
 from tests.functions.system import System
 

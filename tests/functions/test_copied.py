@@ -5,13 +5,12 @@ import os
 import re
 import sys
 import time
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.fakes.http import Quiet, serving
+from tests.fakes.http import Exchange, HttpServer
 from tests.functions import events
 from tests.functions.system import JWT_SECRET
 from tests.functions.test_authorize import bearer, token
@@ -20,49 +19,41 @@ from tests.processes import run
 ROOT = Path(__file__).parents[2]
 
 
-class Aws(Quiet, BaseHTTPRequestHandler):
+class Aws(HttpServer):
     """Lambda's credentials, which differ each time, and the services that the authorizer asks.
 
     The secret is rotated after the init.
     """
 
-    protocol_version = "HTTP/1.1"
-    #: The operation, the connection that it came on, and the access key that signed it.
-    asked: list[tuple[str, int, str]]
-    given: list[str]
+    def __init__(self) -> None:
+        super().__init__()
+        #: The operation, the connection that it came on, and the access key that signed it.
+        self.asked: list[tuple[str, int, str]] = []
+        self.given = 0
 
-    def do_GET(self) -> None:
-        self.given.append(f"AKIA{len(self.given)}")
-        expires = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 300))
-        keys = {"AccessKeyId": self.given[-1], "SecretAccessKey": "secret", "Token": "token", "Expiration": expires}
-        self._answer(keys)
-
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
-        (key,) = re.findall(r"Credential=(\w+)/", self.headers["Authorization"])
-        operation = self.headers["X-Amz-Target"].rpartition(".")[2]
-        self.asked.append((operation, self.client_address[1], key))
+    def handle(self, exchange: Exchange) -> None:
+        if exchange.method == "GET":
+            self.given += 1
+            expires = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 300))
+            keys = {"AccessKeyId": f"AKIA{self.given}", "SecretAccessKey": "secret", "Token": "token"}
+            exchange.json({**keys, "Expiration": expires})
+            return
+        (key,) = re.findall(r"Credential=(\w+)/", exchange.headers["authorization"])
+        operation = exchange.headers["x-amz-target"].rpartition(".")[2]
+        self.asked.append((operation, exchange.connection, key))
         secret = JWT_SECRET if len(self.asked) > 1 else JWT_SECRET[::-1]
-        self._answer({"SecretString": secret} if operation == "GetSecretValue" else {})
-
-    def _answer(self, body: Any) -> None:
-        data = json.dumps(body).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
+        exchange.json({"SecretString": secret} if operation == "GetSecretValue" else {})
 
 
-def copies(*options: str) -> tuple[list[dict[str, Any]], type[Aws]]:
+def copies(*options: str) -> tuple[list[dict[str, Any]], Aws]:
     """What two copies of the authorizer's process answer, and what AWS was asked."""
-    aws = type("OneAws", (Aws,), {"asked": [], "given": []})
-    with serving(aws) as port:
+    with Aws() as aws:
         variables = {
             "AWS_LAMBDA_INITIALIZATION_TYPE": "snap-start",
             "AWS_LAMBDA_RUNTIME_API": "127.0.0.1:1",
-            "AWS_CONTAINER_CREDENTIALS_FULL_URI": f"http://127.0.0.1:{port}/credentials",
+            "AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{aws.url}/credentials",
             "AWS_CONTAINER_AUTHORIZATION_TOKEN": "token",
-            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+            "AWS_ENDPOINT_URL": aws.url,
             "AWS_DEFAULT_REGION": "eu-west-1",
             "AWS_CONFIG_FILE": os.devnull,
             "AWS_SHARED_CREDENTIALS_FILE": os.devnull,

@@ -16,7 +16,7 @@ import pytest
 from infra.cost import COUNTS, MAX_DELAYS_MS, TOOL_STEP, TURN
 from tests.fakes.aws.capacity import Capacity, Usage, size_of
 from tests.fakes.aws.recorder import APPEND
-from tests.fakes.model.server import call
+from tests.fakes.model.script import call
 from tests.functions import events
 from tests.functions.system import System
 from tests.functions.template import Template

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.fakes.aws.recorder import INVOKE, POST, READ_MANY, TRANSACTION, UPDATE
-from tests.fakes.model.server import call
+from tests.fakes.model.script import call
 from tests.functions.system import System
 
 WRITE = call("write_file", path="a.py", content="1")

@@ -3,18 +3,18 @@
 import json
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from codelab.llm.client.transport import Call
 from codelab.sessions.register import LEASE_MS
 
 from tests.fakes.aws.recorder import APPEND, INVOKE, POST, READ, READ_MANY, TRANSACTION, UPDATE
-from tests.fakes.ide.ide import PATIENCE
-from tests.fakes.model.server import call
+from tests.fakes.model.in_process import Answer, Body
+from tests.fakes.model.script import call
 from tests.fakes.model.told_results import told_results
 from tests.functions.system import Context, System
 from tests.garbage import left_frames
+from tests.waiting import PATIENCE
 
 
 def test_the_model_is_asked_after_one_read_while_the_step_is_acquired(connected: System) -> None:
@@ -28,34 +28,23 @@ def test_the_model_is_asked_after_one_read_while_the_step_is_acquired(connected:
     assert connected.history()[-1] == ("assistant", "Hi")
 
 
-class Silent:
-    """A provider that takes a request and does not answer."""
-
-    base_url = "http://model.invalid"
-
-    def __init__(self, system: System) -> None:
-        self._system = system
-        self.was_cancelled = False
-
-    def send(self, _body: Any, call: Call) -> Iterator[list[dict[str, Any]]]:
-        call.waits()
-        assert self._system.item("REGISTER")["phase"] == "running"
-        self._system.function("control")(self._system.event("c1", {"type": "cancel"}))
-        self.was_cancelled = call.cancellation.wait(PATIENCE)
-        call.check()
-        yield []
-
-
 def test_a_step_whose_request_is_not_answered_can_be_cancelled(
     connected: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("codelab.delivery.stream.WATCH_S", 0.05)
-    model = Silent(connected)
-    connected.transport = lambda **_: model
-    connected.function("control")
+    control, cancelled = connected.function("control"), []
+
+    def say_nothing(_body: Body, call: Call) -> Answer:
+        assert connected.item("REGISTER")["phase"] == "running"
+        control(connected.event("c1", {"type": "cancel"}))
+        cancelled.append(call.cancellation.wait(PATIENCE))
+        call.check()
+        return ""
+
+    connected.model.answer = say_nothing
     connected.send("c1", "user_message", content="hello")
     connected.run_step()
-    assert model.was_cancelled
+    assert cancelled == [True]
 
 
 def test_nothing_is_shown_of_an_answer_before_the_step_is_acquired(connected: System) -> None:

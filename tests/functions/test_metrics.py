@@ -11,9 +11,10 @@ from codelab.observability import logger
 
 from infra.observability.alarms import OURS, Alarm, Metric, alarms
 from tests.fakes.aws.recorder import TRANSACTION
-from tests.fakes.ide.ide import PATIENCE
+from tests.fakes.model.in_process import Body
 from tests.functions.system import System
 from tests.functions.test_sweep import die
+from tests.waiting import PATIENCE
 
 Line = dict[str, Any]
 
@@ -184,16 +185,14 @@ def test_a_request_that_its_user_cancels_is_no_error_of_the_model(
 ) -> None:
     control = watched.function("control")
 
-    def send(_body: Any, call: Call) -> Iterator[list[dict[str, Any]]]:
-        call.waits()
+    def say(_body: Body, call: Call) -> Iterator[str]:
         watched.until_a_step_runs()
         control(watched.event("c1", {"type": "cancel"}))
-        said = {"content": '{"message": "It is '}
-        yield [{"choices": [{"index": 0, "delta": said, "finish_reason": None}]}]
+        yield '{"message": "It is '
         call.cancellation.wait(PATIENCE)
         call.check()
 
-    watched.model.send = send  # type: ignore[method-assign]
+    watched.model.answer = say
     watched.say("c1")
     alarm = WATCHED["model-errors"]
     assert counted(caplog, alarm.operands["requests"]) == [1]

@@ -10,7 +10,7 @@ from codelab.protocol.tools import CATALOGUE, SEED
 from codelab.turns import models
 
 from tests.fakes.aws.recorder import POST, READ_MANY, TRANSACTION
-from tests.fakes.model.server import call
+from tests.fakes.model.script import call
 from tests.functions.system import System
 
 DEPLOY = {

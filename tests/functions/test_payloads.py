@@ -8,7 +8,7 @@ import boto3
 import pytest
 
 from tests.fakes.aws.recorder import INVOKE, POST, READ, READ_MANY, TRANSACTION
-from tests.fakes.model.server import call
+from tests.fakes.model.script import call
 from tests.functions.system import System
 from tests.functions.template import REGION
 

@@ -11,7 +11,7 @@ import boto3
 import pytest
 
 from tests.fakes.aws.recorder import POST
-from tests.fakes.model.server import call
+from tests.fakes.model.script import call
 from tests.functions import events
 from tests.functions.system import Context, System
 from tests.functions.template import REGION

@@ -1,31 +1,30 @@
 """Providers cache how prompts begin: a long turn sends little that its steps before have not sent."""
 
 import json
-from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
 from codelab.llm.client.transport import Call
 
 from tests.fakes.aws.recorder import READ_MANY
-from tests.fakes.model.server import call
+from tests.fakes.model.in_process import Body, Chunk, InProcess
+from tests.fakes.model.script import SUMMARY, call, is_summary
+from tests.fakes.model.wire import delta
 from tests.functions.system import System
 
 STEPS = 30
 #: Characters of a token, and the tokens of one part of a prompt that is cached or not.
 _TOKEN, _PART = 4, 128
-_SUMMARY = {"summary": "Files were read.", "decisions": [], "open_tasks": [], "files": [], "facts": []}
 
 
-class CachingProvider:
+class CachingProvider(InProcess):
     """Reads a file with each step, and counts what of a prompt it has seen at the beginning of another one.
 
     As OpenAI does: the schema and then the messages are the prompt, in parts of 128 tokens.
     """
 
-    base_url = "http://model.invalid"
-
     def __init__(self) -> None:
+        super().__init__(self._say)
         self._left = 1
         self._seen: list[str] = []
         self.prompt_tokens = self.cached_tokens = self.misses = self.summaries = 0
@@ -40,20 +39,18 @@ class CachingProvider:
         """The last prompt, as JSON."""
         return self._seen[-1]
 
-    def send(self, body: Mapping[str, Any], asked: Call) -> Iterator[list[dict[str, Any]]]:
-        asked.waits()
+    def _say(self, body: Body, _call: Call) -> Chunk:
         schema = body["response_format"]["json_schema"]["schema"]
         usage: dict[str, Any] = {}
-        if "open_tasks" in schema["properties"]:
+        if is_summary(body):
             self.summaries += 1
-            answer: dict[str, Any] = _SUMMARY
+            answer: dict[str, Any] = SUMMARY
         else:
             usage = self._counted(json.dumps([schema, *body["messages"]]))
             self._left -= 1
             step = f"lib/part_{self._left}.dart"
             answer = {"message": "", "calls": [call("read_file", path=step)]} if self._left else _ANSWER
-        said = {"index": 0, "delta": {"content": json.dumps(answer)}, "finish_reason": "stop"}
-        yield [{"choices": [said], "usage": usage}]
+        return {**delta(json.dumps(answer), finish="stop"), "usage": usage}
 
     def _counted(self, prompt: str) -> dict[str, Any]:
         total = len(prompt) // _TOKEN

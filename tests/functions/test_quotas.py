@@ -19,7 +19,7 @@ from codelab.sessions.spending import Spending
 from codelab.sessions.store import Over
 
 from tests.fakes.aws.recorder import APPEND, INVOKE, POST, READ, READ_MANY, TRANSACTION, UPDATE
-from tests.fakes.model.server import call
+from tests.fakes.model.script import call
 from tests.functions import events
 from tests.functions.system import Context, System
 from tests.quotas import USUAL

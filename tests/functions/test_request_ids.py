@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.model.server import call
+from tests.fakes.model.script import call
 from tests.functions.system import System
 
 

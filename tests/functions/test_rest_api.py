@@ -10,6 +10,7 @@ from codelab.sessions.items import SummaryItem
 from codelab.sessions.transition import Transition
 
 from tests.fakes.aws.recorder import READ, READ_MANY
+from tests.fakes.model.in_process import Answer, Body
 from tests.functions import events
 from tests.functions.system import Context, System
 
@@ -107,15 +108,14 @@ def test_a_deletion_without_time_leaves_the_rest_to_the_sweep(filled: System) ->
 def test_the_register_is_kept_until_the_owner_of_a_step_can_write_no_more(connected: System) -> None:
     connected.model.says("never committed")
     answered: list[Any] = []
-    say = connected.model.send
+    say = connected.model.answer
 
-    def delete_first(body: Any, call: Call) -> Any:
-        call.waits()
+    def delete_first(body: Body, call: Call) -> Answer:
         connected.until_a_step_runs()
         answered.append(connected.http("DELETE", "/sessions/s1"))
         return say(body, call)
 
-    connected.model.send = delete_first  # type: ignore[method-assign]
+    connected.model.answer = delete_first
     connected.say("c1")
     assert answered == [(200, {"status": "deleted", "complete": False})]
     left = {sk for _, sk in connected.all_keys()}

@@ -11,7 +11,8 @@ import pytest
 from codelab.llm.client.direct import DirectTransport
 from codelab.llm.errors import TransportError
 
-from tests.fakes.model.wire import Exchange, ScriptedServer, saying
+from tests.fakes.http import Exchange
+from tests.fakes.model.wire import ScriptedServer, saying
 from tests.functions import events
 from tests.functions.system import JWT_SECRET, Function, System
 from tests.functions.template import REGION
@@ -68,32 +69,27 @@ def test_a_token_of_the_new_secret_prolongs_a_connection(system: System) -> None
 # The model's key.
 
 
-class Provider:
+class Provider(ScriptedServer):
     """Answers whoever has the current key."""
 
-    def __init__(self, server: ScriptedServer) -> None:
-        self.key = "old key"
-        self.server = server
-        server.answer(self.answer)
+    key = "old key"
 
-    def answer(self, exchange: Exchange) -> None:
+    def handle(self, exchange: Exchange) -> None:
         if exchange.headers["authorization"] == f"Bearer {self.key}":
             saying('{"a": 1}', usage={"prompt_tokens": 5, "completion_tokens": 3})(exchange)
         else:
-            exchange.json({"error": {"message": "Incorrect API key provided.", "code": "invalid_api_key"}}, "401 X")
+            exchange.json({"error": {"message": "Incorrect API key provided.", "code": "invalid_api_key"}}, 401)
 
     @property
     def keys(self) -> list[str]:
-        """The keys that were presented since they were last looked at."""
-        found = [headers["authorization"].removeprefix("Bearer ") for headers in self.server.headers]
-        self.server.headers.clear()
-        return found
+        """The keys that were presented."""
+        return [it.headers["authorization"].removeprefix("Bearer ") for it in self.received]
 
 
 @pytest.fixture
 def provider() -> Iterator[Provider]:
-    with ScriptedServer() as server:
-        yield Provider(server)
+    with Provider() as running:
+        yield running
 
 
 @pytest.fixture(params=["direct", "openai"])
@@ -103,7 +99,7 @@ def llm_request(system: System, provider: Provider, request: pytest.FixtureReque
     system.environment = {
         "LLM_PROVIDER": "openai",
         "LLM_CLIENT": request.param,
-        "LLM_BASE_URL": provider.server.url,
+        "LLM_BASE_URL": provider.url,
         "LLM_API_KEY_SECRET_ARN": ARN,
     }
     return system.load("llm_request")

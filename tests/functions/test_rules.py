@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from tests.fakes.aws.recorder import POST, READ_MANY, TRANSACTION, UPDATE
-from tests.fakes.model.server import call
+from tests.fakes.model.script import call
 from tests.functions.system import Context, System
 
 WRITE = call("write_file", path="a.py", content="1")

@@ -12,7 +12,7 @@ from codelab.turns import sweep
 from codelab.turns.draft import Draft
 
 from tests.fakes.aws.recorder import INVOKE, POST, QUERY, READ, READ_MANY, TRANSACTION, UPDATE
-from tests.fakes.model.server import call
+from tests.fakes.model.script import call
 from tests.functions import events
 from tests.functions.system import Context, System
 

@@ -1,36 +1,24 @@
 """The model's thoughts, and how much it is told to think."""
 
 import json
-from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
-from codelab.llm.client.transport import Call
 
 from tests.fakes.aws.recorder import APPEND
+from tests.fakes.model.in_process import InProcess
+from tests.fakes.model.wire import delta
 from tests.functions.system import System
 
 ANSWER = json.dumps({"message": "It is 4.", "calls": []})
 
 
-class Thinker:
+def thinker(*deltas: dict[str, Any], answer: str = ANSWER) -> InProcess:
     """A model that shows its thoughts as `deltas`, before the answer."""
-
-    base_url = "http://model.invalid"
-
-    def __init__(self, *deltas: dict[str, Any], answer: str = ANSWER) -> None:
-        self._deltas = [*deltas, {"content": answer}]
-        self.requests: list[Mapping[str, Any]] = []
-
-    def send(self, body: Mapping[str, Any], call: Call) -> Iterator[list[dict[str, Any]]]:
-        call.waits()
-        self.requests.append(body)
-        for delta in self._deltas:
-            yield [{"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}]
-        yield [{"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "usage": {}}]
+    return InProcess(lambda _body, _call: [*(delta(**shown) for shown in deltas), answer])
 
 
-def asked(system: System, monkeypatch: pytest.MonkeyPatch, model: Thinker) -> list[dict[str, Any]]:
+def asked(system: System, monkeypatch: pytest.MonkeyPatch, model: InProcess) -> list[dict[str, Any]]:
     """The frames of a turn with this model."""
     monkeypatch.setattr(system, "model", model)
     system.say("c1", "What is 2 + 2?")
@@ -48,16 +36,16 @@ def text(frames: list[dict[str, Any]]) -> str:
 @pytest.mark.parametrize(
     "model",
     [
-        Thinker({"reasoning_content": "Two and "}, {"reasoning_content": "two."}),
-        Thinker({"reasoning": "Two and "}, {"reasoning": "two."}),
-        Thinker({"reasoning_details": [{"type": "reasoning.summary", "summary": "Two and two."}, {"data": "gAAA"}]}),
-        Thinker({"content": "<think>Two and "}, {"content": "two.</think>"}),
-        Thinker({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "Two and two."}]}]}),
+        thinker({"reasoning_content": "Two and "}, {"reasoning_content": "two."}),
+        thinker({"reasoning": "Two and "}, {"reasoning": "two."}),
+        thinker({"reasoning_details": [{"type": "reasoning.summary", "summary": "Two and two."}, {"data": "gAAA"}]}),
+        thinker({"content": "<think>Two and "}, {"content": "two.</think>"}),
+        thinker({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "Two and two."}]}]}),
     ],
     ids=["reasoning_content", "reasoning", "summaries", "tags", "parts"],
 )
 def test_thoughts_come_before_the_answer_and_are_no_part_of_it(
-    extended: System, monkeypatch: pytest.MonkeyPatch, model: Thinker
+    extended: System, monkeypatch: pytest.MonkeyPatch, model: InProcess
 ) -> None:
     frames = asked(extended, monkeypatch, model)
     assert thoughts(frames) == "Two and two."
@@ -74,13 +62,13 @@ def test_thoughts_come_before_the_answer_and_are_no_part_of_it(
 def test_a_client_without_extensions_sees_none_and_costs_no_write(
     connected: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    frames = asked(connected, monkeypatch, Thinker({"reasoning": "Two and two."}))
+    frames = asked(connected, monkeypatch, thinker({"reasoning": "Two and two."}))
     assert {frame["type"] for frame in frames} == {"agent_status", "assistant_message"}
     assert connected.aws.calls.count(APPEND) == 1
 
 
 def test_thoughts_are_sent_in_few_batches_and_are_bounded(extended: System, monkeypatch: pytest.MonkeyPatch) -> None:
-    frames = asked(extended, monkeypatch, Thinker(*({"reasoning": "word " * 10} for _ in range(1_000))))
+    frames = asked(extended, monkeypatch, thinker(*({"reasoning": "word " * 10} for _ in range(1_000))))
     assert extended.aws.calls.count(APPEND) <= 1 + 4
     assert len(thoughts(frames)) < 20_100
     assert thoughts(frames).endswith("the rest of the thoughts is not shown]")
@@ -88,7 +76,7 @@ def test_thoughts_are_sent_in_few_batches_and_are_bounded(extended: System, monk
 
 def test_an_answer_with_only_calls_may_have_thoughts(extended: System, monkeypatch: pytest.MonkeyPatch) -> None:
     answer = json.dumps({"message": "", "calls": [{"_tool": "read_file", "path": "a.py"}]})
-    frames = asked(extended, monkeypatch, Thinker({"reasoning": "I read it."}, answer=answer))
+    frames = asked(extended, monkeypatch, thinker({"reasoning": "I read it."}, answer=answer))
     assert [frame["type"] for frame in frames][-3:] == ["assistant_thought", "tool_call", "agent_status"]
 
 

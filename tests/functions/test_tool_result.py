@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.fakes.aws.recorder import INVOKE, POST, READ_MANY, TRANSACTION, UPDATE
-from tests.fakes.model.server import call
+from tests.fakes.model.script import call
 from tests.functions.system import System
 
 READ_A, READ_B = call("read_file", path="a.py"), call("read_file", path="b.py")

@@ -8,7 +8,7 @@ from codelab.sessions.keys import USER_RULES
 from codelab.turns import admission
 
 from tests.fakes.aws.recorder import INVOKE, POST, READ, READ_MANY, TRANSACTION, UPDATE
-from tests.fakes.model.server import call
+from tests.fakes.model.script import call
 from tests.functions import events
 from tests.functions.system import System
 

@@ -16,7 +16,7 @@ import pytest
 from codelab_local import LocalCloud
 from websockets.sync.client import ClientConnection, connect
 
-from tests.fakes.ide.ide import PATIENCE
+from tests.waiting import PATIENCE
 
 TEMPLATE = Path(__file__).parents[1] / "local" / "app" / "template.yaml"
 

@@ -12,8 +12,9 @@ import pytest
 from codelab.http.cancellation import Cancellation
 from codelab.http.route import Route, connect
 
-from tests.fakes.aws.server import http, serving
-from tests.fakes.ide.ide import PATIENCE
+from tests.fakes.aws.server import AwsServer
+from tests.fakes.http import response
+from tests.waiting import PATIENCE
 
 Address = tuple[Any, ...]
 
@@ -143,20 +144,20 @@ def test_a_proxy_that_says_nothing_can_be_cancelled(listener: socket.socket, mon
 
 
 def test_what_a_proxy_sends_before_tls_begins_is_not_taken_for_the_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
-    with serving() as proxy:
+    with AwsServer() as proxy:
         monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{proxy.port}")
-        proxy.answers = [http(200, b"") + b"\x16\x03\x03 this is not the host"]
+        proxy.answers = [response(200, b"") + b"\x16\x03\x03 this is not the host"]
         with pytest.raises(OSError, match="before it was asked for"):
             Route("https://a.example").connect(PATIENCE, ssl.create_default_context())
 
 
 def test_a_proxy_is_asked_for_an_address_of_ipv6_in_brackets(monkeypatch: pytest.MonkeyPatch) -> None:
-    with serving() as proxy:
+    with AwsServer() as proxy:
         monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{proxy.port}")
-        proxy.answers = [http(502, b"")]
+        proxy.answers = [response(502, b"")]
         with pytest.raises(OSError, match="502"):
             Route("https://[fd00::1]").connect(PATIENCE, ssl.create_default_context())
-        assert proxy.received[0].start == "CONNECT [fd00::1]:443 HTTP/1.1"
+        assert (proxy.received[0].method, proxy.received[0].path) == ("CONNECT", "[fd00::1]:443")
         assert proxy.received[0].headers["host"] == "[fd00::1]:443"
 
 

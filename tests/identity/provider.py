@@ -1,40 +1,31 @@
 """An identity provider, which publishes the public keys of the tokens that it signs."""
 
-import json
-import threading
 import time
-from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from tests.fakes.http import POLL_S
+from tests.fakes.http import Exchange, HttpServer, response
 
 
-class Provider:
+class Provider(HttpServer):
     """An identity provider that publishes its keys, and counts how often it is asked for them."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.keys: dict[str, rsa.RSAPrivateKey] = {}
-        self.asked = 0
         self.away = False
-        provider = self
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                provider.asked += 1
-                body = b"gone" if provider.away else json.dumps(provider.published()).encode()
-                self.send_response(503 if provider.away else 200)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
+    @property
+    def url(self) -> str:
+        return f"{super().url}/jwks.json"
 
-            def log_message(self, *_: object) -> None:
-                pass
+    @property
+    def asked(self) -> int:
+        return len(self.received)
 
-        self.server = HTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/jwks.json"
-        threading.Thread(target=self.server.serve_forever, args=(POLL_S,), daemon=True).start()
+    def handle(self, exchange: Exchange) -> None:
+        exchange.send(response(503, b"gone") if self.away else response(200, self.published()))
 
     def published(self) -> dict[str, object]:
         algorithm = jwt.algorithms.RSAAlgorithm

@@ -5,6 +5,7 @@ import hashlib
 import hmac
 import json
 import time
+from collections.abc import Iterator
 
 import jwt
 import pytest
@@ -32,12 +33,10 @@ class Clock:
 
 
 @pytest.fixture
-def provider():
-    running = Provider()
-    running.new_key("first")
-    yield running
-    running.server.shutdown()
-    running.server.server_close()
+def provider() -> Iterator[Provider]:
+    with Provider() as running:
+        running.new_key("first")
+        yield running
 
 
 def test_published_keys_are_fetched_once_and_kept(provider):

@@ -9,9 +9,10 @@ import os
 import shutil
 import ssl
 import subprocess
+import threading
 import zipfile
 from collections.abc import Iterator
-from http.server import SimpleHTTPRequestHandler
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,6 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from tests.fakes.http import Quiet, serving
 from tests.processes import run
 
 ROOT = Path(__file__).parents[2]
@@ -114,13 +114,14 @@ def index(tmp_path: Path) -> Iterator[str]:
     _wheel(served, "uv", "0.13.99", {"uv-0.13.99.data/scripts/uv": "#!python\nprint('hello')\n"})
     _wheel(served, "company", "1.0", {"company.py": ""})
 
-    class Index(Quiet, SimpleHTTPRequestHandler):
-        """Serves the folder's files."""
-
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(tmp_path / "server.pem")
-    with serving(functools.partial(Index, directory=str(served)), tls=context) as port:
-        yield f"https://localhost:{port}/"
+    files = functools.partial(SimpleHTTPRequestHandler, directory=str(served))
+    with ThreadingHTTPServer(("127.0.0.1", 0), files) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"https://localhost:{server.server_port}/"
+        server.shutdown()
 
 
 def trusting_the_company(folder: Path, *command: str, **environment: str) -> "subprocess.CompletedProcess[str]":

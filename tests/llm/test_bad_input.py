@@ -10,6 +10,8 @@ from codelab.llm.client.request import Request
 from codelab.llm.config import RequestConfig
 from codelab.llm.errors import InvalidRequest
 
+from tests.fakes.model.in_process import Queued
+
 HELLO = [{"role": "user", "content": "Hello"}]
 CONFIG = {"model": "m"}
 SCHEMA = {"type": "object"}
@@ -110,13 +112,9 @@ def test_a_wrong_payload_is_an_error(payload: Any, pointer: str) -> None:
 
 
 def test_bad_input_makes_no_call() -> None:
-    class Untouched:
-        base_url = "none"
-
-        def send(self, body: Any, call: Any) -> Any:
-            raise AssertionError
-
+    untouched = Queued()
     with pytest.raises(InvalidRequest):
-        run_bare({"schema": {"type": "objekt"}, "context": HELLO, "config": CONFIG}, Untouched())
+        run_bare({"schema": {"type": "objekt"}, "context": HELLO, "config": CONFIG}, untouched)
     with pytest.raises(InvalidRequest):
         Request(RequestConfig("m"), SCHEMA, [])
+    assert untouched.requests == []

@@ -2,16 +2,16 @@
 
 import copy
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from codelab.llm.client.request import Request
-from codelab.llm.client.transport import Call
 from codelab.llm.config import RequestConfig
 from codelab.llm.encoding import Fixed, Text, encode
-from codelab.llm.strategies import Body
 from codelab.llm.tokens import estimate_context
+
+from tests.fakes.model.in_process import InProcess
 
 CONTENTS = [
     "Hello",
@@ -45,27 +45,17 @@ def _plain(value: Any) -> Any:
     return list(map(_plain, value)) if isinstance(value, list) else value
 
 
-class Asked:
-    """A transport that keeps the body."""
-
-    base_url = "http://nobody"
-
-    def send(self, body: Body, call: Call) -> Iterator[list[dict[str, Any]]]:
-        self.body = body
-        said = {"content": '{"message": "a", "n": 1}'}
-        yield [{"choices": [{"index": 0, "delta": said, "finish_reason": "stop"}]}]
-
-
 @pytest.mark.parametrize("strategy", ["native", "tool", "json"])
 def test_a_history_that_was_encoded_before_is_sent_as_one_that_was_not(strategy: Any) -> None:
     history = [Text("user" if n % 2 else "assistant", content) for n, content in enumerate(CONTENTS)]
     config = RequestConfig("m", strategy=strategy, temperature=0.5, extra_body={"user": {"a": [1, None]}})
     sent = []
     for messages in ([dict(message) for message in history], history, history):
-        transport = Asked()
+        transport = InProcess(lambda _body, _call: '{"message": "a", "n": 1}')
         list(Request(config, SCHEMA, [{"role": "system", "content": "Be brief."}, CALLED, *messages]).stream(transport))
-        assert encode(transport.body) == plainly(transport.body)
-        sent.append(encode(transport.body))
+        (body,) = transport.requests
+        assert encode(body) == plainly(body)
+        sent.append(encode(body))
     assert sent[0] == sent[1] == sent[2]
 
 

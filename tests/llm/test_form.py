@@ -20,7 +20,8 @@ from codelab.turns import routing
 from codelab.turns.answers import ANSWER, answer_schema
 from codelab.turns.titles import with_title
 
-from tests.fakes.model.wire import Exchange, ScriptedServer, delta
+from tests.fakes.http import Exchange
+from tests.fakes.model.wire import ScriptedServer, delta
 from tests.llm.schemas import INTEGER, STRING, array, closed, obj, optional
 
 READ = closed(optional(_tool={"const": "read"}, path={**STRING, "description": "Where it is"}, limit=INTEGER)) | {

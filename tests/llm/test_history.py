@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -17,7 +17,9 @@ from codelab.llm.modes import modes
 from codelab.llm.profiles import PROFILES, STRATEGIES
 from codelab.llm.tools import with_tool
 
+from tests.fakes.model.in_process import Body, Chunk, InProcess
 from tests.fakes.model.told_results import told_results
+from tests.fakes.model.wire import argument, delta
 from tests.llm.schemas import STRING, array, closed, obj
 
 USER = {"role": "user", "content": "Fix the sum"}
@@ -143,24 +145,19 @@ CONVERSATION: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
-class StrictProvider:
+class StrictProvider(InProcess):
     """Refuses a history that the provider's documentation forbids. Its first answer is invalid, so it sees a repair."""
 
-    base_url = "http://model.invalid"
-
     def __init__(self, provider: str) -> None:
+        super().__init__(self._say)
         self._provider = provider
-        self.bodies: list[Mapping[str, Any]] = []
 
-    def send(self, body: Mapping[str, Any], call: Call) -> Iterator[list[dict[str, Any]]]:
-        call.waits()
-        self.bodies.append(body)
+    def _say(self, body: Body, _call: Call) -> Chunk:
         self._check(body["messages"], {tool["function"]["name"] for tool in body.get("tools", ())})
-        text = '{"message": "Once", "calls": [{}]}' if len(self.bodies) == 1 else '{"message": "Done", "calls": []}'
-        delta: dict[str, Any] = {"content": text}
+        text = '{"message": "Once", "calls": [{}]}' if len(self.requests) == 1 else '{"message": "Done", "calls": []}'
         if "tools" in body:
-            delta = {"tool_calls": [{"index": 0, "function": {"name": "generate_response", "arguments": text}}]}
-        yield [{"choices": [{"index": 0, "delta": delta, "finish_reason": "stop"}]}]
+            return argument(text, name="generate_response", finish="stop")
+        return delta(text, finish="stop")
 
     def _check(self, messages: Sequence[Mapping[str, Any]], functions: set[str]) -> None:
         assert [message["role"] for message in messages].count("system") == 1, "one system message, the first"
@@ -199,4 +196,4 @@ def test_every_provider_accepts_the_history_in_every_way_to_ask(provider: str, s
     request = Request(config, SCHEMA, CONVERSATION, unsupported=UnsupportedFeatures())
     *_, done = request.stream(model)
     assert done.result.solution["message"] == "Once"  # type: ignore[union-attr]
-    assert len(model.bodies) == 2, "the answer and a repair"
+    assert len(model.requests) == 2, "the answer and a repair"

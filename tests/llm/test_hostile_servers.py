@@ -24,8 +24,9 @@ from codelab.llm.client.transport import Call
 from codelab.llm.config import RequestConfig
 from codelab.llm.errors import Cancelled, DeadlineExceeded, InvalidRequest, ModelError, TransportError
 
-from tests.fakes.aws.server import http, serving
-from tests.fakes.model.wire import Exchange, Script, ScriptedServer, delta, event, failing
+from tests.fakes.aws.server import AwsServer
+from tests.fakes.http import Exchange, Script, event, response
+from tests.fakes.model.wire import ScriptedServer, delta, failing
 from tests.llm.schemas import STRING, obj
 
 BODY = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "x"}]}
@@ -190,10 +191,10 @@ def test_an_address_that_is_no_url(url: str) -> None:
 
 
 def test_an_address_may_have_a_query_and_spaces(server: ScriptedServer) -> None:
-    with serving() as azure:
-        azure.answers = [http(200, b"")]
+    with AwsServer() as azure:
+        azure.answers = [response(200, b"")]
         received(DirectTransport(base_url=f"{azure.url}/open ai/é/?api-version=1", api_key="x"))
-        assert azure.received[0].start == "POST /open%20ai/%C3%A9/chat/completions?api-version=1 HTTP/1.1"
+        assert azure.received[0].path == "/open%20ai/%C3%A9/chat/completions?api-version=1"
         assert azure.received[0].headers["host"] == f"127.0.0.1:{azure.port}"
 
 
@@ -211,7 +212,7 @@ def test_connections_that_slept_are_not_used_again(server: ScriptedServer) -> No
 
 
 def test_a_connection_that_was_closed_while_idle_is_replaced() -> None:
-    with serving() as server:
+    with AwsServer() as server:
         server.closes = True
         transport = DirectTransport(base_url=server.url, api_key="x")
         for _ in range(3):
@@ -248,15 +249,15 @@ def direct(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("direct")
 def test_https_goes_through_the_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    with serving() as proxy:
+    with AwsServer() as proxy:
         monkeypatch.setenv("HTTPS_PROXY", f"http://ann:p%40ss@127.0.0.1:{proxy.port}")
-        proxy.answers = [http(407, b"")]
+        proxy.answers = [response(407, b"")]
         with pytest.raises(TransportError) as caught:
             received(DirectTransport(base_url="https://api.openai.com/v1", api_key="sk-secret"))
         assert caught.value.retryable
         assert "p@ss" not in str(caught.value)
         (got,) = proxy.received
-        assert got.start.startswith("CONNECT api.openai.com:443 ")
+        assert (got.method, got.path) == ("CONNECT", "api.openai.com:443")
         assert got.headers["proxy-authorization"] == "Basic YW5uOnBAc3M="
         assert "authorization" not in got.headers
         monkeypatch.setenv("NO_PROXY", "127.0.0.1,.internal")
@@ -303,7 +304,7 @@ def secured(authority: Path) -> Iterator[tuple[int, list[bytes]]]:
                         while b"{" not in (data := connection.recv(65536)):
                             lines.append(data)
                         lines.append(data)
-                        connection.sendall(http(200, {}))
+                        connection.sendall(response(200, {}))
                         connection.recv(1)
                 except OSError:
                     plain.close()

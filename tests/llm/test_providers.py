@@ -23,7 +23,8 @@ from codelab.llm.client.unsupported_cache import UnsupportedFeatures
 from codelab.llm.config import RequestConfig
 from codelab.llm.errors import TransportError
 
-from tests.fakes.model.wire import Exchange, Script, ScriptedServer, event
+from tests.fakes.http import Exchange, Script, event
+from tests.fakes.model.wire import ScriptedServer
 from tests.llm.answer import Answer
 from tests.llm.schemas import STRING, array, closed, obj
 
@@ -41,7 +42,7 @@ def replaying(answer: dict[str, Any], size: int) -> Script:
 
     def script(exchange: Exchange) -> None:
         if "stream" not in answer:
-            exchange.json(answer["body"], f"{answer.get('status', 200)} X")
+            exchange.json(answer["body"], answer.get("status", 200))
             return
         lines = [event(item) if isinstance(item, dict) else item.encode() + b"\n" for item in answer["stream"]]
         if answer.get("done", True):

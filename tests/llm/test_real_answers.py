@@ -33,7 +33,8 @@ from codelab.llm.errors import (
 from codelab.llm.failures import FailureKind
 from codelab.llm.profiles import PROFILES
 
-from tests.fakes.model.wire import DONE, Exchange, Script, ScriptedServer, delta, event, saying
+from tests.fakes.http import DONE, Exchange, Script, event
+from tests.fakes.model.wire import ScriptedServer, delta, saying
 from tests.llm.answer import Answer
 from tests.llm.schemas import STRING, array, closed, obj
 
@@ -66,7 +67,7 @@ class Row:
 
 
 def refused(status: int, body: Any) -> Script:
-    return lambda exchange: exchange.json(body, f"{status} X")
+    return lambda exchange: exchange.json(body, status)
 
 
 def error(status: int, message: str, **more: Any) -> Script:
@@ -346,7 +347,7 @@ def test_a_key_is_sent_where_the_provider_takes_it(
     server.says(WHOLE)
     transport = client(base_url=server.url, api_key=key, key_header=PROFILES[provider].key_header)
     Request(RequestConfig("m", provider=provider), SCHEMA, CONTEXT).run(transport)
-    headers = server.headers[-1]
+    headers = server.received[-1].headers
     assert {name: headers[name] for name in ("authorization", "api-key") if name in headers} == sent
 
 

@@ -32,7 +32,8 @@ from codelab.llm.errors import (
 )
 from codelab.llm.outcome import TextDelta, Usage
 
-from tests.fakes.model.wire import Exchange, ScriptedServer, delta, event, failing, saying
+from tests.fakes.http import Exchange, event
+from tests.fakes.model.wire import ScriptedServer, delta, failing, saying
 from tests.llm.answer import answer_of
 from tests.llm.schemas import INTEGER, STRING, array, closed, obj, optional
 
@@ -463,7 +464,7 @@ def test_a_deadline_ends_the_wait_for_a_retry(server: ScriptedServer, transport:
 
 def test_a_connection_lost_before_the_first_token_is_retried(server: ScriptedServer, transport: Any) -> None:
     def lost(exchange: Any) -> None:
-        exchange.connection.shutdown(socket.SHUT_RDWR)
+        exchange.socket.shutdown(socket.SHUT_RDWR)
 
     def begun(exchange: Any) -> None:
         exchange.events([delta(role="assistant")], done=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import socket
 import struct
 from collections.abc import Iterator
@@ -15,17 +14,10 @@ from codelab.llm.client.openai_sdk import SdkTransport
 from codelab.llm.client.transport import Call
 from codelab.llm.errors import TransportError
 
-from tests.fakes.model.wire import Exchange, Script, ScriptedServer, delta, event
+from tests.fakes.http import Exchange, Script, event, response
+from tests.fakes.model.wire import ScriptedServer, delta
 
 Outcome = tuple[Any, ...]
-
-
-def http(status: int, body: Any, **headers: str) -> bytes:
-    """A response; `body` is bytes, or something to be told as JSON."""
-    data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    lines = [f"HTTP/1.1 {status} Whatever", f"content-length: {len(data)}"]
-    lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
-    return "\r\n".join([*lines, "", ""]).encode() + data
 
 
 def chunked(*pieces: bytes, head: bytes = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n") -> bytes:
@@ -42,32 +34,35 @@ LIMIT = problem("Rate limit reached")
 #: Answers after which the connection can be used again, if both sides agree.
 ANSWERS: dict[str, bytes] = {
     **{
-        f"status {status}": http(status, problem())
+        f"status {status}": response(status, problem())
         for status in (300, 400, 401, 403, 404, 405, 408, 409, 413, 418, 422, 425, 429, 500, 501, 502, 503, 529)
     },
-    "retried if the server says so": http(400, problem(), x_should_retry="true"),
-    "not retried if the server says so": http(503, problem(), x_should_retry="false"),
-    **{f"retry after {value}": http(429, LIMIT, retry_after=value) for value in ("7", "0", "-1", "1e9", "nan", "soon")},
-    "retry after a date": http(429, LIMIT, retry_after="Wed, 21 Oct 2015 07:28:00 GMT"),
-    "retry after milliseconds": http(429, LIMIT, retry_after_ms="1500", retry_after="9"),
-    "retry after no milliseconds": http(429, LIMIT, retry_after_ms="soon", retry_after="9"),
-    "an error as text": http(400, {"error": "no json_schema"}),
-    "an error without a wrapper": http(400, {"object": "error", "message": "no tools", "code": 400}),
-    "an error of FastAPI": http(422, {"detail": [{"loc": ["body"], "msg": "field required"}]}),
-    "an error as a list": http(400, [problem()]),
-    "an error as a number": http(500, 7),
-    "an error in HTML": http(502, b"<html><body>Bad Gateway</body></html>"),
-    "an error without words": http(500, b""),
-    "an error in broken JSON": http(400, b'{"error": {"message": "no'),
-    "an error in broken UTF-8": http(400, b'{"error": {"message": "\xff\xfe"}}'),
-    "an error whose message is no text": http(400, {"error": {"message": {"a": 1}}}),
-    "a failed generation": http(400, problem(code="tool_use_failed")),
-    "a long error": http(400, problem("x" * 10_000)),
+    "retried if the server says so": response(400, problem(), {"x-should-retry": "true"}),
+    "not retried if the server says so": response(503, problem(), {"x-should-retry": "false"}),
+    **{
+        f"retry after {value}": response(429, LIMIT, {"retry-after": value})
+        for value in ("7", "0", "-1", "1e9", "nan", "soon")
+    },
+    "retry after a date": response(429, LIMIT, {"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}),
+    "retry after milliseconds": response(429, LIMIT, {"retry-after-ms": "1500", "retry-after": "9"}),
+    "retry after no milliseconds": response(429, LIMIT, {"retry-after-ms": "soon", "retry-after": "9"}),
+    "an error as text": response(400, {"error": "no json_schema"}),
+    "an error without a wrapper": response(400, {"object": "error", "message": "no tools", "code": 400}),
+    "an error of FastAPI": response(422, {"detail": [{"loc": ["body"], "msg": "field required"}]}),
+    "an error as a list": response(400, [problem()]),
+    "an error as a number": response(500, 7),
+    "an error in HTML": response(502, b"<html><body>Bad Gateway</body></html>"),
+    "an error without words": response(500, b""),
+    "an error in broken JSON": response(400, b'{"error": {"message": "no'),
+    "an error in broken UTF-8": response(400, b'{"error": {"message": "\xff\xfe"}}'),
+    "an error whose message is no text": response(400, {"error": {"message": {"a": 1}}}),
+    "a failed generation": response(400, problem(code="tool_use_failed")),
+    "a long error": response(400, problem("x" * 10_000)),
     "a stream": chunked(SAID, event(delta("b")), DONE),
     "a stream without an end": chunked(SAID),
     "a stream of one piece": chunked(SAID + event(delta("b")) + DONE),
     "a stream in small pieces": chunked(*[bytes([byte]) for byte in SAID + DONE]),
-    "a stream with a length": http(200, SAID + DONE),
+    "a stream with a length": response(200, SAID + DONE),
     "a stream with comments": chunked(
         b": PROCESSING\n\n", b"event: x\r\nid: 1\r\n" + SAID.replace(b"\n", b"\r\n"), DONE
     ),
@@ -82,14 +77,14 @@ ANSWERS: dict[str, bytes] = {
     "a stream with an error as text": chunked(SAID, event({"error": "overloaded"}), DONE),
     "a stream with an error that is none": chunked(event({**delta("a"), "error": None}), DONE),
     "a stream of nothing": chunked(),
-    "a whole answer": http(200, {"choices": []}),
+    "a whole answer": response(200, {"choices": []}),
     "a whole answer in chunks": chunked(b'{"choices"', b": []}"),
-    "a whole answer with an error": http(200, problem("overloaded", code=503)),
-    "a whole answer in HTML": http(200, b"<html><body>Welcome</body></html>"),
-    "a whole answer that is a list": http(200, [1]),
-    "a whole answer of nothing": http(200, b""),
-    "a whole answer in broken UTF-8": http(200, b'{"a": "\xff"}'),
-    "a whole answer in too deep JSON": http(200, b"[" * 100_000),
+    "a whole answer with an error": response(200, problem("overloaded", code=503)),
+    "a whole answer in HTML": response(200, b"<html><body>Welcome</body></html>"),
+    "a whole answer that is a list": response(200, [1]),
+    "a whole answer of nothing": response(200, b""),
+    "a whole answer in broken UTF-8": response(200, b'{"a": "\xff"}'),
+    "a whole answer in too deep JSON": response(200, b"[" * 100_000),
     "not modified": b"HTTP/1.1 304 Not Modified\r\n\r\n",
     "no content": b"HTTP/1.1 204 No Content\r\n\r\n",
     "an early hint": b"HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n" + chunked(SAID, DONE),
@@ -104,9 +99,9 @@ LAST: dict[str, bytes] = {
     "a stream until the connection closes": b"HTTP/1.1 200 OK\r\n\r\n" + SAID + DONE,
     "a stream that is broken off": chunked(SAID)[:-5],
     "a stream that is broken off in a piece": chunked(SAID, event(delta("b")))[:-20],
-    "a stream that is shorter than its length": http(200, SAID + DONE)[:-8],
-    "an error that is broken off": http(400, problem())[:-5],
-    "a whole answer that is broken off": http(200, {"choices": []})[:-3],
+    "a stream that is shorter than its length": response(200, SAID + DONE)[:-8],
+    "an error that is broken off": response(400, problem())[:-5],
+    "a whole answer that is broken off": response(200, {"choices": []})[:-3],
     "a head that is broken off": b"HTTP/1.1 200 OK\r\ncontent-le",
     "of HTTP/1.0": b"HTTP/1.0 200 OK\r\n\r\n" + SAID + DONE,
     "a connection to be closed": b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 3\r\n\r\n{}\n",
@@ -119,10 +114,10 @@ def scripted(data: bytes, *, close: bool = False, reset: bool = False) -> Script
     def script(exchange: Exchange) -> None:
         exchange.send(data)
         if reset:
-            exchange.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            socket.close(exchange.connection.detach())  # at once: a file of the server refers to it
+            exchange.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            socket.close(exchange.socket.detach())  # at once: a file of the server refers to it
         elif close:
-            exchange.connection.shutdown(socket.SHUT_RDWR)
+            exchange.socket.shutdown(socket.SHUT_RDWR)
 
     return script
 
@@ -151,11 +146,10 @@ class Pair:
 
     def outcomes(self, script: Script, *, stream: bool) -> list[tuple[Outcome, Outcome]]:
         """Per transport, what comes of the answer, and of the next call."""
-        self.server.requests.clear()
-        self.server.headers.clear()
+        self.server.received.clear()
         found = []
         for transport in self.transports:
-            following = chunked(event(delta("next")), DONE) if stream else http(200, delta("next"))
+            following = chunked(event(delta("next")), DONE) if stream else response(200, delta("next"))
             self.server.answer(script, scripted(following))
             found.append((outcome(transport, stream=stream), outcome(transport, stream=stream)))
         return found
@@ -190,7 +184,7 @@ def test_a_reset_has_the_same_outcome(pair: Pair, data: bytes) -> None:
 def test_what_is_sent_is_what_the_sdk_sends(pair: Pair, script: Script) -> None:
     """Ours asks for no compression, and sends nothing about this machine."""
     pair.outcomes(script, stream=True)
-    ours, theirs = pair.server.headers[0], pair.server.headers[2]
+    ours, theirs = pair.server.received[0].headers, pair.server.received[2].headers
     assert pair.server.requests[0] == pair.server.requests[2]
     own = {"user-agent": "codelab", "accept-encoding": "identity"}
     assert ours == {name: own.get(name, theirs[name]) for name in ours if name != "content-length"} | {
@@ -207,13 +201,13 @@ def test_a_redirect_is_not_followed(pair: Pair, status: int) -> None:
     """It would take the key and the conversation to another place."""
     with ScriptedServer() as elsewhere:
         elsewhere.answer(scripted(chunked(SAID, DONE)))
-        ours, _ = pair.outcomes(scripted(http(status, b"", location=elsewhere.url)), stream=True)
+        ours, _ = pair.outcomes(scripted(response(status, b"", {"location": elsewhere.url})), stream=True)
         assert ours[0] == ([], status, False, None, (f"Error code: {status}", ""))
-        assert all(it.get("user-agent") != "codelab" for it in elsewhere.headers)
+        assert all(it.headers.get("user-agent") != "codelab" for it in elsewhere.received)
 
 
 def test_compression_that_nobody_asked_for_is_an_error(pair: Pair) -> None:
-    data = http(200, gzip.compress(b'{"choices": []}'), content_encoding="gzip")
+    data = response(200, gzip.compress(b'{"choices": []}'), {"content-encoding": "gzip"})
     ours, theirs = pair.outcomes(scripted(data), stream=False)
     assert theirs[0] == ([{"choices": []}],)
     assert ours[0] == ([], None, False, None, ())

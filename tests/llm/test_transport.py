@@ -20,11 +20,11 @@ from codelab.llm.client.transport import Call
 from codelab.llm.config import RequestConfig
 from codelab.llm.errors import Cancelled, ModelError, TransportError
 
-from tests.fakes.ide.ide import PATIENCE
-from tests.fakes.model.wire import Exchange, Script, ScriptedServer, delta, event, failing, saying
+from tests.fakes.http import Exchange, Script, event
+from tests.fakes.model.wire import ScriptedServer, delta, failing, saying
 from tests.garbage import left_frames
 from tests.llm.schemas import STRING
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 BODY = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "x"}], "top_k": 3}
 
@@ -70,7 +70,7 @@ def test_the_body_is_sent_unchanged(server: ScriptedServer, transport: Any) -> N
     server.answer(lambda exchange: exchange.events([]))
     received(transport)
     assert server.requests == [BODY]
-    assert server.headers[0]["authorization"] == "Bearer test"
+    assert server.received[0].headers["authorization"] == "Bearer test"
 
 
 def test_who_asks_is_told_before_the_sdk_makes_a_connection(server: ScriptedServer) -> None:
@@ -198,7 +198,7 @@ def test_a_key_function_is_called_for_each_call(server: ScriptedServer, kind: Ki
     server.answer(lambda exchange: exchange.events([]))
     received(transport)
     received(transport)
-    assert [headers["authorization"] for headers in server.headers] == ["Bearer first", "Bearer second"]
+    assert [it.headers["authorization"] for it in server.received] == ["Bearer first", "Bearer second"]
 
 
 def test_an_error_with_status_200_is_raised(server: ScriptedServer, transport: Any) -> None:
@@ -244,7 +244,7 @@ def test_an_unreachable_endpoint_is_a_retryable_error(kind: Kind) -> None:
 
 
 def closes(exchange: Exchange) -> None:
-    exchange.connection.shutdown(socket.SHUT_RDWR)
+    exchange.socket.shutdown(socket.SHUT_RDWR)
 
 
 def breaks_off(exchange: Exchange) -> None:
@@ -331,7 +331,7 @@ def test_a_rejected_key_is_renewed_and_the_call_repeated(
         with pytest.raises(TransportError, match=r".") as caught:
             received(transport, body)
         assert caught.value.status == status
-    assert [headers["authorization"] for headers in server.headers] == ["Bearer old", "Bearer new"][: 1 + renewed]
+    assert [it.headers["authorization"] for it in server.received] == ["Bearer old", "Bearer new"][: 1 + renewed]
 
 
 def test_a_key_is_renewed_once_per_call(server: ScriptedServer, kind: Kind) -> None:
@@ -365,16 +365,16 @@ def test_a_rejected_bedrock_token_is_replaced_once_a_minute(server: ScriptedServ
     first = key()
     current.token = "ANOTHER"
     received(transport)
-    assert server.headers[0]["authorization"] == f"Bearer {first}"
-    assert server.headers[1]["authorization"] == f"Bearer {key()}" != f"Bearer {first}"
+    assert server.received[0].headers["authorization"] == f"Bearer {first}"
+    assert server.received[1].headers["authorization"] == f"Bearer {key()}" != f"Bearer {first}"
     server.answer(failing(401))
     for seconds, calls in ((0, 1), (59, 1), (1, 2)):
-        server.headers.clear()
+        server.received.clear()
         now[0] += seconds
         current.token += "!"
         with pytest.raises(TransportError):
             received(transport)
-        assert len(server.headers) == calls
+        assert len(server.received) == calls
 
 
 @pytest.mark.parametrize(
@@ -388,7 +388,7 @@ def test_an_endpoint_is_available_if_it_accepts_the_key(
     answered = (lambda exchange: exchange.json({"object": "list", "data": []})) if status == 200 else failing(status)
     server.answer(answered)
     assert transport.is_available(5) is available
-    assert [headers["authorization"] for headers in server.headers] == ["Bearer only"]
+    assert [it.headers["authorization"] for it in server.received] == ["Bearer only"]
 
 
 def test_availability_follows_a_rotated_key_and_a_lost_endpoint(server: ScriptedServer, kind: Kind) -> None:

@@ -226,7 +226,7 @@ def test_a_bedrock_transport_sends_the_current_token(server: ScriptedServer, mon
     server.says('{"a": 1}')
     config = RequestConfig("openai.gpt-oss-120b-1:0", provider="bedrock")
     assert Request(config, obj(a=INTEGER), [{"role": "user", "content": "x"}]).run(transport).solution == {"a": 1}
-    assert server.headers[0]["authorization"].startswith("Bearer bedrock-api-key-")
+    assert server.received[0].headers["authorization"].startswith("Bearer bedrock-api-key-")
 
 
 # Tokens.

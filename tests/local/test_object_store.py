@@ -10,7 +10,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 from codelab_local import LocalCloud
 
-from tests.fakes.ide.ide import PATIENCE
+from tests.waiting import PATIENCE
 
 #: A path with characters that are hard to encode. It must survive the round trip through a URL.
 KEYS = ("shared/plain.txt", "also shared/a folder/ünï+code %2F&=?.txt", "shared/dots/..%2E/x")

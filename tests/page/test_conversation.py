@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from infra import page as page_build
-from tests.fakes.model.server import Says, ScriptedModel, call
+from tests.fakes.model.script import Says, call
+from tests.fakes.model.server import ScriptedModel
 from tests.page.conftest import OpenTab
 from tests.page.tab import Tab
 from tests.waiting import until

@@ -1,6 +1,7 @@
 """Decisions in the page: a click decides only what the user has seen, and what is remembered can be taken back."""
 
-from tests.fakes.model.server import Says, ScriptedModel, call
+from tests.fakes.model.script import Says, call
+from tests.fakes.model.server import ScriptedModel
 from tests.page.tab import Tab
 
 WRITE = call("write_file", path="notes/a.txt", content="milk\n")

@@ -2,7 +2,8 @@
 
 import sys
 
-from tests.fakes.model.server import Says, ScriptedModel, call
+from tests.fakes.model.script import Says, call
+from tests.fakes.model.server import ScriptedModel
 from tests.page.tab import Tab
 from tests.security.test_display import HOOK, batches, corpus
 from tests.waiting import until

@@ -8,7 +8,8 @@ from codelab_local import LocalCloud
 
 from infra import page as page_build
 from tests.fakes.ide.ide import Ide
-from tests.fakes.model.server import Says, ScriptedModel, call
+from tests.fakes.model.script import Says, call
+from tests.fakes.model.server import ScriptedModel
 from tests.page.conftest import OpenTab
 from tests.page.tab import Tab
 

@@ -13,7 +13,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from tests.client.sign_in import SignIn
 from tests.conftest import TEMPLATE
-from tests.fakes.model.server import Says, ScriptedModel
+from tests.fakes.model.script import Says
+from tests.fakes.model.server import ScriptedModel
 from tests.page.conftest import OpenTab
 from tests.page.tab import Tab
 from tests.waiting import until
@@ -53,9 +54,8 @@ class Provider(SignIn):
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[Provider]:
-    provider = Provider()
-    yield provider
-    provider.close()
+    with Provider() as provider:
+        yield provider
 
 
 @pytest.fixture

@@ -4,7 +4,8 @@ import json
 import re
 from typing import Any
 
-from tests.fakes.model.server import Says, ScriptedModel
+from tests.fakes.model.script import Says
+from tests.fakes.model.server import ScriptedModel
 from tests.page.conftest import OpenTab
 
 #: Frames that one page may send in 30 s of throttling.

@@ -10,7 +10,8 @@ import pytest
 from codelab_local import LocalCloud
 
 from tests.conftest import TEMPLATE
-from tests.fakes.model.server import Says, ScriptedModel
+from tests.fakes.model.script import Says
+from tests.fakes.model.server import ScriptedModel
 from tests.page.conftest import OpenTab
 from tests.page.tab import Tab
 

@@ -5,7 +5,8 @@ import threading
 import httpx
 
 from tests.conftest import Open
-from tests.fakes.model.server import Says, ScriptedModel, call
+from tests.fakes.model.script import Says, call
+from tests.fakes.model.server import ScriptedModel
 from tests.rest.test_sessions import refused
 
 

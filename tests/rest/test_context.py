@@ -4,7 +4,8 @@ import httpx
 import pytest
 
 from tests.conftest import Open
-from tests.fakes.model.server import Says, ScriptedModel
+from tests.fakes.model.script import Says
+from tests.fakes.model.server import ScriptedModel
 from tests.rest.test_sessions import refused
 
 FILE = {"action": "add_file", "data": {"path": "/src/main.dart", "content": "void main() {}"}}

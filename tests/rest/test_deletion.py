@@ -11,11 +11,11 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from tests.conftest import Open
 from tests.conversations.table import Table
-from tests.fakes.ide.ide import PATIENCE
-from tests.fakes.model.server import Says, ScriptedModel, call
+from tests.fakes.model.script import Says, call
+from tests.fakes.model.server import ScriptedModel
 from tests.rest.test_history import said
 from tests.rest.test_sessions import refused
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,8 @@ from typing import Any
 import httpx
 
 from tests.conftest import Open
-from tests.fakes.model.server import Says, ScriptedModel, call
+from tests.fakes.model.script import Says, call
+from tests.fakes.model.server import ScriptedModel
 
 
 def said(api: httpx.Client, session: str, **query: Any) -> list[tuple[str, str]]:

@@ -7,7 +7,8 @@ import httpx
 from codelab_local import LocalCloud
 from websockets.sync.client import connect
 
-from tests.fakes.model.server import Says, ScriptedModel, call
+from tests.fakes.model.script import Says, call
+from tests.fakes.model.server import ScriptedModel
 
 
 def test_the_original_benchmark_client_works(

@@ -5,7 +5,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.fakes.model.server import Says, ScriptedModel
+from tests.fakes.model.script import Says
+from tests.fakes.model.server import ScriptedModel
 from tests.rest.test_sessions import error_of, refused
 
 PROPERTIES = {"fruit": {"type": "string"}}

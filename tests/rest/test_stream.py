@@ -11,7 +11,8 @@ import pytest
 from codelab_local import LocalCloud
 
 from tests.conftest import Open, opener
-from tests.fakes.model.server import Says, ScriptedModel, call
+from tests.fakes.model.script import Says, call
+from tests.fakes.model.server import ScriptedModel
 from tests.rest.conftest import client_of
 from tests.rest.event_source import Event, EventSource, Parser
 from tests.rest.test_sessions import refused

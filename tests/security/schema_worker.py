@@ -9,7 +9,6 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from codelab.protocol.errors import ProtocolError
 from codelab.protocol.tools.declared import check_schema, declared_tool
 from codelab.turns.answers import ANSWER
 
+from tests.fakes.model.in_process import Body, InProcess
 from tests.security.hostile_schemas import Hostile
 
 #: A limit that ends the process before it affects the machine; far above the guarantees.
@@ -31,25 +31,19 @@ _ADDRESS_SPACE, _PATIENCE_S = 4 << 30, 60
 BOUNDS = CallerBounds(frozenset({"m"}), "openai", 1_000_000)
 
 
-class Answers:
-    """A transport with scripted answers."""
-
-    base_url = "http://model.invalid"
-
-    def __init__(self, answer: Any) -> None:
-        self._text = json.dumps(answer)
-
-    def send(self, body: Mapping[str, Any], call: Call) -> Iterator[list[dict[str, Any]]]:
+def answering(answer: Any) -> InProcess:
+    def say(body: Body, _call: Call) -> str:
         json.dumps(body)  # In the form for the provider.
-        message = {"role": "assistant", "content": self._text}
-        yield [{"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}]
+        return json.dumps(answer)
+
+    return InProcess(say)
 
 
 def ask(schema: Any, answer: Any) -> str:
     """The schema in a bare Request, and an answer to it."""
     payload = {"context": [{"role": "user", "content": "x"}], "schema": schema, "config": {"max_repairs": 1}}
     try:
-        run_bare(payload, Answers(answer), defaults={"model": "m"}, bounds=BOUNDS)
+        run_bare(payload, answering(answer), defaults={"model": "m"}, bounds=BOUNDS)
     except InvalidRequest:
         return "refused"
     except ModelError:
@@ -69,7 +63,7 @@ def declare(schema: Any, answer: Any) -> str:
     request = Request(RequestConfig("m", max_repairs=0), ANSWER, context, remember=False)
     arguments = answer if isinstance(answer, dict) else {"a": answer}
     with contextlib.suppress(ModelError):
-        request.run(Answers({"message": "", "calls": [{"_tool": "t", **arguments}]}))
+        request.run(answering({"message": "", "calls": [{"_tool": "t", **arguments}]}))
     try:
         tool.check(arguments)
     except ProtocolError:

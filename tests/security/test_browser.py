@@ -6,7 +6,6 @@ refuse the page; the browser does not.
 
 import json
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import httpx
@@ -16,7 +15,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 from codelab_local import LocalCloud
 
-from tests.fakes.http import Quiet, serving
+from tests.fakes.http import Exchange, HttpServer
 from tests.fakes.ide.ide import Ide
 from tests.security.chromium import Chromium, Page
 from tests.security.raw import new_names, sessions
@@ -44,27 +43,19 @@ const element = (name, address) => Promise.race([seconds(20), new Promise((done)
 """
 
 
-class Site(Quiet, BaseHTTPRequestHandler):
-    """Serves an empty page, a page with a form, or a redirect."""
-
-    def do_GET(self) -> None:
-        path, _, query = self.path.partition("?")
-        self.send_response(307 if path == "/redirect" else 200)
-        if path == "/redirect":
-            self.send_header("Location", query)
-        self.send_header("Content-Type", "text/html")
-        self.send_header("Access-Control-Allow-Origin", "*")
-        self.end_headers()
-        self.wfile.write(b"<!doctype html><title>a page</title><body></body>")
-
-    do_POST = do_GET  # noqa: N815 - the name that http.server looks for
+def page(exchange: Exchange) -> None:
+    """An empty page, or a redirect."""
+    path, _, query = exchange.path.partition("?")
+    leads = {"Location": query} if path == "/redirect" else {}
+    headers = {**leads, "Content-Type": "text/html", "Access-Control-Allow-Origin": "*"}
+    exchange.answer(307 if leads else 200, b"<!doctype html><title>a page</title><body></body>", headers)
 
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[int]:
     """The port of a web server."""
-    with serving(Site) as port:
-        yield port
+    with HttpServer(page) as running:
+        yield running.port
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -15,20 +14,16 @@ from codelab_local import LocalCloud
 from websockets.exceptions import ConnectionClosedError
 from websockets.sync.client import connect
 
-from tests.fakes.http import Quiet, serving
+from tests.fakes.http import Exchange, HttpServer
 from tests.local.conftest import APP
 from tests.security.chromium import Chromium
 from tests.waiting import until
 
 
-class Site(Quiet, BaseHTTPRequestHandler):
+def page(exchange: Exchange) -> None:
     """A page that says which cookies its server got."""
-
-    def do_GET(self) -> None:
-        self.send_response(200)
-        self.send_header("Content-Type", "text/html")
-        self.end_headers()
-        self.wfile.write(f"<!doctype html><body>cookies: {self.headers.get('Cookie', '')}".encode())
+    text = f"<!doctype html><body>cookies: {exchange.headers.get('cookie', '')}"
+    exchange.answer(200, text.encode(), {"Content-Type": "text/html"})
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +34,8 @@ def inspected() -> Iterator[LocalCloud]:
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[int]:
-    with serving(Site) as port:
-        yield port
+    with HttpServer(page) as running:
+        yield running.port
 
 
 class View:

@@ -10,7 +10,7 @@ from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.incoming import parse_frame
 from codelab.protocol.paths import workspace_path
 
-from tests.fakes.model.server import call
+from tests.fakes.model.script import call
 from tests.fakes.model.told_results import told_results
 from tests.functions.system import Context, System
 from tests.turns.world import World, refusal

@@ -15,31 +15,27 @@ from codelab.llm.errors import TransportError
 from codelab.sessions.dynamodb.unsupported import ITEM, read_unsupported
 from codelab.sessions.dynamodb.values import from_dynamodb, to_dynamodb
 
+from tests.fakes.model.in_process import Answer, Body, InProcess
+from tests.fakes.model.wire import argument, delta
 from tests.functions.system import System
 from tests.security.test_denials import hello
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
 
 
-class Provider:
+class Provider(InProcess):
     """Refuses requests in which the pattern `refuses` matches, with the message `says`; otherwise answers."""
 
-    base_url = "http://model.invalid"
-
     def __init__(self, refuses: str = "never refused", says: str = "{}") -> None:
+        super().__init__(self._say)
         self._refuses, self._says = refuses, says
-        self.bodies: list[Mapping[str, Any]] = []
 
-    def send(self, body: Mapping[str, Any], call: Call) -> Iterator[list[dict[str, Any]]]:
-        self.bodies.append(body)
-        found = re.search(self._refuses, str(body))
-        if found:
+    def _say(self, body: Body, _call: Call) -> Answer:
+        if found := re.search(self._refuses, str(body)):
             raise TransportError(self._says.format(found.group()), status=400)
-        message: dict[str, Any] = {"role": "assistant", "content": '{"a": 1}'}
         if "tools" in body:
-            message = {"tool_calls": [{"function": {"name": "generate_response", "arguments": '{"a": 1}'}}]}
-        choice = {"message": message, "finish_reason": "stop"}
-        yield [{"choices": [{"index": index, **choice} for index in range(body.get("n", 1))]}]
+            return argument('{"a": 1}', name="generate_response", finish="stop")
+        return [delta('{"a": 1}', index=index, finish="stop") for index in range(body.get("n", 1))]
 
 
 def asked(model: Provider, unsupported: UnsupportedFeatures, words: str = "Hi", **config: Any) -> Any:
@@ -65,7 +61,7 @@ def test_a_callers_argument_names_do_not_disable_schema_enforcement() -> None:
         bare(quoting, unsupported, named)
     plain = Provider()
     assert asked(plain, unsupported) == {"a": 1}
-    assert is_strict(plain.bodies[0])
+    assert is_strict(plain.requests[0])
     assert not unsupported.of(plain.base_url, "m")
 
 
@@ -90,9 +86,9 @@ def test_what_the_server_set_itself_is_learnt_and_forgotten_after_an_hour() -> N
     provider = Provider("'strict': True", "Invalid value: 'strict'")
     assert asked(provider, unsupported) == {"a": 1}
     assert unsupported.of(provider.base_url, "m") == {"native:strict"}
-    before = len(provider.bodies)
+    before = len(provider.requests)
     assert asked(provider, unsupported) == {"a": 1}
-    assert len(provider.bodies) == before + 1, "not asked for again"
+    assert len(provider.requests) == before + 1, "not asked for again"
     now[0] += 3_601
     assert not unsupported.of(provider.base_url, "m")
 
@@ -100,7 +96,7 @@ def test_what_the_server_set_itself_is_learnt_and_forgotten_after_an_hour() -> N
 def test_a_server_that_refuses_tool_choice_is_asked_in_json_mode() -> None:
     provider = Provider("tool_choice", "'tool_choice' is not supported by this server")
     assert asked(provider, UnsupportedFeatures(), provider="deepseek") == {"a": 1}
-    assert provider.bodies[-1]["response_format"] == {"type": "json_object"}
+    assert provider.requests[-1]["response_format"] == {"type": "json_object"}
 
 
 def test_a_server_that_refuses_everything_ends_in_an_error_with_its_status() -> None:
@@ -108,7 +104,7 @@ def test_a_server_that_refuses_everything_ends_in_an_error_with_its_status() -> 
     with pytest.raises(TransportError) as caught:
         asked(provider, UnsupportedFeatures())
     assert caught.value.status == 400
-    assert len(provider.bodies) < 10
+    assert len(provider.requests) < 10
 
 
 def refusing(message: str) -> Iterator[str]:

@@ -25,8 +25,9 @@ from tests.client.calls import Output, error_code, execute, result
 from tests.client.editors import Editor, allow
 from tests.client.terminals import Terminal
 from tests.client.test_exec import CODELAB
-from tests.fakes.model.server import Says, ScriptedModel
-from tests.fakes.model.server import call as says_call
+from tests.fakes.model.script import Says
+from tests.fakes.model.script import call as says_call
+from tests.fakes.model.server import ScriptedModel
 from tests.processes import run
 
 OLD, SAVED, NEW = "one\ntwo\nthree\n", "one\ntwo\nthree\nsaved by the user\n", "one\n2\nthree\n"

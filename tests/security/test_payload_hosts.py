@@ -3,16 +3,16 @@
 import asyncio
 import json
 import socket
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 from codelab_client.session import http, payloads
 from codelab_client.session.address import Address
 from codelab_client.session.payload_hosts import PayloadHosts, RefusedHost
+
+from tests.fakes.http import HttpServer, answering
 
 STACK = Address.parse(
     "wss://a1.execute-api.eu-central-1.amazonaws.com/v1", "https://b2.execute-api.eu-central-1.amazonaws.com"
@@ -21,48 +21,6 @@ CHINA = Address.parse("wss://a1.execute-api.cn-north-1.amazonaws.com.cn/v1")
 COMPANY = Address.parse("wss://codelab.example.com/v1", "https://codelab.example.com")
 BUCKET = "codelab-payloadbucket-1x.s3.eu-central-1.amazonaws.com"
 PUBLIC = "93.184.215.14"
-
-
-class Server:
-    """A server of this machine that records requests. answer: of a GET. moved: where it redirects to."""
-
-    def __init__(self, answer: Any = None, moved: str = "") -> None:
-        self.requests: list[tuple[str, str, dict[str, str], bytes]] = []
-        server = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-                server.requests.append((self.command, self.path, dict(self.headers.items()), body))
-                content = json.dumps(answer).encode()
-                self.send_response(302 if moved else 200)
-                if moved:
-                    self.send_header("Location", moved)
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-            do_PUT = do_GET  # noqa: N815 - the name that the base class calls
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.port = self._server.server_address[1]
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
-
-    def __enter__(self) -> "Server":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
 
 
 @pytest.fixture(autouse=True)
@@ -238,25 +196,31 @@ def test_the_address_of_a_proxy_is_not_the_servers(monkeypatch: pytest.MonkeyPat
 
 
 def test_another_port_of_this_machine_is_not_the_local_clouds() -> None:
-    with Server({"payload_hosts": ["127.0.0.1:1"]}) as cloud, Server({"secret": 1}) as database:
+    with (
+        HttpServer(answering({"payload_hosts": ["127.0.0.1:1"]})) as cloud,
+        HttpServer(answering({"secret": 1})) as database,
+    ):
         hosts = PayloadHosts(Address.parse(f"ws://127.0.0.1:{cloud.port}"), lambda: "127.0.0.1")
         for url in (f"{database.url}/x", f"http://localhost:{database.port}/x", f"http://[::1]:{database.port}/x"):
             with pytest.raises(payloads.TransferError, match="neither its own host"):
                 asyncio.run(payloads.fetch(url, None, hosts))
             with pytest.raises(payloads.TransferError, match="neither its own host"):
                 asyncio.run(payloads.put(url, b"{}", {}, hosts))
-        assert database.requests == []
+        assert database.received == []
         assert asyncio.run(payloads.fetch(f"http://localhost:{cloud.port}/s3/x", None, hosts)) is not None
 
 
 def test_a_redirect_is_not_followed() -> None:
-    with Server({"secret": 1}) as elsewhere, Server(moved=f"{elsewhere.url}/x") as cloud:
+    with (
+        HttpServer(answering({"secret": 1})) as elsewhere,
+        HttpServer(answering({}, 302, {"Location": f"{elsewhere.url}/x"})) as cloud,
+    ):
         hosts = PayloadHosts(Address.parse(f"ws://127.0.0.1:{cloud.port}"), lambda: "127.0.0.1")
         with pytest.raises(payloads.TransferError, match="HTTP 302"):
             asyncio.run(payloads.fetch(f"{cloud.url}/x", None, hosts))
         with pytest.raises(payloads.TransferError, match="HTTP 302"):
             asyncio.run(payloads.put(f"{cloud.url}/x", b"{}", {}, hosts))
-        assert elsewhere.requests == []
+        assert elsewhere.received == []
 
 
 def test_a_ticket_cannot_name_any_header() -> None:
@@ -264,12 +228,12 @@ def test_a_ticket_cannot_name_any_header() -> None:
     "Content-Length": "1", "Host": "evil",
               "Authorization": "Bearer x", "Cookie": "a=b", "Transfer-Encoding": "chunked",
               "Origin": "https://x", "X-Number": 7}  # fmt: skip
-    with Server({}) as cloud:
+    with HttpServer(answering({})) as cloud:
         hosts = PayloadHosts(Address.parse(f"ws://127.0.0.1:{cloud.port}"), lambda: "127.0.0.1")
         asyncio.run(payloads.put(f"{cloud.url}/x", b'{"a": 1}', ticket, hosts))
-        ((_, _, sent, body),) = cloud.requests
-    names = {name.lower(): value for name, value in sent.items()}
-    assert body == b'{"a": 1}'
+        (got,) = cloud.received
+    names = got.headers
+    assert got.content == b'{"a": 1}'
     assert (names["content-type"], names["if-none-match"], names["x-amz-meta-a"]) == ("application/json", "*", "b")
     assert names["host"] == f"127.0.0.1:{cloud.port}"
     assert names["content-length"] == "8"

@@ -16,7 +16,7 @@ from codelab.aws.functions import Returned
 from codelab.llm.errors import TransportError
 from codelab.sessions.dynamodb.values import to_dynamodb
 
-from tests.fakes.model.server import call
+from tests.fakes.model.script import call
 from tests.functions.conftest import minute as minute
 from tests.functions.conftest import system as system
 from tests.functions.conftest import template as template

@@ -7,7 +7,8 @@ import httpx
 from codelab_local import LocalCloud
 
 from tests.conversations.test_quotas import all_in_one_minute
-from tests.fakes.model.server import Says, ScriptedModel
+from tests.fakes.model.script import Says
+from tests.fakes.model.server import ScriptedModel
 from tests.rest.test_identity import authorization
 
 AT_ONCE = 40

@@ -10,7 +10,7 @@ from codelab.rest.log import LogReader
 from codelab.sessions.dynamodb.values import to_dynamodb
 
 from tests.fakes.aws.recorder import QUERY, READ, READ_MANY, TRANSACTION, UPDATE
-from tests.fakes.model.server import call
+from tests.fakes.model.script import call
 from tests.functions import events
 from tests.functions.system import ROUTES, Context, System
 from tests.functions.test_sweep import Died, die

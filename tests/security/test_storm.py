@@ -22,7 +22,8 @@ from codelab_local.template.limits import Limit
 from websockets.asyncio.server import ServerConnection, serve
 
 from tests.client.executing import CountingExecutor
-from tests.fakes.model.server import Says, ScriptedModel, call
+from tests.fakes.model.script import Says, call
+from tests.fakes.model.server import ScriptedModel
 from tests.fakes.model.told_results import told_results
 from tests.throttling_proxy import ThrottlingProxy
 

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from tests.fakes.aws.recorder import QUERY
-from tests.fakes.model.server import call
+from tests.fakes.model.script import call
 from tests.functions import events
 from tests.functions.system import System
 from tests.security.signing import bearing, raw, signed

@@ -13,7 +13,7 @@ from codelab_client.session.hello import Hello
 from codelab_client.skills import Skills
 
 from tests.client.executing import CountingExecutor
-from tests.fakes.model.server import call
+from tests.fakes.model.script import call
 from tests.functions.system import System
 from tests.functions.test_own_tools import hello
 

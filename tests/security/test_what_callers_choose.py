@@ -10,7 +10,8 @@ from codelab.llm.caller import CallerBounds
 from codelab.llm.client.bare import parse_bare, run_bare
 from codelab.llm.errors import ContextTooLarge, InvalidRequest, TransportError
 
-from tests.fakes.model.server import Says, ScriptedModel
+from tests.fakes.model.script import Says
+from tests.fakes.model.server import ScriptedModel
 from tests.functions.system import System
 from tests.rest.test_sessions import refused as error_details
 from tests.security.test_learning import SCHEMA, Provider
@@ -27,7 +28,7 @@ def refused(request: dict[str, Any], pointer: str | None = None) -> InvalidReque
     transport = Provider()
     with pytest.raises(InvalidRequest) as caught:
         run_bare(request, transport, defaults=DEFAULTS, bounds=BOUNDS)
-    assert not transport.bodies, "nothing was spent"
+    assert not transport.requests, "nothing was spent"
     assert pointer in (None, caught.value.pointer)
     return caught.value
 
@@ -99,7 +100,7 @@ def test_offered_models_and_settings_are_accepted() -> None:
     request = payload({"type": "meta", "config": {"temperature": 1}}, image, **config)
     answered = run_bare(request, transport, defaults=DEFAULTS, bounds=BOUNDS)
     assert answered["solution"] == {"a": 1}
-    assert (transport.bodies[0]["model"], transport.bodies[0]["temperature"]) == ("other", 1)
+    assert (transport.requests[0]["model"], transport.bodies[0]["temperature"]) == ("other", 1)
 
 
 def test_limits_do_not_apply_to_the_program_itself() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from tests.fakes.ide.ide import PATIENCE
+from tests.waiting import PATIENCE
 
 #: The code around a snippet. Each output of the snippet becomes one line of JSON: [what, value].
 PRELUDE = """

@@ -3,14 +3,14 @@
 import itertools
 import json
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 from codelab_local import LocalCloud
 
-from tests.fakes.http import Quiet, serving
-from tests.fakes.model.server import Says, ScriptedModel, call
+from tests.fakes.http import Site, answering
+from tests.fakes.model.script import Says, call
+from tests.fakes.model.server import ScriptedModel
 from tests.node import node_with
 from tests.processes import run
 from tests.security.chromium import Chromium, Page, find
@@ -45,17 +45,10 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 @pytest.fixture(scope="module")
 def site(script: bytes) -> Iterator[str]:
-    class Site(Quiet, BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            is_script = self.path == "/client.js"
-            self.send_response(200)
-            self.send_header("Content-Type", "text/javascript" if is_script else "text/html; charset=utf-8")
-            self.end_headers()
-            page = b"<!doctype html><title>an IDE</title><script src=client.js></script>"
-            self.wfile.write(script if is_script else page)
-
-    with serving(Site) as port:
-        yield f"http://127.0.0.1:{port}/"
+    page = b"<!doctype html><title>an IDE</title><script src=client.js></script>"
+    html = answering(page, headers={"Content-Type": "text/html; charset=utf-8"})
+    with Site({"/": html, "/client.js": answering(script, headers={"Content-Type": "text/javascript"})}) as running:
+        yield f"{running.url}/"
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,8 @@ from codelab.protocol.protected import PROTECTED, PROTECTED_FILES, is_protected,
 from codelab_local import LocalCloud
 
 from tests.client.breakable_proxy import BreakableProxy
-from tests.fakes.model.server import Says, ScriptedModel, call
+from tests.fakes.model.script import Says, call
+from tests.fakes.model.server import ScriptedModel
 from tests.node import node_with
 from tests.processes import run
 from tests.typescript import NODE, PACKAGE

@@ -6,7 +6,8 @@ from contextlib import ExitStack
 
 from codelab_local import LocalCloud
 
-from tests.fakes.model.server import Says, ScriptedModel, call
+from tests.fakes.model.script import Says, call
+from tests.fakes.model.server import ScriptedModel
 from tests.node import node_with
 from tests.processes import run
 from tests.security.test_storm import MOST_FRAMES, STORM_S, UNIT

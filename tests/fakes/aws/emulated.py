@@ -4,10 +4,8 @@ The emulator's Bedrock has other models than the real one, so this module answer
 """
 
 import io
-import json
 import tempfile
 import zipfile
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import unquote
@@ -17,7 +15,7 @@ import pytest
 from codelab_local.emulator.server import Emulator
 from codelab_local.template.sam_template import CODE_BUCKET, CODE_KEY, TEMPLATE_KEY, read_template
 
-from tests.fakes.http import Quiet, serving
+from tests.fakes.http import Exchange, HttpServer
 
 TEMPLATE = Path(__file__).parents[3] / "template.yaml"
 REGION = "us-east-1"
@@ -36,15 +34,14 @@ class EmulatedAws:
     def __enter__(self) -> Self:
         self._folder = tempfile.TemporaryDirectory(prefix="codelab-deploy-test-")
         self.models: dict[str, dict[str, Any]] = {}
-        self._serving = serving(self._answers())
-        self._bedrock = self._serving.__enter__()
+        self._bedrock = HttpServer(self._tell_of_a_model).__enter__()
         self._emulator = Emulator(Path(self._folder.name), REGION, None)
         self._emulator.start(read_template(TEMPLATE).services | {"iam", "logs", "secretsmanager", "sqs", "sts"})
         self._emulator.wait().close()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._serving.__exit__(None, None, None)
+        self._bedrock.__exit__()
         self._emulator.stop()
         self._folder.cleanup()
 
@@ -52,7 +49,7 @@ class EmulatedAws:
     def environment(self) -> dict[str, str]:
         return {
             "AWS_ENDPOINT_URL": self._emulator.url,
-            "AWS_ENDPOINT_URL_BEDROCK": f"http://127.0.0.1:{self._bedrock}",
+            "AWS_ENDPOINT_URL_BEDROCK": self._bedrock.url,
             "AWS_ACCESS_KEY_ID": self._emulator.credentials.key_id,
             "AWS_SECRET_ACCESS_KEY": self._emulator.credentials.secret,
             "AWS_REGION": REGION,
@@ -105,19 +102,9 @@ class EmulatedAws:
         cloudformation.update_stack(**self.stack_of(name, parameters))
         cloudformation.get_waiter("stack_update_complete").wait(StackName=name, WaiterConfig={"Delay": 1})
 
-    def _answers(self) -> type[BaseHTTPRequestHandler]:
-        aws = self
-
-        class Bedrock(Quiet, BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                model = unquote(self.path.rpartition("/")[2])
-                answer = aws.models.get(model)
-                self.send_response(200 if answer else 404)
-                if not answer:
-                    self.send_header("x-amzn-ErrorType", "ResourceNotFoundException")
-                body = json.dumps(answer or {"message": f"no model {model}"}).encode()
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-        return Bedrock
+    def _tell_of_a_model(self, exchange: Exchange) -> None:
+        model = unquote(exchange.path.rpartition("/")[2])
+        if model in self.models:
+            exchange.json(self.models[model])
+        else:
+            exchange.json({"message": f"no model {model}"}, 404, x_amzn_ErrorType="ResourceNotFoundException")

@@ -18,8 +18,8 @@ from codelab.aws.connections import Answer, Request
 from moto.core.models import botocore_stubber
 
 from tests.fakes.aws.calls import answer, call_of, operation_of, refusal
-from tests.fakes.ide.ide import PATIENCE
 from tests.frames import check_received
+from tests.waiting import PATIENCE
 
 READ, READ_MANY, TRANSACTION = "GetItem", "BatchGetItem", "TransactWriteItems"
 APPEND, UPDATE, QUERY = "PutItem", "UpdateItem", "Query"

@@ -6,7 +6,8 @@ from typing import Any
 
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from tests.fakes.ide.ide import PATIENCE, Ide
+from tests.fakes.ide.ide import Ide
+from tests.waiting import PATIENCE
 
 #: What a `call_update` does not tell the connection that has sent it.
 OF_OTHERS = frozenset({"decision", "feedback", "arguments", "result", "error", "payload_url", "payload_bytes"})

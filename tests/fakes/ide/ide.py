@@ -9,9 +9,7 @@ import httpx
 from websockets.sync.client import ClientConnection, connect
 
 from tests.frames import check_received, check_sent
-
-#: How long a test waits for one frame before it fails, in seconds.
-PATIENCE = 30.0
+from tests.waiting import PATIENCE
 
 #: What answers a frame that is answered by one frame.
 ANSWERS = {

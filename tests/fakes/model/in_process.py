@@ -1,21 +1,20 @@
-"""A model that says what a conversation tells it, in the worker's own process.
-
-A user's message names its script as `[[name]]`; the n-th answer is given after n answers to that message, so that a
-second attempt gets what the first one would have got.
-"""
+"""The model without HTTP, as a transport of Requests: for tests of one process that look into it between two pieces."""
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from codelab.llm.client.transport import Call
 from codelab.llm.errors import TransportError
 
-from tests.fakes.model.told_results import tells_only_results, text_of, without_reminder
+from tests.fakes.model.script import SUMMARY, Says, answer_of, is_summary, properties, script_of
+from tests.fakes.model.wire import USAGE, delta, whole
 
-_NAME = re.compile(r"\[\[([^\]]+)\]\]")
+Body = Mapping[str, Any]
+Chunk = dict[str, Any]
+#: Text, or chunks in OpenAI's form, or several of these.
+Answer = str | Chunk | Iterable[str | Chunk]
 
 #: In a call: the id, which is random, of the call whose result was cut.
 CUT = "<cut>"
@@ -32,41 +31,51 @@ THOUGHT = "<thought>"
 #: Such a piece, the last one, comes with the end of the answer: the commit may find it unsent.
 END = "<end>"
 
-
 #: How long it waits, in seconds.
 STOP_S = 20.0
 
-#: What it answers to other questions than a turn's, by a field of the schema that is asked for.
-_SOLUTIONS = {
-    "open_tasks": {"summary": "A talk.", "decisions": [], "open_tasks": [], "files": [], "facts": []},
-}
-#: An agent that the tests add, with a model of its own.
-OWN_MODEL = "reviewer"
 #: A script whose messages it cannot summarise.
 NO_SUMMARY = "no summary"
 
-
-@dataclass(frozen=True, slots=True)
-class Says:
-    """One answer: pieces of text, each of which is sent before the next one is given, then calls.
-
-    `status` refuses the request, `breaks` ends the connection before the calls. `invalid` is answered first, and the
-    rest when the model is told so. `agent` answers if the model is to choose.
-    """
-
-    pieces: tuple[str, ...] = ()
-    calls: tuple[dict[str, Any], ...] = ()
-    status: int = 0
-    breaks: bool = False
-    invalid: str = ""
-    agent: str = "coder"
-
-
-def says(*pieces: str, calls: Sequence[dict[str, Any]] = ()) -> Says:
-    return Says(pieces, tuple(calls))
-
-
 Script = Mapping[str, Sequence[Says]]
+
+
+class InProcess:
+    """Answers with what `answer` gives, if it does not raise. `requests` are the bodies; `asked` is told of each."""
+
+    base_url = "http://model.invalid"
+
+    def __init__(self, answer: Callable[[Body, Call], Answer], asked: Callable[[], object] = lambda: None) -> None:
+        self.answer, self._asked = answer, asked
+        self.requests: list[Body] = []
+
+    def send(self, body: Body, call: Call) -> Iterator[list[Chunk]]:
+        self._asked()
+        self.requests.append(body)
+        call.waits()
+        answer, ends = self.answer(body, call), False
+        for part in [answer] if isinstance(answer, str | dict) else answer:
+            chunk = delta(part) if isinstance(part, str) else part
+            ends = any(choice.get("finish_reason") for choice in chunk["choices"])
+            yield [chunk]
+        if not ends:
+            yield [{**delta(finish="stop"), "usage": USAGE}]
+
+
+class Queued(InProcess):
+    """Gives the answers that a test has queued."""
+
+    def __init__(self, asked: Callable[[], object] = lambda: None) -> None:
+        super().__init__(lambda _body, _call: self.answers.pop(0), asked)
+        self.answers: list[Answer] = []
+
+    def says(self, message: str, *calls: dict[str, Any]) -> None:
+        self.answers.append(Says(message, calls).body(chooses=False))
+
+
+def says(*pieces: str, calls: Sequence[dict[str, Any]] = (), agent: str = "coder") -> Says:
+    """An answer for `ScriptedTransport`, in pieces each of which is sent before the next one is given."""
+    return Says(pieces=pieces, calls=calls, agent=agent)
 
 
 class ScriptedTransport:
@@ -76,42 +85,38 @@ class ScriptedTransport:
     is done for a piece; `pause` blocks while other events happen.
     """
 
-    base_url = "http://model.invalid"
+    base_url = InProcess.base_url
 
     def __init__(self, *, mark: Callable[[], None], sent: Callable[..., None], pause: Callable[[], None]) -> None:
         self.script: Script = {}
         self._mark, self._sent, self._pause = mark, sent, pause
 
-    def send(self, body: Mapping[str, Any], call: Call) -> Iterator[list[dict[str, Any]]]:
-        asked = body.get("response_format", {}).get("json_schema", {}).get("schema", {}).get("properties", {})
-        for field, solution in _SOLUTIONS.items():
-            if field in asked:
-                usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
-                fails = field == "open_tasks" and f"[[{NO_SUMMARY}]]" in json.dumps(body["messages"])
-                content = "That is hard to say." if fails else json.dumps(solution)
-                said = {"message": {"content": content}, "index": 0, "finish_reason": "stop"}
-                yield [{"choices": [said], "usage": usage}]
-                return
+    def send(self, body: Body, call: Call) -> Iterator[list[Chunk]]:
+        told = json.dumps(body["messages"])
+        if is_summary(body):
+            yield [whole("That is hard to say." if f"[[{NO_SUMMARY}]]" in told else json.dumps(SUMMARY))]
+            return
         call.waits()
-        answer = self._answer(body["messages"])
-        if answer.status:
+        name, said, repairs = script_of(body["messages"])
+        answer = answer_of(self.script[name], said, repairs)
+        if answer.status != 200:
             raise TransportError("scripted refusal", status=answer.status)
-        if answer.invalid and not _is_repair(body["messages"]):
-            yield [_chunk(answer.invalid)]
+        if answer.raw is not None:
+            yield [delta(answer.raw)]
         else:
-            yield [_chunk(f'{{"agent": "{answer.agent}", "message": "' if "agent" in asked else '{"message": "')]
+            chosen = f'"agent": "{answer.agent}", ' if "agent" in properties(body) else ""
+            yield [delta(f'{{{chosen}"message": "')]
             yield from self._speak(answer, call)
-            if answer.breaks:
+            if answer.cut is not None:
                 raise TransportError("scripted end of the connection")
             calls = json.dumps(answer.calls, ensure_ascii=False)
             if CUT in calls:
-                calls = calls.replace(CUT, _CUT_CALL.findall(json.dumps(body["messages"]))[-1])
-            end = answer.pieces[-1].removeprefix(END) if answer.pieces and answer.pieces[-1].startswith(END) else ""
-            yield [_chunk(f'{end}", "calls": {calls}}}')]
-        usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
-        yield [{"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "usage": usage}]
+                calls = calls.replace(CUT, _CUT_CALL.findall(told)[-1])
+            last = answer.pieces[-1] if answer.pieces else ""
+            yield [delta(f'{last.removeprefix(END) if last.startswith(END) else ""}", "calls": {calls}}}')]
+        yield [{**delta(finish="stop"), "usage": USAGE}]
 
-    def _speak(self, answer: Says, call: Call) -> Iterator[list[dict[str, Any]]]:
+    def _speak(self, answer: Says, call: Call) -> Iterator[list[Chunk]]:
         for piece in answer.pieces:
             if piece.startswith(END):
                 continue
@@ -120,35 +125,10 @@ class ScriptedTransport:
             elif piece == STOP:
                 call.cancellation.wait(STOP_S)
             elif piece.startswith(THOUGHT):  # sent with the text, because the sender does not watch
-                thought = {"content": None, "reasoning_content": piece.removeprefix(THOUGHT)}
-                yield [{"choices": [{"index": 0, "delta": thought, "finish_reason": None}]}]
+                yield [delta(content=None, reasoning_content=piece.removeprefix(THOUGHT))]
             else:
                 self._mark()
                 if piece != SILENCE:
-                    yield [_chunk(json.dumps(piece, ensure_ascii=False)[1:-1])]
+                    yield [delta(json.dumps(piece, ensure_ascii=False)[1:-1])]
                 self._sent(call, is_text=piece != SILENCE)
             call.check()
-
-    def _answer(self, messages: Sequence[Mapping[str, Any]]) -> Says:
-        asked, name = max(
-            (position, found[-1])
-            for position, message in enumerate(messages)
-            if message["role"] == "user" and (found := _named(message))
-        )
-        said: int = sum(message["role"] == "assistant" for message in messages[asked:]) - _is_repair(messages)
-        script = self.script[name]
-        return script[min(said, len(script) - 1)]
-
-
-def _is_repair(messages: Sequence[Mapping[str, Any]]) -> bool:
-    last = messages[-1]
-    return last["role"] == "user" and not (_named(last) or tells_only_results(last))
-
-
-def _named(message: Mapping[str, Any]) -> list[str]:
-    """The scripts that a message asks for."""
-    return _NAME.findall(without_reminder(text_of(message["content"])))
-
-
-def _chunk(text: str) -> dict[str, Any]:
-    return {"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": None}]}

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from codelab.protocol.tools import find_tool
 
-from tests.fakes.model.server import Says, ScriptedModel, call
+from tests.fakes.model.script import Says, call
+from tests.fakes.model.server import ScriptedModel
 from tests.protocol.conformance.conftest import Connect
 from tests.protocol.conformance.forms import like
 from tests.protocol.conformance.seed_examples import Example, arguments_of, examples, of_kind

@@ -11,7 +11,8 @@ from codelab.protocol import limits
 from codelab.protocol.errors import FACTS, ErrorCode, Where
 
 from tests.fakes.ide.dialects import Client
-from tests.fakes.model.server import Says, ScriptedModel, call
+from tests.fakes.model.script import Says, call
+from tests.fakes.model.server import ScriptedModel
 from tests.protocol.conformance.conftest import Connect
 from tests.protocol.conformance.test_frames import told
 

@@ -13,7 +13,8 @@ from codelab.protocol.tools import canonical_name, find_tool
 from codelab.turns.result_texts import text_of
 
 from tests.fakes.ide.dialects import Client
-from tests.fakes.model.server import Says, ScriptedModel, call
+from tests.fakes.model.script import Says, call
+from tests.fakes.model.server import ScriptedModel
 from tests.fakes.model.told_results import told_results
 from tests.protocol.conformance.conftest import Connect
 from tests.protocol.conformance.seed_examples import Example, arguments_of, frames, of_kind
