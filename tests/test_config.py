@@ -1,17 +1,18 @@
 """The environment is read once, and a bad value is named."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from codelab.config import USUAL_LIMITS, ConfigurationError, Limits, read_settings
 
 
-def test_defaults_hold_and_empty_variables_count_as_unset():
+def test_defaults_hold_and_empty_variables_count_as_unset() -> None:
     found = read_settings({"MAX_STEPS": "", "TABLE_NAME": "t"})
     assert (found.max_steps, found.table_name) == (50, "t")
 
 
-def test_a_number_may_be_written_as_cloudformation_does():
+def test_a_number_may_be_written_as_cloudformation_does() -> None:
     assert [read_settings({"MAX_STEPS": text}).max_steps for text in ("5", "5.0", " 5 ", "+5")] == [5] * 4
 
 
@@ -27,12 +28,12 @@ def test_a_number_may_be_written_as_cloudformation_does():
         ("LOG_LEVEL", "LOUD"),
     ],
 )
-def test_a_bad_value_is_named_with_the_cure(name, value):
+def test_a_bad_value_is_named_with_the_cure(name: str, value: Any) -> None:
     with pytest.raises(ConfigurationError, match=f"{name}={value}: .*correct {name}"):
         read_settings({name: value})
 
 
-def test_small_models_are_not_asked_who_answers_unless_somebody_says_so():
+def test_small_models_are_not_asked_who_answers_unless_somebody_says_so() -> None:
     providers = ("openai", "vllm", "ollama", "llama.cpp")
     agents = [read_settings({"LLM_PROVIDER": provider}).first_agent for provider in providers]
     assert agents == ["orchestrator", "orchestrator", "universal", "universal"]
@@ -40,13 +41,13 @@ def test_small_models_are_not_asked_who_answers_unless_somebody_says_so():
     assert chosen.first_agent == "orchestrator"
 
 
-def test_no_authentication_exists_in_the_local_cloud_only():
+def test_no_authentication_exists_in_the_local_cloud_only() -> None:
     with pytest.raises(ConfigurationError, match="local cloud only"):
         read_settings({"AUTH_MODE": "none"})
     assert read_settings({"AUTH_MODE": "none", "CODELAB_LOCAL": "1"}).auth_mode == "none"
 
 
-def test_users_have_quotas_unless_everybody_is_the_same_user():
+def test_users_have_quotas_unless_everybody_is_the_same_user() -> None:
     usual = read_settings({})
     assert usual.limits[""] == USUAL_LIMITS
     local = {"AUTH_MODE": "none", "CODELAB_LOCAL": "1"}
@@ -55,7 +56,7 @@ def test_users_have_quotas_unless_everybody_is_the_same_user():
     assert read_settings({"OPEN_TURNS": "0"}).limits[""].open_turns == 0
 
 
-def test_a_plan_changes_what_it_names():
+def test_a_plan_changes_what_it_names() -> None:
     found = read_settings({"OPEN_TURNS": "3", "PLAN_LIMITS": '{"team": {"tokens_per_day": 0, "open_turns": 50}}'})
     assert found.limits["team"] == replace(USUAL_LIMITS, tokens_per_day=0, open_turns=50)
     assert found.limits["other"] == found.limits[""] == replace(USUAL_LIMITS, open_turns=3)
@@ -71,6 +72,6 @@ def test_a_plan_changes_what_it_names():
         ("{team: 5}", "invalid json"),
     ],
 )
-def test_a_typo_in_a_plan_is_named_with_its_place(value, place):
+def test_a_typo_in_a_plan_is_named_with_its_place(value: Any, place: int) -> None:
     with pytest.raises(ConfigurationError, match=f"PLAN_LIMITS=.*{place}.*correct PLAN_LIMITS"):
         read_settings({"PLAN_LIMITS": value})

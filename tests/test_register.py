@@ -6,7 +6,7 @@ from codelab.protocol.outgoing import Status
 from codelab.sessions.register import CallEntry, CallState, Connection, FileEntry, OutboxEntry, OutOfTurnCall, Register
 
 
-def test_a_copy_is_equal_and_shares_nothing_that_can_change():
+def test_a_copy_is_equal_and_shares_nothing_that_can_change() -> None:
     entry = ("run", CallState.EXECUTING, 7, 8)
     full = Register(
         user="ann",
@@ -38,7 +38,7 @@ def test_a_copy_is_equal_and_shares_nothing_that_can_change():
             assert isinstance(value, int | str) or (is_dataclass(value) and copied is not value)
 
 
-def test_only_what_differs_is_written():
+def test_only_what_differs_is_written() -> None:
     connections, outbox = {"one": Connection(1, 2, 3)}, {5: OutboxEntry(6, 7)}
     old = Register("ann", "s1", 1, "coder", title="a", step=2, usage={"x": 1}, connections=connections, outbox=outbox)
     new = old.copy()

@@ -5,6 +5,7 @@ import shutil
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import pytest
 from codelab.agents import FALLBACK, agents, read_agents
@@ -15,13 +16,13 @@ from codelab.protocol.tools import CATALOGUE, ExecutorTools
 from tests.turns.world import WRITE, calling
 
 
-def test_there_are_these_agents_and_one_of_them_only_routes():
+def test_there_are_these_agents_and_one_of_them_only_routes() -> None:
     assert set(agents()) == {"architect", "ask", "coder", "debug", "orchestrator", "universal"}
     assert [agent.name for agent in agents().values() if agent.routes] == ["orchestrator"]
     assert not agents()["orchestrator"].tools
 
 
-def test_who_answers_by_default_may_do_everything():
+def test_who_answers_by_default_may_do_everything() -> None:
     assert set(agents()[FALLBACK].tools) == set(CATALOGUE)
 
 
@@ -33,12 +34,12 @@ def test_who_answers_by_default_may_do_everything():
         ("architect", {"create_directory", "git.commit", "run_command", "run_persistent"}),
     ],
 )
-def test_an_agent_has_only_its_tools(name, lacks):
+def test_an_agent_has_only_its_tools(name: str, lacks: Any) -> None:
     assert lacks.isdisjoint(agents()[name].tools)
     assert "read_file" in agents()[name].tools
 
 
-def test_who_only_reads_has_no_tool_that_does_more():
+def test_who_only_reads_has_no_tool_that_does_more() -> None:
     assert {tool.risk for tool in agents()["ask"].tools.values()} == {"read"}
 
 
@@ -51,17 +52,17 @@ def test_who_only_reads_has_no_tool_that_does_more():
         "Create no file and make no commit that the user did not ask for",
     ],
 )
-def test_every_prompt_has_the_rules_against_what_models_were_seen_to_do(rule):
+def test_every_prompt_has_the_rules_against_what_models_were_seen_to_do(rule: Any) -> None:
     answering = [agent for agent in agents().values() if not agent.routes]
     assert all(rule in " ".join(agent.prompt.split()) for agent in answering)
 
 
-def test_every_agents_settings_are_settings_of_a_request():
+def test_every_agents_settings_are_settings_of_a_request() -> None:
     for agent in agents().values():
         RequestConfig(model="any").changed(**agent.model).check()
 
 
-def test_a_new_agent_is_added_by_adding_a_file(tmp_path: Path):
+def test_a_new_agent_is_added_by_adding_a_file(tmp_path: Path) -> None:
     folder = tmp_path / "agents"
     shutil.copytree(str(files("codelab.agents")), folder)
     (folder / "reviewer.toml").write_text(
@@ -78,7 +79,7 @@ def test_a_new_agent_is_added_by_adding_a_file(tmp_path: Path):
 @pytest.mark.parametrize(
     ("line", "complaint"), [('tools = ["no_such"]', "no_such"), ("colour = 1", "colour"), ("prompt = ", "bad.toml")]
 )
-def test_a_bad_file_is_named(tmp_path: Path, line, complaint):
+def test_a_bad_file_is_named(tmp_path: Path, line: str, complaint: str) -> None:
     (tmp_path / "rules.md").write_text("")
     (tmp_path / "bad.toml").write_text(f'description = ""\nprompt = ""\n{line}\n')
     with pytest.raises(ValueError, match=complaint):
@@ -104,12 +105,12 @@ def test_a_bad_file_is_named(tmp_path: Path, line, complaint):
         ("[x].py", "x.py", False),
     ],
 )
-def test_globs_are_read_as_gitignore_reads_them(glob, path, matching):
+def test_globs_are_read_as_gitignore_reads_them(glob: str, path: str, matching: Any) -> None:
     assert matches(glob, path) is matching
 
 
 @pytest.mark.parametrize("name", ["architect", "coder", "universal"])
-def test_only_who_cannot_edit_texts_is_given_patches_too(name):
+def test_only_who_cannot_edit_texts_is_given_patches_too(name: str) -> None:
     patches = {"apply_patch", "apply_patch_review"}
     everything, seed = ExecutorTools(supported=frozenset(CATALOGUE)), ExecutorTools()
     agent = agents()[name]
@@ -121,7 +122,7 @@ def test_only_who_cannot_edit_texts_is_given_patches_too(name):
     assert without_edits.for_executor(everything, patches=False).tools.keys() >= patches
 
 
-def test_the_architect_writes_markdown_and_nothing_else():
+def test_the_architect_writes_markdown_and_nothing_else() -> None:
     world, _ = calling(
         ("write_file", {"path": "src/main.py", "content": "x"}),
         ("move_file", {"from": "plan.md", "to": "plan.py"}),
@@ -137,13 +138,13 @@ def test_the_architect_writes_markdown_and_nothing_else():
     assert "*.md, not on src/main.py" in refused[0]["message"]
 
 
-def test_a_human_may_send_the_architects_text_where_they_like():
+def test_a_human_may_send_the_architects_text_where_they_like() -> None:
     world, (call_id,) = calling(("write_file", {"path": "plan.md", "content": "x"}), default_agent="architect")
     world.decision(call_id, "edit", modified_arguments={"path": "plan.txt", "content": "x"})
     assert world.of_type("tool_call")[-1]["arguments"]["path"] == "plan.txt"
 
 
-def test_a_tool_that_is_not_the_agents_is_refused_also_where_a_model_names_it():
+def test_a_tool_that_is_not_the_agents_is_refused_also_where_a_model_names_it() -> None:
     world, _ = calling(WRITE, default_agent="ask")
     assert world.of_type("tool_call") == []
     assert json.loads(world.history()[-1][1])["error"]["code"] == "TOOL_NOT_FOUND"

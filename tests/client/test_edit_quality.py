@@ -9,6 +9,7 @@ import random
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from codelab_client.tools.executor import Executor
@@ -199,7 +200,7 @@ def patch(seed: int, tally: Tally) -> None:
 
 
 @pytest.mark.parametrize("make", [edit, patch])
-def test_generated_edits_land_exactly_or_are_refused(make) -> None:
+def test_generated_edits_land_exactly_or_are_refused(make: Any) -> None:
     tally = Tally()
     for seed in range(1, SAMPLE + 1):
         make(seed, tally)
@@ -209,7 +210,7 @@ def test_generated_edits_land_exactly_or_are_refused(make) -> None:
 
 @pytest.mark.deep
 @pytest.mark.parametrize("make", [edit, patch])
-def test_many_generated_edits_land_exactly_or_are_refused(make) -> None:
+def test_many_generated_edits_land_exactly_or_are_refused(make: Any) -> None:
     tally, seed = Tally(), 0
     while tally.landed + tally.refused < CASES:
         make(seed, tally)

@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 from codelab_client.acp.previews import preview
@@ -58,7 +59,9 @@ def edit(text: str, old: str, new: str) -> Edited:
         ("# sum\nreturn a - b\n", "", FILE.replace("        # sum\n        return a - b\n", ""), "lines 3-4"),
     ],
 )
-def test_lines_that_differ_in_whitespace_are_found_and_the_new_ones_indented(old, new, expected, lines) -> None:
+def test_lines_that_differ_in_whitespace_are_found_and_the_new_ones_indented(
+    old: Any, new: Any, expected: Any, lines: Any
+) -> None:
     assert edit(FILE, old, new) == (expected, 1, f"{lines}, whitespace differs")
 
 

@@ -27,7 +27,9 @@ def schema_of(body: dict) -> str:
     return str(body["response_format"])
 
 
-def test_the_agent_that_the_model_chose_answers_the_first_message(routed, model: ScriptedModel) -> None:
+def test_the_agent_that_the_model_chose_answers_the_first_message(
+    routed: Callable[[], Ide], model: ScriptedModel
+) -> None:
     session = routed()
     session.ask(model.script("explain", Says("So it works.", agent="ask")))
     switched = session.of_type("agent_switched")[-1]
@@ -42,7 +44,7 @@ def test_the_agent_that_the_model_chose_answers_the_first_message(routed, model:
     assert "write_file" not in schema_of(answered)
 
 
-def test_a_users_choice_wins_over_the_models(routed, model: ScriptedModel) -> None:
+def test_a_users_choice_wins_over_the_models(routed: Callable[[], Ide], model: ScriptedModel) -> None:
     session, has_chosen = routed(), threading.Event()
     marker = model.script("race", Says("Here I am.", agent="coder", until=has_chosen))
     session.say(marker)
@@ -57,7 +59,7 @@ def test_a_users_choice_wins_over_the_models(routed, model: ScriptedModel) -> No
     assert "architect" in answered["messages"][0]["content"].split("\n")[0]
 
 
-def test_the_usual_agent_answers_if_the_model_cannot_choose(routed, model: ScriptedModel) -> None:
+def test_the_usual_agent_answers_if_the_model_cannot_choose(routed: Callable[[], Ide], model: ScriptedModel) -> None:
     session = routed()
     session.ask(model.script("refused", Says("All the same.", refuses_to_choose=400)))
     assert session.of_type("agent_switched")[-1]["to_agent"] == "universal"

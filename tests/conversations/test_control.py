@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from codelab_local import LocalCloud
@@ -10,12 +11,13 @@ from websockets.exceptions import InvalidStatus
 from tests.conftest import Open, opener
 from tests.fakes.ide.ide import fetched
 from tests.fakes.model.script import Says, call
+from tests.fakes.model.server import ScriptedModel
 from tests.waiting import until
 
 WRITE = call("write_file", path="a", content="b")
 
 
-def test_hello_is_answered_with_session_info(ide):
+def test_hello_is_answered_with_session_info(ide: Open) -> None:
     session = ide("greeted")
     info = session.request("hello", client={"name": "test", "version": "1"})
     assert info["session_id"] == "greeted"
@@ -24,7 +26,7 @@ def test_hello_is_answered_with_session_info(ide):
     assert "seq" not in info
 
 
-def test_session_info_describes_the_turn_the_calls_and_the_log(ide, model):
+def test_session_info_describes_the_turn_the_calls_and_the_log(ide: Open, model: ScriptedModel) -> None:
     session = ide("described", extensions=True)
     asked = session.call_for(model.script("described", Says("Writing", [WRITE]), Says("Written")))
     session.expect("agent_status", status="waiting_approval")
@@ -38,27 +40,27 @@ def test_session_info_describes_the_turn_the_calls_and_the_log(ide, model):
     assert {"connections": 8, "replayed_frames": 500, "file_bytes": 1_000_000}.items() <= info["limits"].items()
 
 
-def test_a_client_that_said_hello_gets_extension_frames(ide, model):
+def test_a_client_that_said_hello_gets_extension_frames(ide: Open, model: ScriptedModel) -> None:
     session = ide()
     session.request("hello")
     session.say(model.script("greeting", Says("Hi")))
     session.expect("turn_end")
 
 
-def test_ping_is_answered_with_its_nonce(ide):
+def test_ping_is_answered_with_its_nonce(ide: Open) -> None:
     session = ide()
     session.send("ping", nonce=7)
     assert session.receive() == {"type": "pong", "nonce": 7}
 
 
-def test_settings_are_kept(ide):
+def test_settings_are_kept(ide: Open) -> None:
     session = ide("configured")
     session.request("session_config", when_busy="reject", title="My session")
     info = session.request("hello")
     assert (info["settings"], info["title"]) == ({"when_busy": "reject"}, "My session")
 
 
-def test_a_plan_is_sent_and_kept_for_clients_that_reconnect(ide, model):
+def test_a_plan_is_sent_and_kept_for_clients_that_reconnect(ide: Open, model: ScriptedModel) -> None:
     session = ide("planned", extensions=True)
     items = [{"text": "Read the file", "status": "in_progress"}, {"text": "Explain it", "status": "pending"}]
     session.say(model.script("plan", Says("First a plan.", [call("update_plan", items=items)]), Says("Done.")))
@@ -69,7 +71,7 @@ def test_a_plan_is_sent_and_kept_for_clients_that_reconnect(ide, model):
     assert back.request("hello")["plan"] == items
 
 
-def test_cancel_stops_a_silent_model_and_the_session_goes_on(ide, model):
+def test_cancel_stops_a_silent_model_and_the_session_goes_on(ide: Open, model: ScriptedModel) -> None:
     session = ide(extensions=True)
     session.say(model.script("silent", Says("never said", silence=20)))
     session.expect("agent_status", status="thinking")
@@ -79,7 +81,7 @@ def test_cancel_stops_a_silent_model_and_the_session_goes_on(ide, model):
     assert session.ask(model.script("after", Says("Here"))) == "Here"
 
 
-def test_cancel_keeps_the_text_and_drops_the_request_to_the_model(ide, model):
+def test_cancel_keeps_the_text_and_drops_the_request_to_the_model(ide: Open, model: ScriptedModel) -> None:
     session = ide(extensions=True)
     session.say(model.script("talking", Says("word " * 2_000, delay=0.01)))
     session.expect("assistant_message")
@@ -95,7 +97,7 @@ def test_cancel_keeps_the_text_and_drops_the_request_to_the_model(ide, model):
     until(lambda: "talking" in model.hung_up)
 
 
-def test_cancel_settles_open_calls(ide, model):
+def test_cancel_settles_open_calls(ide: Open, model: ScriptedModel) -> None:
     session = ide(extensions=True)
     asked = session.call_for(model.script("calling", Says("", [WRITE]), Says("not reached")))
     session.send("cancel")
@@ -106,7 +108,7 @@ def test_cancel_settles_open_calls(ide, model):
 
 
 @pytest.mark.parametrize("seen", [0, 2])
-def test_resume_replays_what_was_missed_in_order(ide, model, seen):
+def test_resume_replays_what_was_missed_in_order(ide: Open, model: ScriptedModel, seen: Any) -> None:
     first = ide(f"resumed-{seen}", extensions=True)
     first.ask(model.script("resumed", Says("A few words to replay")))
     second = ide(f"resumed-{seen}")
@@ -116,7 +118,7 @@ def test_resume_replays_what_was_missed_in_order(ide, model, seen):
     assert resumed["open_calls"] == []
 
 
-def test_resume_lists_the_calls_that_are_still_open(ide, model):
+def test_resume_lists_the_calls_that_are_still_open(ide: Open, model: ScriptedModel) -> None:
     first = ide("reopened", extensions=True)
     asked = first.call_for(model.script("reopened", Says("", [WRITE]), Says("Written")))
     first.socket.close()
@@ -128,7 +130,7 @@ def test_resume_lists_the_calls_that_are_still_open(ide, model):
     assert second.idle() == "Written"
 
 
-def test_a_replayed_call_is_executed_only_if_it_is_open(ide, model):
+def test_a_replayed_call_is_executed_only_if_it_is_open(ide: Open, model: ScriptedModel) -> None:
     read = [call("read_file", path=path) for path in ("a", "b")]
     first = ide("replayed-calls", extensions=True)
     settled = first.call_for(model.script("replayed", Says("", read), Says("Read")))
@@ -137,7 +139,7 @@ def test_a_replayed_call_is_executed_only_if_it_is_open(ide, model):
     first.socket.close()
     second = ide("replayed-calls", extensions=True)
 
-    def replayed(asked):
+    def replayed(asked: Any) -> Any:
         second.request("resume", last_seq=0)
         return {frame["call_id"]: frame for frame in second.of_type("tool_call") if "seq" in frame}[asked["call_id"]]
 
@@ -147,7 +149,7 @@ def test_a_replayed_call_is_executed_only_if_it_is_open(ide, model):
     assert second.idle() == "Read"
 
 
-def test_all_but_its_sender_are_told_what_became_of_a_call(ide, model):
+def test_all_but_its_sender_are_told_what_became_of_a_call(ide: Open, model: ScriptedModel) -> None:
     first, second = ide("settled", extensions=True), ide("settled", extensions=True)
     asked = [WRITE, call("delete_file", path="b"), *[call("read_file", path=path) for path in "cde"]]
     first.say(model.script("settled", Says("", asked), Says("Done")))
@@ -167,7 +169,7 @@ def test_all_but_its_sender_are_told_what_became_of_a_call(ide, model):
             session.expect("call_update")
     third.request("resume", last_seq=0)
 
-    def told(session):
+    def told(session: Any) -> Any:
         return {frame["call_id"]: frame for frame in session.of_type("call_update")}
 
     expected = {
@@ -192,19 +194,19 @@ def test_all_but_its_sender_are_told_what_became_of_a_call(ide, model):
         assert fetched(told(session)[large["call_id"]]) == {"result": {"content": "long " * 6_440}}
 
 
-def test_a_client_without_extensions_does_not_see_what_is_for_humans(ide, model):
+def test_a_client_without_extensions_does_not_see_what_is_for_humans(ide: Open, model: ScriptedModel) -> None:
     session = ide()
     asked = session.call_for(model.script("plain", Says("", [WRITE]), Says("Written")))
     assert not asked.keys() & {"title", "kind", "paths", "remember", "execute"}
 
 
-def test_resume_beyond_the_log_requires_a_resync(ide):
+def test_resume_beyond_the_log_requires_a_resync(ide: Open) -> None:
     session = ide("ahead")
     session.send("resume", last_seq=99)
     assert session.receive() == {"type": "resync_required", "last_seq": 0}
 
 
-def test_a_session_that_interrupts_answers_the_newest_message(ide, model):
+def test_a_session_that_interrupts_answers_the_newest_message(ide: Open, model: ScriptedModel) -> None:
     session = ide(extensions=True)
     session.request("session_config", when_busy="interrupt")
     go = threading.Event()
@@ -217,26 +219,26 @@ def test_a_session_that_interrupts_answers_the_newest_message(ide, model):
     assert session.text().endswith("New answer")
 
 
-def test_an_unknown_agent_is_refused(ide):
+def test_an_unknown_agent_is_refused(ide: Open) -> None:
     session = ide()
     session.send("switch_agent", agent_type="king")
     error = session.expect("error")
     assert (error["error_code"], error["details"]) == ("INVALID_ARGUMENTS", {"field": "agent_type"})
 
 
-def test_switching_with_content_sends_it_to_the_new_agent(ide, model):
+def test_switching_with_content_sends_it_to_the_new_agent(ide: Open, model: ScriptedModel) -> None:
     session = ide()
     session.send("switch_agent", agent_type="universal", content=model.script("switched", Says("At your service")))
     assert session.idle() == "At your service"
 
 
 @pytest.mark.parametrize("last_seq", ["abc", "-1", "1.5", "9" * 30])
-def test_an_invalid_last_seq_is_refused_on_connecting(ide, last_seq):
+def test_an_invalid_last_seq_is_refused_on_connecting(ide: Open, last_seq: int) -> None:
     with pytest.raises(InvalidStatus, match="400"):
         ide("wrong-position", extensions=True, last_seq=last_seq)
 
 
-def test_a_connection_with_last_seq_gets_what_it_missed(ide, model):
+def test_a_connection_with_last_seq_gets_what_it_missed(ide: Open, model: ScriptedModel) -> None:
     first = ide("connected-again", extensions=True)
     first.ask(model.script("missed", Says("What you have missed")))
     second = ide("connected-again", extensions=True, last_seq=1)

@@ -2,18 +2,22 @@
 
 import json
 import threading
+from typing import Any
 
 import pytest
+from codelab_local import LocalCloud
 from codelab_local.testing import FunctionError
 
+from tests.conftest import Open
 from tests.fakes.ide.ide import once, text_of
 from tests.fakes.model.script import Says, call
+from tests.fakes.model.server import ScriptedModel
 from tests.fakes.model.told_results import told_results
 
 READ = call("read_file", path="a.py")
 
 
-def test_text_streams_and_ends_with_one_final(ide, model):
+def test_text_streams_and_ends_with_one_final(ide: Open, model: ScriptedModel) -> None:
     text = "Слово за словом 😀 " * 40
     session = ide()
     go = threading.Event()
@@ -29,7 +33,7 @@ def test_text_streams_and_ends_with_one_final(ide, model):
     assert len(messages) >= 2, "the text came in one piece"
 
 
-def test_text_reaches_the_client_while_the_model_is_still_writing(ide, model):
+def test_text_reaches_the_client_while_the_model_is_still_writing(ide: Open, model: ScriptedModel) -> None:
     session = ide()
     go = threading.Event()
     session.say(model.script("slow", Says("one two three four", piece=6, halfway=go)))
@@ -39,14 +43,14 @@ def test_text_reaches_the_client_while_the_model_is_still_writing(ide, model):
     assert session.idle() == "one two three four"
 
 
-def test_frames_are_numbered_from_one_without_gaps(ide, model):
+def test_frames_are_numbered_from_one_without_gaps(ide: Open, model: ScriptedModel) -> None:
     session = ide(extensions=True)
     for _ in range(3):
         session.ask(model.script("short", Says("Hello there")))
     assert [frame["seq"] for frame in session.frames] == list(range(1, len(session.frames) + 1))
 
 
-def test_extension_frames_go_only_to_clients_that_ask(ide, model):
+def test_extension_frames_go_only_to_clients_that_ask(ide: Open, model: ScriptedModel) -> None:
     plain, extended = ide("both"), ide("both", extensions=True)
     plain.ask(model.script("hi", Says("Hi")))
     extended.idle()
@@ -56,7 +60,7 @@ def test_extension_frames_go_only_to_clients_that_ask(ide, model):
     assert end["usage"]["prompt_tokens"] == 100
 
 
-def test_parallel_calls_settle_in_any_order_and_continue_once(ide, model):
+def test_parallel_calls_settle_in_any_order_and_continue_once(ide: Open, model: ScriptedModel) -> None:
     session = ide(extensions=True)
     reads = [call("read_file", path=f"{name}.py") for name in "abc"]
     session.say(model.script("three", Says("", reads), Says("All read")))
@@ -69,19 +73,19 @@ def test_parallel_calls_settle_in_any_order_and_continue_once(ide, model):
     assert results == [{"content": "a.py"}, {"content": "b.py"}, {"content": "c.py"}]
 
 
-def test_arguments_that_the_model_left_null_do_not_reach_the_client(ide, model):
+def test_arguments_that_the_model_left_null_do_not_reach_the_client(ide: Open, model: ScriptedModel) -> None:
     session = ide()
     script = model.script("null", Says("", [call("list_files", path="src", recursive=None, pattern=None)]), Says("ok"))
     assert session.call_for(script)["arguments"] == {"path": "src"}
 
 
-def test_arguments_reach_an_args_client_under_both_names(ide, model):
+def test_arguments_reach_an_args_client_under_both_names(ide: Open, model: ScriptedModel) -> None:
     session = ide(profile="args")
     asked = session.call_for(model.script("args", Says("", [READ]), Says("ok")))
     assert asked["args"] == asked["arguments"] == {"path": "a.py"}
 
 
-def test_a_message_during_a_turn_is_answered_after_it(ide, model):
+def test_a_message_during_a_turn_is_answered_after_it(ide: Open, model: ScriptedModel) -> None:
     session = ide(extensions=True)
     go = threading.Event()
     session.say(model.script("first", Says("One", until=go)))
@@ -94,7 +98,7 @@ def test_a_message_during_a_turn_is_answered_after_it(ide, model):
     assert session.text() == "OneTwo"
 
 
-def test_the_same_message_twice_is_answered_once(ide, model):
+def test_the_same_message_twice_is_answered_once(ide: Open, model: ScriptedModel) -> None:
     session = ide(extensions=True)
     for _ in range(2):
         session.say(model.script("once", Says("Only once")), client_msg_id="m1")
@@ -103,7 +107,7 @@ def test_the_same_message_twice_is_answered_once(ide, model):
     assert text_of(once(session.frames)) == "Only onceNext"
 
 
-def test_a_failing_model_ends_only_the_turn(ide, model):
+def test_a_failing_model_ends_only_the_turn(ide: Open, model: ScriptedModel) -> None:
     session = ide()
     session.say(model.script("bad request", Says(status=400)))
     error = session.expect("error")
@@ -115,7 +119,7 @@ def test_a_failing_model_ends_only_the_turn(ide, model):
     assert "bad request" in model.requests["fine"][0]["messages"][-1]["content"], "the unanswered message was lost"
 
 
-def test_a_truncated_answer_is_an_error(ide, model):
+def test_a_truncated_answer_is_an_error(ide: Open, model: ScriptedModel) -> None:
     session = ide()
     session.say(model.script("cut", Says("This breaks off in the middle", cut=5)))
     error = session.expect("error")
@@ -126,7 +130,7 @@ def test_a_truncated_answer_is_an_error(ide, model):
     assert [frame.get("aborted") for frame in finals] == [True]
 
 
-def test_two_connections_see_the_same_conversation_but_one_executes(ide, model):
+def test_two_connections_see_the_same_conversation_but_one_executes(ide: Open, model: ScriptedModel) -> None:
     first, second, simple = ide("shared", extensions=True), ide("shared", extensions=True), ide("shared")
     asked = first.call_for(model.script("shared", Says("Look", [READ]), Says("Seen")))
     shown = second.expect("tool_call")
@@ -140,7 +144,7 @@ def test_two_connections_see_the_same_conversation_but_one_executes(ide, model):
     assert simple.of_type("tool_call") == []
 
 
-def test_any_connection_may_decide_and_the_executor_executes(ide, model):
+def test_any_connection_may_decide_and_the_executor_executes(ide: Open, model: ScriptedModel) -> None:
     first, second = ide("deciders"), ide("deciders")
     first.say(model.script("decide", Says("", [call("write_file", path="a", content="b")]), Says("Written")))
     first.expect("tool_call", requires_approval=True)
@@ -150,7 +154,7 @@ def test_any_connection_may_decide_and_the_executor_executes(ide, model):
     assert len(second.of_type("tool_call")) == 1
 
 
-def test_an_open_call_is_sent_again_to_a_client_that_reconnects(ide, model):
+def test_an_open_call_is_sent_again_to_a_client_that_reconnects(ide: Open, model: ScriptedModel) -> None:
     first = ide("returning")
     asked = first.call_for(model.script("returning", Says("", [READ]), Says("Read")))
     first.socket.close()
@@ -162,7 +166,7 @@ def test_an_open_call_is_sent_again_to_a_client_that_reconnects(ide, model):
     assert second.idle() == "ReadLater"
 
 
-def test_sessions_do_not_mix(ide, model):
+def test_sessions_do_not_mix(ide: Open, model: ScriptedModel) -> None:
     sessions = [ide() for _ in range(5)]
     for n, session in enumerate(sessions):
         session.say(model.script(f"mine {n}", Says(f"answer {n}", delay=0.005)))
@@ -188,7 +192,9 @@ BAD = [
 
 
 @pytest.mark.parametrize(("body", "code", "field"), BAD, ids=[f"{code}-{n}" for n, (_, code, _) in enumerate(BAD)])
-def test_bad_input_is_refused_and_the_connection_keeps_working(ide, model, body, code, field):
+def test_bad_input_is_refused_and_the_connection_keeps_working(
+    ide: Open, model: ScriptedModel, body: Any, code: str, field: str
+) -> None:
     session = ide()
     session.send_raw(body)
     error = session.receive()
@@ -199,7 +205,7 @@ def test_bad_input_is_refused_and_the_connection_keeps_working(ide, model, body,
     assert session.ask(model.script("still", Says("Still here"))) == "Still here"
 
 
-def test_a_bare_request_is_answered_by_the_same_function(cloud, model):
+def test_a_bare_request_is_answered_by_the_same_function(cloud: LocalCloud, model: ScriptedModel) -> None:
     marker = model.script("bare", Says(raw='{"name": "main.dart", "size": null}'))
     properties = {"name": {"type": "string"}, "size": {"type": "integer"}}
     schema = {"type": "object", "properties": properties, "required": ["name"], "additionalProperties": False}
@@ -210,6 +216,6 @@ def test_a_bare_request_is_answered_by_the_same_function(cloud, model):
     assert model.requests["bare"][0]["response_format"]["json_schema"]["strict"] is True
 
 
-def test_an_invalid_bare_request_is_refused_with_the_place(cloud):
+def test_an_invalid_bare_request_is_refused_with_the_place(cloud: LocalCloud) -> None:
     with pytest.raises(FunctionError, match="/context"):
         cloud.invoke("llm_request", {"kind": "request", "context": [], "schema": {"type": "object"}})

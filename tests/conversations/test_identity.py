@@ -60,12 +60,12 @@ def subprotocols() -> dict[str, Any]:
     return {"subprotocols": ["codelab", f"token.{token()}"]}
 
 
-def test_tokens_are_accepted_in_header_subprotocol_and_query(guarded, model):
+def test_tokens_are_accepted_in_header_subprotocol_and_query(guarded: Open, model: ScriptedModel) -> None:
     for way in ({"options": bearing(token())}, {"options": subprotocols()}, {"token": token()}):
         assert guarded(**way).ask(model.script("in", Says("Welcome"))) == "Welcome"
 
 
-def test_the_server_echoes_its_subprotocol_and_never_the_token(guarded):
+def test_the_server_echoes_its_subprotocol_and_never_the_token(guarded: Open) -> None:
     assert guarded(options=subprotocols()).socket.subprotocol == "codelab"
 
 
@@ -84,12 +84,14 @@ INVALID = {
 
 
 @pytest.mark.parametrize("value", INVALID.values(), ids=INVALID)
-def test_invalid_tokens_are_refused(guarded, value):
+def test_invalid_tokens_are_refused(guarded: Open, value: Any) -> None:
     with pytest.raises(InvalidStatus, match="401"):
         guarded(options=bearing(value))
 
 
-def test_tokens_of_an_identity_provider_and_of_its_next_key_are_accepted(federated, provider, model):
+def test_tokens_of_an_identity_provider_and_of_its_next_key_are_accepted(
+    federated: Open, provider: Provider, model: ScriptedModel
+) -> None:
     good = {"iss": "us", "aud": "ide", "exp": int(time.time()) + 600}
     provider.new_key("k2")
     for kid in ("k1", "k2"):
@@ -127,20 +129,20 @@ FORGERIES: dict[str, Callable[[Provider, dict[str, Any]], str]] = {
 
 
 @pytest.mark.parametrize("forge", FORGERIES.values(), ids=FORGERIES)
-def test_forged_tokens_of_an_identity_provider_are_refused(federated, provider, forge):
+def test_forged_tokens_of_an_identity_provider_are_refused(federated: Open, provider: Provider, forge: Any) -> None:
     body = {"iss": "us", "aud": "ide", "exp": int(time.time()) + 600}
     forged = forge(provider, {"sub": "ann", **body} if forge is not FORGERIES["a shared secret"] else body)
     with pytest.raises(InvalidStatus, match="401"):
         federated(options=bearing(forged))
 
 
-def test_an_identity_providers_token_is_refused_where_a_secret_is_shared(guarded, provider):
+def test_an_identity_providers_token_is_refused_where_a_secret_is_shared(guarded: Open, provider: Provider) -> None:
     signed = provider.token("k1", iss="us", aud="ide", exp=int(time.time()) + 600)
     with pytest.raises(InvalidStatus, match="401"):
         guarded(options=bearing(signed))
 
 
-def test_a_bad_session_id_is_refused(guarded):
+def test_a_bad_session_id_is_refused(guarded: Open) -> None:
     with pytest.raises(InvalidStatus, match="403"):
         guarded("no spaces", options=bearing(token()))
 
@@ -150,7 +152,7 @@ def shape(frame: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in frame.items() if name not in ("session_id", "turn_id", "quotas")}
 
 
-def test_another_users_session_looks_like_a_missing_one(guarded, model):
+def test_another_users_session_looks_like_a_missing_one(guarded: Open, model: ScriptedModel) -> None:
     """The answers for another user's session and for one that does not exist are the same, except for ids."""
     ann = guarded("private", options=bearing(token("ann")))
     write = call("write_file", path="a", content="b")
@@ -191,7 +193,7 @@ def test_another_users_session_looks_like_a_missing_one(guarded, model):
     assert ann.idle() == "The secretdone"
 
 
-def test_an_expired_connection_is_refused_until_it_is_refreshed(guarded, model):
+def test_an_expired_connection_is_refused_until_it_is_refreshed(guarded: Open, model: ScriptedModel) -> None:
     expires = int(time.time()) + 8  # enough for the first answer
     session = guarded(options=bearing(token(exp=expires)))
     session.ask(model.script("before", Says("Before")))
@@ -206,7 +208,7 @@ def test_an_expired_connection_is_refused_until_it_is_refreshed(guarded, model):
     assert session.ask("[[after]]") == "BeforeAfter"
 
 
-def test_the_ninth_connection_replaces_the_oldest(guarded, model):
+def test_the_ninth_connection_replaces_the_oldest(guarded: Open, model: ScriptedModel) -> None:
     connections = [guarded("crowded", options=bearing(token())) for _ in range(9)]
     assert connections[0].expect("error")["error_code"] == "RATE_LIMITED"
     with pytest.raises(ConnectionClosed):
@@ -216,7 +218,9 @@ def test_the_ninth_connection_replaces_the_oldest(guarded, model):
         assert connection.idle() == "Room for eight"
 
 
-def test_a_revoked_user_is_disconnected_and_needs_a_new_token(guarded_cloud, guarded, model):
+def test_a_revoked_user_is_disconnected_and_needs_a_new_token(
+    guarded_cloud: LocalCloud, guarded: Open, model: ScriptedModel
+) -> None:
     ours, others = guarded("mine", options=bearing(token("rob"))), guarded("mine", options=bearing(token("ida")))
     for connection, name in ((ours, "rob"), (others, "ida")):
         connection.ask(model.script(f"hello {name}", Says(f"Hello {name}")))
@@ -235,7 +239,7 @@ def test_a_revoked_user_is_disconnected_and_needs_a_new_token(guarded_cloud, gua
 
 
 @pytest.mark.deep
-def test_an_expired_connection_gets_nothing_and_is_closed(guarded, model):
+def test_an_expired_connection_gets_nothing_and_is_closed(guarded: Open, model: ScriptedModel) -> None:
     expires = int(time.time()) + 5
     stale, fresh = guarded("shared", options=bearing(token(exp=expires))), guarded("shared", options=bearing(token()))
     until(lambda: time.time() > expires + 0.1)

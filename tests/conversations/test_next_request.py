@@ -3,6 +3,7 @@
 import httpx
 from codelab_local import LocalCloud
 
+from tests.conftest import Open
 from tests.fakes.model.script import Says, call
 from tests.fakes.model.server import ScriptedModel
 
@@ -11,7 +12,7 @@ def looked_at(cloud: LocalCloud, session: str, **query: str) -> httpx.Response:
     return httpx.get(f"{cloud.http}/api/v1/sessions/{session}/prompt", params=query, timeout=40)
 
 
-def test_it_is_exactly_what_is_sent_then(cloud: LocalCloud, ide, model: ScriptedModel) -> None:
+def test_it_is_exactly_what_is_sent_then(cloud: LocalCloud, ide: Open, model: ScriptedModel) -> None:
     session = ide("looked-at", extensions=True)
     read = call("read_file", path="a.py")
     for number in range(2):  # the first message begins a session without a title
@@ -26,7 +27,7 @@ def test_it_is_exactly_what_is_sent_then(cloud: LocalCloud, ide, model: Scripted
         assert told["tokens"].keys() >= {"system", "tools", "files", "history", "form"}
 
 
-def test_of_a_running_turn_it_is_the_next_step(cloud: LocalCloud, ide, model: ScriptedModel) -> None:
+def test_of_a_running_turn_it_is_the_next_step(cloud: LocalCloud, ide: Open, model: ScriptedModel) -> None:
     asked = ide("looked-running", extensions=True).call_for(
         model.script("looked-running", Says("", [call("read_file", path="a.py")]), Says("Read"))
     )
@@ -37,7 +38,7 @@ def test_of_a_running_turn_it_is_the_next_step(cloud: LocalCloud, ide, model: Sc
     assert "not this" not in text
 
 
-def test_an_environment_that_is_none_is_refused(cloud: LocalCloud, ide) -> None:
+def test_an_environment_that_is_none_is_refused(cloud: LocalCloud, ide: Open) -> None:
     ide("looked-wrong", extensions=True)
     answer = looked_at(cloud, "looked-wrong", environment="[]")
     assert (answer.status_code, answer.json()["error"]["code"]) == (422, "INVALID_ARGUMENTS")

@@ -9,6 +9,7 @@ import httpx
 import pytest
 from websockets.exceptions import ConnectionClosed
 
+from tests.conftest import Open
 from tests.fakes.ide.ide import Ide, fetched, once, put, text_of
 from tests.fakes.model.script import Says, call
 from tests.fakes.model.server import ScriptedModel
@@ -41,7 +42,7 @@ def shown(model: ScriptedModel, name: str) -> str:
 # -- to the server --------------------------------------------------------------------------------------------------
 
 
-def test_the_model_sees_the_beginning_and_the_end_of_a_large_result(ide, model):
+def test_the_model_sees_the_beginning_and_the_end_of_a_large_result(ide: Open, model: ScriptedModel) -> None:
     one = ide()
     (read,) = reading(one, model, "read")
     upload_result(one, read["call_id"], content=TEXT)
@@ -53,7 +54,7 @@ def test_the_model_sees_the_beginning_and_the_end_of_a_large_result(ide, model):
     assert len(content) < 40_000 < len(TEXT)
 
 
-def test_a_diff_of_five_megabytes_is_accepted(ide, model):
+def test_a_diff_of_five_megabytes_is_accepted(ide: Open, model: ScriptedModel) -> None:
     one = ide()
     (diff,) = reading(one, model, "diff", call("git.diff", path="."))
     patch = "--- a/big.txt\n+++ b/big.txt\n" + "+a line that was added\n" * 215_000
@@ -63,7 +64,7 @@ def test_a_diff_of_five_megabytes_is_accepted(ide, model):
     assert "a line that was added" in shown(model, "diff")
 
 
-def test_a_decision_may_be_large_too(ide, model):
+def test_a_decision_may_be_large_too(ide: Open, model: ScriptedModel) -> None:
     one = ide(extensions=True)
     (write,) = reading(one, model, "edit", call("write_file", path="a.txt", content="short"))
     edit = {"path": "b.txt", "content": TEXT}
@@ -76,7 +77,7 @@ def test_a_decision_may_be_large_too(ide, model):
     assert "b.txt" in shown(model, "edit")
 
 
-def test_a_message_that_is_referenced_twice_is_answered_once(ide, model):
+def test_a_message_that_is_referenced_twice_is_answered_once(ide: Open, model: ScriptedModel) -> None:
     one = ide()
     reference = one.upload("user_message", content=model.script("named", Says("Hello")))
     for _ in range(2):
@@ -86,7 +87,7 @@ def test_a_message_that_is_referenced_twice_is_answered_once(ide, model):
     assert text_of(once(one.frames)) == "Hello and again"
 
 
-def test_the_agent_can_read_more_of_a_large_result(ide, model):
+def test_the_agent_can_read_more_of_a_large_result(ide: Open, model: ScriptedModel) -> None:
     one = ide()
     (read,) = reading(one, model, "on")
     read_more = call("read_result", call_id=read["call_id"], offset=500_000, limit=100)
@@ -102,7 +103,7 @@ def test_the_agent_can_read_more_of_a_large_result(ide, model):
 
 
 @pytest.mark.parametrize("profile", ["", "args"])
-def test_a_megabyte_is_written_through_a_reference(ide, model, profile):
+def test_a_megabyte_is_written_through_a_reference(ide: Open, model: ScriptedModel, profile: Any) -> None:
     one = ide(extensions=True, profile=profile)
     arguments = {"path": "big.txt", "content": TEXT}
     answers = Says("Writing", [call("write_file", **arguments)], piece=50_000), Says("Written")
@@ -118,7 +119,7 @@ def test_a_megabyte_is_written_through_a_reference(ide, model, profile):
     assert len(json.dumps(asked)) < 100_000, "the model got all of it again"
 
 
-def test_a_client_that_reconnects_gets_a_working_url(ide, model):
+def test_a_client_that_reconnects_gets_a_working_url(ide: Open, model: ScriptedModel) -> None:
     one = ide("payload-again", extensions=True)
     arguments = {"path": "big.txt", "content": TEXT}
     asking = one.call_for(model.script("again", Says("", [call("write_file", **arguments)], piece=50_000), DONE))
@@ -128,7 +129,7 @@ def test_a_client_that_reconnects_gets_a_working_url(ide, model):
     assert fetched(two.expect("tool_call", call_id=asking["call_id"])) == arguments
 
 
-def test_mirrored_arguments_that_exceed_a_frame_go_by_reference(ide, model):
+def test_mirrored_arguments_that_exceed_a_frame_go_by_reference(ide: Open, model: ScriptedModel) -> None:
     arguments = {"path": "a.txt", "content": "x" * 90_000}
     script = model.script("fits", Says("", [call("write_file", **arguments)], piece=50_000), DONE)
     one = ide("payload-fits", extensions=True)
@@ -137,7 +138,7 @@ def test_mirrored_arguments_that_exceed_a_frame_go_by_reference(ide, model):
     assert fetched(two.expect("tool_call")) == arguments
 
 
-def test_an_ide_in_a_browser_may_use_the_urls(ide):
+def test_an_ide_in_a_browser_may_use_the_urls(ide: Open) -> None:
     ticket = ide().ticket(10)
     origin = {"Origin": "http://localhost:3000"}
     asking = {**origin, "Access-Control-Request-Method": "PUT", "Access-Control-Request-Headers": "if-none-match"}
@@ -158,7 +159,7 @@ def refusal(ide: Ide, call_id: str, reference: Any) -> dict[str, Any]:
     return ide.expect("error")
 
 
-def test_another_sessions_reference_is_refused_like_a_missing_one(ide, model):
+def test_another_sessions_reference_is_refused_like_a_missing_one(ide: Open, model: ScriptedModel) -> None:
     one, two = ide(), ide()
     (read,) = reading(one, model, "refused")
     foreign = two.upload("tool_result", call_id=read["call_id"], result={"content": "from elsewhere"})
@@ -171,7 +172,7 @@ def test_another_sessions_reference_is_refused_like_a_missing_one(ide, model):
     assert one.idle() == "Done"
 
 
-def test_an_expired_upload_is_refused(ide, model):
+def test_an_expired_upload_is_refused(ide: Open, model: ScriptedModel) -> None:
     one = ide()
     (read,) = reading(one, model, "over")
     error = refusal(one, read["call_id"], f"{int(time.time() * 1000) - 1}.100.{'0' * 24}")
@@ -179,7 +180,7 @@ def test_an_expired_upload_is_refused(ide, model):
     assert error["error_code"] == "INVALID_ARGUMENTS"
 
 
-def test_an_upload_is_only_valid_for_its_own_frame(ide, model):
+def test_an_upload_is_only_valid_for_its_own_frame(ide: Open, model: ScriptedModel) -> None:
     one = ide()
     first, second = reading(one, model, "own", READ, call("read_file", path="b.txt"))
     reference = one.upload("tool_result", call_id=first["call_id"], result={"content": "one"})
@@ -194,7 +195,7 @@ def test_an_upload_is_only_valid_for_its_own_frame(ide, model):
     assert len(told_results(model.requests["own"][-1]["messages"])) == 2
 
 
-def test_an_invalid_upload_is_refused_like_an_invalid_frame(ide, model):
+def test_an_invalid_upload_is_refused_like_an_invalid_frame(ide: Open, model: ScriptedModel) -> None:
     one = ide()
     (read,) = reading(one, model, "bad")
     for body, code in (
@@ -211,7 +212,7 @@ def test_an_invalid_upload_is_refused_like_an_invalid_frame(ide, model):
     assert "No upload with this payload_ref" in refusal(one, read["call_id"], unused["payload_ref"])["message"]
 
 
-def test_a_frame_that_is_too_large_gets_no_ticket(ide):
+def test_a_frame_that_is_too_large_gets_no_ticket(ide: Open) -> None:
     one = ide()
     one.send("upload_request", bytes=10_000_001)
     assert one.expect("error")["error_code"] == "PAYLOAD_TOO_LARGE"
@@ -220,7 +221,7 @@ def test_a_frame_that_is_too_large_gets_no_ticket(ide):
     assert one.expect("error")["error_code"] == "INVALID_ARGUMENTS"
 
 
-def test_a_ticket_is_for_one_upload_of_its_size_and_kind(ide):
+def test_a_ticket_is_for_one_upload_of_its_size_and_kind(ide: Open) -> None:
     one = ide()
     ticket = one.ticket(10)
     headers = ticket["headers"]
@@ -234,7 +235,7 @@ def test_a_ticket_is_for_one_upload_of_its_size_and_kind(ide):
 
 
 @pytest.mark.parametrize("frames", [1, 8], ids=["a frame over 32 KB", "a message over 128 KB"])
-def test_a_result_that_exceeds_a_message_fails_only_its_call(ide, model, frames):
+def test_a_result_that_exceeds_a_message_fails_only_its_call(ide: Open, model: ScriptedModel, frames: Any) -> None:
     name = f"cut {frames}"
     one, two = ide(f"payload-cut-{frames}"), ide(f"payload-cut-{frames}", extensions=True, viewer=1)
     (read,) = reading(one, model, name)

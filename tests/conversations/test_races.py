@@ -11,11 +11,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from codelab_local import LocalCloud
 from websockets.exceptions import ConnectionClosed
 
+from tests.conftest import Open
 from tests.conversations.table import Table
 from tests.fakes.ide.ide import Ide, once
 from tests.fakes.model.script import Says, call
+from tests.fakes.model.server import ScriptedModel
 from tests.waiting import until
 
 CALLS = [
@@ -27,7 +30,7 @@ CALLS = [
 
 
 @pytest.fixture
-def table(cloud):
+def table(cloud: LocalCloud) -> Any:
     return Table(cloud)
 
 
@@ -103,17 +106,17 @@ def race(ide: Any, model: Any, table: Table, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_results_decisions_and_cancels_race(ide, model, table, seed):
+def test_results_decisions_and_cancels_race(ide: Open, model: ScriptedModel, table: Any, seed: int) -> None:
     race(ide, model, table, seed)
 
 
 @pytest.mark.deep
-def test_two_hundred_seeded_races(ide, model, table):
+def test_two_hundred_seeded_races(ide: Open, model: ScriptedModel, table: Any) -> None:
     for seed in range(1_000, 1_200):
         race(ide, model, table, seed)
 
 
-def test_concurrent_messages_are_answered_once_each_in_sequence(ide, model, table):
+def test_concurrent_messages_are_answered_once_each_in_sequence(ide: Open, model: ScriptedModel, table: Any) -> None:
     connections = [ide("crowd", extensions=True) for _ in range(4)]
     for n in range(8):
         model.script(f"crowd {n}", Says(f"answer {n}"))
@@ -157,12 +160,14 @@ def kill_in_mid_stream(ide: Any, model: Any, cloud: Any, table: Table, seed: int
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_another_owner_continues_when_one_is_killed_mid_stream(ide, model, cloud, table, seed):
+def test_another_owner_continues_when_one_is_killed_mid_stream(
+    ide: Open, model: ScriptedModel, cloud: LocalCloud, table: Any, seed: int
+) -> None:
     kill_in_mid_stream(ide, model, cloud, table, seed)
 
 
 @pytest.mark.deep
-def test_twenty_kills_at_random_moments(ide, model, cloud, table):
+def test_twenty_kills_at_random_moments(ide: Open, model: ScriptedModel, cloud: LocalCloud, table: Any) -> None:
     for seed in range(100, 120):
         kill_in_mid_stream(ide, model, cloud, table, seed)
 
@@ -208,11 +213,13 @@ def stop_in_mid_stream(ide: Any, model: Any, cloud: Any, table: Table, seed: int
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_an_owner_that_was_stopped_and_goes_on_mixes_nothing_in(ide, model, cloud, table, seed):
+def test_an_owner_that_was_stopped_and_goes_on_mixes_nothing_in(
+    ide: Open, model: ScriptedModel, cloud: LocalCloud, table: Any, seed: int
+) -> None:
     stop_in_mid_stream(ide, model, cloud, table, seed)
 
 
 @pytest.mark.deep
-def test_forty_stops_at_random_moments(ide, model, cloud, table):
+def test_forty_stops_at_random_moments(ide: Open, model: ScriptedModel, cloud: LocalCloud, table: Any) -> None:
     for seed in range(100, 140):
         stop_in_mid_stream(ide, model, cloud, table, seed)

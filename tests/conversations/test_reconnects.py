@@ -14,14 +14,17 @@ from codelab.aws.session import session
 from codelab.sessions.dynamodb.store import DynamoDBStore
 from codelab.sessions.items import Audience, EventItem
 from codelab.sessions.store import Conflict
+from codelab_local import LocalCloud
 
+from tests.conftest import Open
 from tests.conversations.table import Table
 from tests.fakes.ide.follower import Follower
 from tests.fakes.ide.ide import text_of
 from tests.fakes.model.script import Says
+from tests.fakes.model.server import ScriptedModel
 
 
-def stream_through_breaks(cloud, model, seed: int, breaks: int) -> int:
+def stream_through_breaks(cloud: Any, model: Any, seed: int, breaks: int) -> int:
     """Run turns and break their streams at random moments, at least `breaks` times. Returns the number of breaks."""
     choose = random.Random(seed)
     client = Follower(cloud.url(f"breaking-{seed}", extensions=1))
@@ -44,13 +47,13 @@ def stream_through_breaks(cloud, model, seed: int, breaks: int) -> int:
 
 
 @pytest.mark.parametrize(("clients", "breaks"), [(2, 3), pytest.param(20, 100, marks=pytest.mark.deep)])
-def test_breaks_in_mid_stream_lose_nothing(cloud, model, clients, breaks):
+def test_breaks_in_mid_stream_lose_nothing(cloud: LocalCloud, model: ScriptedModel, clients: Any, breaks: Any) -> None:
     with ThreadPoolExecutor(5) as pool:  # each waits most of the time, for its model
         seen = pool.map(lambda seed: stream_through_breaks(cloud, model, seed, breaks), range(100, 100 + clients))
         assert sum(seen) >= clients * breaks
 
 
-def test_a_client_that_joins_mid_stream_gets_everything(cloud, model):
+def test_a_client_that_joins_mid_stream_gets_everything(cloud: LocalCloud, model: ScriptedModel) -> None:
     first = Follower(cloud.url("joining", extensions=1))
     text = "word by word " * 100
     first.send("user_message", content=model.script("joining", Says(text, delay=0.003)))
@@ -63,7 +66,9 @@ def test_a_client_that_joins_mid_stream_gets_everything(cloud, model):
         device.close()
 
 
-def test_a_client_that_joins_at_any_moment_gets_all_of_a_short_answer(cloud, ide, model):
+def test_a_client_that_joins_at_any_moment_gets_all_of_a_short_answer(
+    cloud: LocalCloud, ide: Open, model: ScriptedModel
+) -> None:
     """The client joins later in each round, in the last ones after the last frame."""
     for n in range(12):
         text = f"A short answer, number {n}"
@@ -76,7 +81,9 @@ def test_a_client_that_joins_at_any_moment_gets_all_of_a_short_answer(cloud, ide
         second.close()
 
 
-def test_repeated_resumes_during_a_stream_show_every_frame_unchanged(cloud, ide, model):
+def test_repeated_resumes_during_a_stream_show_every_frame_unchanged(
+    cloud: LocalCloud, ide: Open, model: ScriptedModel
+) -> None:
     reader = ide("resuming", extensions=True)
     device = Follower(cloud.url("resuming", extensions=1))
     text = "again and again " * 40
@@ -94,7 +101,9 @@ def test_repeated_resumes_during_a_stream_show_every_frame_unchanged(cloud, ide,
     device.close()
 
 
-def test_a_stream_and_other_writers_share_the_log_without_gaps(cloud, ide, model):
+def test_a_stream_and_other_writers_share_the_log_without_gaps(
+    cloud: LocalCloud, ide: Open, model: ScriptedModel
+) -> None:
     """The handlers of queued messages log their frames between the pieces of the running turn's text."""
     writer, text = ide("shared-log", extensions=True), "one of many " * 100
     reader = Follower(cloud.url("shared-log", extensions=1))
@@ -119,7 +128,7 @@ def test_a_stream_and_other_writers_share_the_log_without_gaps(cloud, ide, model
 
 
 @pytest.fixture
-def store(cloud, monkeypatch):
+def store(cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch) -> Any:
     variables = {"ENDPOINT_URL": "emulator", "DEFAULT_REGION": "region"}
     variables |= {"ACCESS_KEY_ID": "access_key_id", "SECRET_ACCESS_KEY": "secret_access_key"}
     for variable, name in variables.items():
@@ -129,7 +138,7 @@ def store(cloud, monkeypatch):
     session.cache_clear()
 
 
-def test_of_two_concurrent_appends_one_gets_the_seq_and_knows_it(store):
+def test_of_two_concurrent_appends_one_gets_the_seq_and_knows_it(store: Any) -> None:
     pk, rounds = "SESSION#local#appended", 50
     won: dict[str, set[int]] = {"a": set(), "b": set()}
     barrier = threading.Barrier(2)
@@ -164,7 +173,9 @@ def logged(seq: int) -> dict[str, Any]:
 
 
 @pytest.mark.deep
-def test_a_thousand_frames_are_replayed_in_order(cloud, ide, capsys):
+def test_a_thousand_frames_are_replayed_in_order(
+    cloud: LocalCloud, ide: Open, capsys: pytest.CaptureFixture[str]
+) -> None:
     ide("long-replay", extensions=True)
     Table(cloud).fill("long-replay", [logged(seq) for seq in range(1, 1_001)])
     device = ide("long-replay", extensions=True)

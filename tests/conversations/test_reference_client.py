@@ -10,10 +10,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from codelab_local import LocalCloud
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from tests.fakes.ide.ide import text_of
 from tests.fakes.model.script import Says, call
+from tests.fakes.model.server import ScriptedModel
 from tests.waiting import PATIENCE
 
 PAGE = Path(__file__).parents[2] / "docs" / "protocol.md"
@@ -92,12 +94,14 @@ def break_often(app: App, seed: int, over: threading.Event) -> int:
     return breaks
 
 
-def test_it_is_short(printed):
+def test_it_is_short(printed: str) -> None:
     assert len(printed.splitlines()) < 40
 
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.deep)])
-def test_it_misses_and_repeats_nothing_when_its_connection_breaks(cloud, model, session_class, seed):
+def test_it_misses_and_repeats_nothing_when_its_connection_breaks(
+    cloud: LocalCloud, model: ScriptedModel, session_class: Any, seed: int
+) -> None:
     text = "every word of it " * 20
     answers = Says(text, [call("read_file", path="a.py")], delay=0.005), Says(text, delay=0.005)
     says = [model.script(f"printed-{seed}-{n}", *answers) for n in range(TURNS)]
@@ -118,7 +122,7 @@ def test_it_misses_and_repeats_nothing_when_its_connection_breaks(cloud, model, 
     assert sum(frame["type"] == "turn_end" for frame in app.frames) == TURNS
 
 
-def test_it_stops_if_reconnecting_is_useless(cloud, session_class):
+def test_it_stops_if_reconnecting_is_useless(cloud: LocalCloud, session_class: Any) -> None:
     with pytest.raises(InvalidStatus):
         session_class(cloud.url("no spaces", extensions=1), lambda _: None).run()
     connections = [session_class(cloud.url("many-connections", extensions=1), lambda _: None) for _ in range(9)]
@@ -148,7 +152,7 @@ def test_it_stops_if_reconnecting_is_useless(cloud, session_class):
         thread.join(PATIENCE)
 
 
-def test_it_repeats_only_what_may_be_repeated(session_class):
+def test_it_repeats_only_what_may_be_repeated(session_class: Any) -> None:
     session = session_class("ws://nowhere", None)
     session.socket = SimpleNamespace(send=lambda _: None)
     session.send(type="cancel")

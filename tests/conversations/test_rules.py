@@ -2,14 +2,16 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
+from tests.conftest import Open
 from tests.fakes.model.script import Says, call
+from tests.fakes.model.server import ScriptedModel
 from tests.fakes.model.told_results import told_results
 
 WRITE = call("write_file", path="docs/a.md", content="1")
 OTHER = call("write_file", path="docs/b.md", content="1")
 
 
-def test_a_remembered_approval_applies_until_it_is_revoked(ide, model):
+def test_a_remembered_approval_applies_until_it_is_revoked(ide: Open, model: ScriptedModel) -> None:
     session = ide("remembering", extensions=True)
     marker = model.script("write twice", Says("One.", [WRITE]), Says("Two.", [OTHER]), Says("Done."))
     wish = {"scope": "session", "pattern": "docs/**"}
@@ -22,7 +24,7 @@ def test_a_remembered_approval_applies_until_it_is_revoked(ide, model):
     assert again["requires_approval"] is True
 
 
-def test_a_remembered_rejection_applies_without_asking(ide, model):
+def test_a_remembered_rejection_applies_without_asking(ide: Open, model: ScriptedModel) -> None:
     session = ide(extensions=True)
     marker = model.script("never", Says("", [WRITE]), Says("No."))
     session.converse(marker, str, decision="reject", remember={"scope": "session"})
@@ -33,7 +35,7 @@ def test_a_remembered_rejection_applies_without_asking(ide, model):
     assert '"reason":"rule"' in told_results(model.requests["insist"][-1]["messages"])[-1]
 
 
-def test_an_autonomous_session_only_asks_for_commands(ide, model):
+def test_an_autonomous_session_only_asks_for_commands(ide: Open, model: ScriptedModel) -> None:
     session = ide(extensions=True)
     assert session.request("session_config", autonomy="autonomous")["settings"] == {"autonomy": "autonomous"}
     run = call("run_command", command="make")
@@ -42,7 +44,7 @@ def test_an_autonomous_session_only_asks_for_commands(ide, model):
     assert asks == {"write_file": False, "run_command": True}
 
 
-def test_a_command_is_never_remembered_as_allowed(ide, model):
+def test_a_command_is_never_remembered_as_allowed(ide: Open, model: ScriptedModel) -> None:
     session = ide()
     asked = session.call_for(model.script("command", Says("", [call("run_command", command="make")]), Says("Done.")))
     session.decide(asked, "approve", remember={"scope": "user", "pattern": "**"})
@@ -52,7 +54,7 @@ def test_a_command_is_never_remembered_as_allowed(ide, model):
     assert session.expect("tool_call")["requires_approval"] is False
 
 
-def test_rules_of_concurrent_sessions_are_all_kept(ide, model):
+def test_rules_of_concurrent_sessions_are_all_kept(ide: Open, model: ScriptedModel) -> None:
     def remember(n: int) -> None:
         write = call("write_file", path=f"at-once/{n}.md", content="1")
         marker = model.script(f"at once {n}", Says("", [write]), Says("Done."))

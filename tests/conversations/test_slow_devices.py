@@ -6,12 +6,15 @@ from typing import Any
 import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
+from codelab_local import LocalCloud
 from websockets.sync.client import connect
 
+from tests.conftest import Open
 from tests.conversations.table import Table
 from tests.fakes.ide.follower import Follower
 from tests.fakes.ide.ide import text_of
 from tests.fakes.model.script import Says, call
+from tests.fakes.model.server import ScriptedModel
 from tests.local.test_quotas import flood
 from tests.waiting import PATIENCE
 
@@ -64,7 +67,7 @@ def _newest_connection(cloud: Any, session: str) -> str:
     return newest.removeprefix("conn#")
 
 
-def test_a_connection_that_does_not_read_delays_no_other(cloud, ide, model):
+def test_a_connection_that_does_not_read_delays_no_other(cloud: LocalCloud, ide: Open, model: ScriptedModel) -> None:
     """The other connection gets text, calls and the end while this one does not read."""
     reader = ide("beside-a-sleeper", extensions=True)
     sleeper = Sleeper(cloud, "beside-a-sleeper")
@@ -80,7 +83,7 @@ def test_a_connection_that_does_not_read_delays_no_other(cloud, ide, model):
 
 
 @pytest.mark.deep
-def test_a_turn_continues_while_its_only_connection_does_not_read(cloud, model):
+def test_a_turn_continues_while_its_only_connection_does_not_read(cloud: LocalCloud, model: ScriptedModel) -> None:
     sleeper = Sleeper(cloud, "asleep")
     text = "nobody listens " * 30
     marker = model.script("asleep", Says(text, delay=0.005))

@@ -79,7 +79,7 @@ class World:
         return list(range(1, self.seq + 1))
 
 
-def test_a_window_that_stalls_delays_no_other_and_gets_everything_in_order_later():
+def test_a_window_that_stalls_delays_no_other_and_gets_everything_in_order_later() -> None:
     world = World(slow=0, fast=0)
     go_on = world.gateway.stall("slow")
     for _ in range(5):
@@ -91,7 +91,7 @@ def test_a_window_that_stalls_delays_no_other_and_gets_everything_in_order_later
     assert world.taken("slow") == world.all_seqs()
 
 
-def test_the_only_window_is_posted_to_without_another_thread(monkeypatch):
+def test_the_only_window_is_posted_to_without_another_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_SLOW_S", PATIENCE)
     world = World(only=0)
     assert world.send(3).is_done
@@ -99,7 +99,7 @@ def test_the_only_window_is_posted_to_without_another_thread(monkeypatch):
     assert world.gateway.threads == {threading.current_thread().name}
 
 
-def test_the_only_window_does_not_keep_the_sender_when_it_refuses():
+def test_the_only_window_does_not_keep_the_sender_when_it_refuses() -> None:
     world = World(only=0)
     takes = threading.Event()
     world.gateway.answers["only"] = lambda: DONE if takes.is_set() else REFUSED
@@ -112,7 +112,7 @@ def test_the_only_window_does_not_keep_the_sender_when_it_refuses():
     assert not delivery.failed
 
 
-def test_the_only_window_does_not_keep_the_sender_when_it_has_become_slow(monkeypatch):
+def test_the_only_window_does_not_keep_the_sender_when_it_has_become_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_SLOW_S", 0.0)
     world = World(only=0)
     world.send(3)
@@ -122,7 +122,7 @@ def test_the_only_window_does_not_keep_the_sender_when_it_has_become_slow(monkey
 
 
 @pytest.mark.parametrize("name", ["window", "plain"])
-def test_what_is_throttled_is_tried_again_and_the_rest_waits_behind_it(name):
+def test_what_is_throttled_is_tried_again_and_the_rest_waits_behind_it(name: str) -> None:
     world = World(**{name: 0, "other": 0})
     world.gateway.script(name, DONE, REFUSED, REFUSED, DONE, REFUSED)
     deliveries = [world.send() for _ in range(4)]
@@ -131,7 +131,7 @@ def test_what_is_throttled_is_tried_again_and_the_rest_waits_behind_it(name):
     assert not any(delivery.failed for delivery in deliveries)
 
 
-def test_who_refuses_for_too_long_misses_what_waited_and_nothing_after_it():
+def test_who_refuses_for_too_long_misses_what_waited_and_nothing_after_it() -> None:
     world = World(window=0, other=0, patience_s=0.3)
     world.gateway.answers["window"] = lambda: REFUSED
     missed = [world.send(tracked=True) for _ in range(3)]
@@ -145,7 +145,7 @@ def test_who_refuses_for_too_long_misses_what_waited_and_nothing_after_it():
     assert world.fan_out.take_posted(at_end=True) == [seen]
 
 
-def test_a_time_out_is_not_repeated_to_a_client_that_would_show_it_twice():
+def test_a_time_out_is_not_repeated_to_a_client_that_would_show_it_twice() -> None:
     world = World(plain=0, window=0)
     world.gateway.script("plain", UNKNOWN)
     world.gateway.script("window", UNKNOWN)
@@ -156,7 +156,7 @@ def test_a_time_out_is_not_repeated_to_a_client_that_would_show_it_twice():
     assert [delivery.failed for delivery in deliveries] == [True, False]
 
 
-def test_what_waits_for_one_window_is_bounded():
+def test_what_waits_for_one_window_is_bounded() -> None:
     world = World(slow=0, fast=0)
     go_on = world.gateway.stall("slow")
     deliveries = [world.send()]
@@ -174,7 +174,7 @@ def test_what_waits_for_one_window_is_bounded():
     assert [delivery.failed for delivery in deliveries].count(True) == module.LANE_BATCHES
 
 
-def test_the_end_waits_for_the_slow_no_longer_than_it_may():
+def test_the_end_waits_for_the_slow_no_longer_than_it_may() -> None:
     world = World(slow=0, fast=0)
     go_on = world.gateway.stall("slow")
     deliveries = [world.send(3, tracked=True) for _ in range(3)]
@@ -190,7 +190,7 @@ def test_the_end_waits_for_the_slow_no_longer_than_it_may():
     assert all(delivery.failed for delivery in deliveries), "the sweep posts them again"
 
 
-def test_a_lane_that_fails_in_its_own_way_is_given_up_and_not_waited_for():
+def test_a_lane_that_fails_in_its_own_way_is_given_up_and_not_waited_for() -> None:
     def break_down() -> PostResult:
         raise RuntimeError("a fault of our own")
 
@@ -206,7 +206,7 @@ def test_a_lane_that_fails_in_its_own_way_is_given_up_and_not_waited_for():
     assert world.taken("broken") == [3]
 
 
-def test_what_could_not_all_be_sent_is_not_told_as_posted():
+def test_what_could_not_all_be_sent_is_not_told_as_posted() -> None:
     world = World(window=0)
 
     def send_half() -> None:
@@ -221,7 +221,7 @@ def test_what_could_not_all_be_sent_is_not_told_as_posted():
     assert world.fan_out.take_posted(at_end=True) == []
 
 
-def test_a_pause_before_another_try_does_not_outlive_the_end():
+def test_a_pause_before_another_try_does_not_outlive_the_end() -> None:
     world = World(window=0, other=0, patience_s=3600)
     world.gateway.answers["window"] = lambda: REFUSED
     delivery = world.send()
@@ -229,7 +229,7 @@ def test_a_pause_before_another_try_does_not_outlive_the_end():
     assert delivery.failed
 
 
-def test_who_is_gone_is_posted_to_no_more_unless_it_may_be_coming():
+def test_who_is_gone_is_posted_to_no_more_unless_it_may_be_coming() -> None:
     world = World(old=NOW - 60_000, greeted=NOW - 100, young=NOW - 100, here=0)
     for name in ("old", "greeted", "young"):
         world.gateway.script(name, GONE)
@@ -245,7 +245,7 @@ def test_who_is_gone_is_posted_to_no_more_unless_it_may_be_coming():
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_whatever_the_connections_answer_order_is_kept_and_the_books_are_right(seed):
+def test_whatever_the_connections_answer_order_is_kept_and_the_books_are_right(seed: int) -> None:
     choose = random.Random(seed)
     world = World(a=0, b=0, plain=0, plain2=0, patience_s=0.02)
     for name in world.register.connections:

@@ -67,7 +67,7 @@ def test_a_post_that_is_refused_for_a_wrong_clock_is_signed_again(gateway: Gatew
     assert len(gateway.received) == posts
 
 
-def test_a_post_and_a_delete_are_those_of_the_sdk(gateway: Gateway):
+def test_a_post_and_a_delete_are_those_of_the_sdk(gateway: Gateway) -> None:
     api = ManagementApi(gateway.url)
     assert api.post(CONNECTION, DATA) == 200
     assert api.delete(CONNECTION) == 200
@@ -83,7 +83,7 @@ def test_a_post_and_a_delete_are_those_of_the_sdk(gateway: Gateway):
         assert scope_of(mine.headers)[1:] == ["eu-west-1", "execute-api", "aws4_request"]
 
 
-def test_what_arrives_is_what_was_signed(gateway: Gateway):
+def test_what_arrives_is_what_was_signed(gateway: Gateway) -> None:
     ManagementApi(gateway.url).post(CONNECTION, DATA)
     (got,) = gateway.received
     signed = got.headers["authorization"].partition("SignedHeaders=")[2].partition(",")[0].split(";")
@@ -100,7 +100,7 @@ def test_what_arrives_is_what_was_signed(gateway: Gateway):
     assert got.headers["authorization"].endswith(f"Signature={signature}")
 
 
-def test_one_connection_is_kept_and_one_that_was_closed_meanwhile_is_replaced(gateway: Gateway):
+def test_one_connection_is_kept_and_one_that_was_closed_meanwhile_is_replaced(gateway: Gateway) -> None:
     api = ManagementApi(gateway.url)
     assert api.post(CONNECTION, DATA) == 200
     gateway.closes = True
@@ -112,13 +112,13 @@ def test_one_connection_is_kept_and_one_that_was_closed_meanwhile_is_replaced(ga
 
 
 @pytest.mark.parametrize("status", [200, 403, 410, 413, 429, 500, 503])
-def test_the_status_is_the_answer_and_nothing_is_sent_twice(gateway: Gateway, status: int):
+def test_the_status_is_the_answer_and_nothing_is_sent_twice(gateway: Gateway, status: int) -> None:
     gateway.answers = [response(status, b"")]
     assert ManagementApi(gateway.url).post(CONNECTION, DATA) == status
     assert len(gateway.received) == 1
 
 
-def test_who_listens_no_more_has_surely_not_got_it():
+def test_who_listens_no_more_has_surely_not_got_it() -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         with pytest.raises(AwsUnreachable) as error:
@@ -126,7 +126,9 @@ def test_who_listens_no_more_has_surely_not_got_it():
     assert error.value.never_arrived
 
 
-def test_an_answer_that_does_not_come_leaves_open_whether_it_was_got(gateway: Gateway, monkeypatch: pytest.MonkeyPatch):
+def test_an_answer_that_does_not_come_leaves_open_whether_it_was_got(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
     api = ManagementApi(gateway.url)
     monkeypatch.setattr(api._connections, "_read_s", 0.05)
     gateway.answers = [None]
@@ -181,7 +183,7 @@ def forgetful() -> Iterator[Forgetful]:
     thread.join(PATIENCE)
 
 
-def test_a_reset_on_a_kept_connection_is_a_post_that_was_not_taken(forgetful: Forgetful):
+def test_a_reset_on_a_kept_connection_is_a_post_that_was_not_taken(forgetful: Forgetful) -> None:
     poster = Poster(lambda: api, payloads=None)  # type: ignore[arg-type]
     api = ManagementApi(forgetful.url)
     frame = json.loads(DATA)
@@ -195,14 +197,14 @@ def test_a_reset_on_a_kept_connection_is_a_post_that_was_not_taken(forgetful: Fo
     until(lambda: forgetful.reset == 2)
 
 
-def test_a_connection_that_was_closed_with_an_answer_due_may_have_taken_the_post(gateway: Gateway):
+def test_a_connection_that_was_closed_with_an_answer_due_may_have_taken_the_post(gateway: Gateway) -> None:
     gateway.answers = [b""]
     with pytest.raises(AwsUnreachable) as error:
         ManagementApi(gateway.url).post(CONNECTION, DATA)
     assert not error.value.never_arrived
 
 
-def test_connections_that_slept_are_not_used_again(gateway: Gateway):
+def test_connections_that_slept_are_not_used_again(gateway: Gateway) -> None:
     now = 1_000.0
     api = ManagementApi(gateway.url, clock=lambda: now)
     api.post(CONNECTION, DATA)

@@ -91,7 +91,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "WATCH_S", 0.02)
 
 
-def test_the_log_goes_on_while_no_window_takes_anything():
+def test_the_log_goes_on_while_no_window_takes_anything() -> None:
     stage = Stage()
     for n in range(3):
         stage.sender.write(f"piece {n} ")
@@ -103,7 +103,7 @@ def test_the_log_goes_on_while_no_window_takes_anything():
     assert stage.taken("a") == stage.taken("b") == [1, 2, 3]
 
 
-def test_a_cancel_is_seen_while_no_window_takes_anything(monkeypatch):
+def test_a_cancel_is_seen_while_no_window_takes_anything(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_PACE_S", 3600.0)
     stage = Stage()
     stage.sender.write("never taken")
@@ -115,7 +115,7 @@ def test_a_cancel_is_seen_while_no_window_takes_anything(monkeypatch):
     stage.fan_out.drain()
 
 
-def test_who_joins_while_the_others_take_nothing_is_sent_the_text_at_once():
+def test_who_joins_while_the_others_take_nothing_is_sent_the_text_at_once() -> None:
     stage = Stage()
     stage.sender.write("first ")
     stage.store.wait_for(1)
@@ -130,7 +130,9 @@ def test_who_joins_while_the_others_take_nothing_is_sent_the_text_at_once():
     assert stage.taken("a") == [1, 2]
 
 
-def test_the_reader_rests_until_the_first_piece_is_in_the_log_and_no_longer_if_that_fails(monkeypatch):
+def test_the_reader_rests_until_the_first_piece_is_in_the_log_and_no_longer_if_that_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(module, "WATCH_S", PATIENCE)
     stage = Stage()
     stage.release()
@@ -152,7 +154,9 @@ def test_the_reader_rests_until_the_first_piece_is_in_the_log_and_no_longer_if_t
     assert broken.lost.is_set()
 
 
-def test_the_first_piece_is_sent_by_the_thread_that_has_it_and_all_others_by_the_senders(monkeypatch):
+def test_the_first_piece_is_sent_by_the_thread_that_has_it_and_all_others_by_the_senders(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(module, "WATCH_S", PATIENCE)
     stage = Stage()
     stage.release()
@@ -177,7 +181,7 @@ def test_the_first_piece_is_sent_by_the_thread_that_has_it_and_all_others_by_the
     assert stage.taken("a") == stage.taken("b") == [1, 2, 3, 4]
 
 
-def test_no_piece_is_lost_if_the_first_is_longer_than_a_batch():
+def test_no_piece_is_lost_if_the_first_is_longer_than_a_batch() -> None:
     stage = Stage()
     stage.release()
     pieces = ["x" * (limits.BATCH_CHARS + 1), "y", "z"]
@@ -188,7 +192,7 @@ def test_no_piece_is_lost_if_the_first_is_longer_than_a_batch():
     assert "".join(stage.sender.sent) == "".join(pieces)
 
 
-def test_thoughts_come_before_the_first_piece(monkeypatch):
+def test_thoughts_come_before_the_first_piece(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = Stage()
     stage.release()
     stage.sender.think("Hm.")
@@ -198,7 +202,7 @@ def test_thoughts_come_before_the_first_piece(monkeypatch):
     assert [event.frame["type"] for event in stage.store.log] == ["assistant_thought", "assistant_message"]
 
 
-def test_the_end_of_the_text_does_not_wait_for_a_slow_window(monkeypatch):
+def test_the_end_of_the_text_does_not_wait_for_a_slow_window(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_PACE_S", 3600.0)
     stage = Stage()
     stage.sender.write("all ")
@@ -210,7 +214,7 @@ def test_the_end_of_the_text_does_not_wait_for_a_slow_window(monkeypatch):
     stage.fan_out.drain()
 
 
-def test_a_taken_seq_is_stepped_over_while_the_lease_is_held():
+def test_a_taken_seq_is_stepped_over_while_the_lease_is_held() -> None:
     stage = Stage()
     stage.store.taken = {1, 2}
     stage.sender.write("text")
@@ -221,7 +225,7 @@ def test_a_taken_seq_is_stepped_over_while_the_lease_is_held():
     stage.fan_out.drain()
 
 
-def test_the_sender_stops_at_a_seq_that_the_next_owner_has():
+def test_the_sender_stops_at_a_seq_that_the_next_owner_has() -> None:
     stage = Stage()
     stage.sender.write("mine ")
     stage.store.wait_for(1)
@@ -238,7 +242,7 @@ def test_the_sender_stops_at_a_seq_that_the_next_owner_has():
     assert stage.taken("a") == stage.taken("b") == [1]
 
 
-def test_the_lease_is_extended_while_the_model_is_silent():
+def test_the_lease_is_extended_while_the_model_is_silent() -> None:
     stage = Stage()
     stage.now = NOW + RENEW_MS
     until(lambda: stage.store.renewed)
@@ -247,7 +251,7 @@ def test_the_lease_is_extended_while_the_model_is_silent():
     assert not stage.lost.is_set()
 
 
-def test_a_lease_that_cannot_be_extended_is_lost():
+def test_a_lease_that_cannot_be_extended_is_lost() -> None:
     stage = Stage()
     stage.store.read = lambda _: None  # type: ignore[method-assign,assignment,return-value]
     stage.store.register.lease = "another"
@@ -256,7 +260,7 @@ def test_a_lease_that_cannot_be_extended_is_lost():
     stage.sender.close()
 
 
-def test_a_batch_is_not_posted_after_the_lease_has_ended():
+def test_a_batch_is_not_posted_after_the_lease_has_ended() -> None:
     """It was appended in time, but the process was stopped before it posted."""
     stage = Stage(lease_s=0.0)
     stage.release()
@@ -292,7 +296,7 @@ def test_batches_come_quickly_at_first_and_seldom_in_a_long_stream(monkeypatch: 
     assert len(stage.store.log) <= 25
 
 
-def test_the_last_batch_of_an_answer_is_left_to_the_commit(monkeypatch):
+def test_the_last_batch_of_an_answer_is_left_to_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_FIRST_DELAY_S", 3600.0)
     stage = Stage(max_delay_s=3600.0)
     stage.release()
@@ -304,7 +308,7 @@ def test_the_last_batch_of_an_answer_is_left_to_the_commit(monkeypatch):
     assert stage.sender.sent == ["the first piece", ", a long one: " + "x" * (limits.BATCH_CHARS - 14)]
 
 
-def test_an_answer_of_one_piece_is_sent_at_once():
+def test_an_answer_of_one_piece_is_sent_at_once() -> None:
     stage = Stage()
     stage.release()
     stage.sender.write("Hello")
@@ -313,7 +317,9 @@ def test_an_answer_of_one_piece_is_sent_at_once():
 
 
 @pytest.mark.parametrize(("pieces_per_s", "reads"), [(100, 200), (1_000, 320)])
-def test_the_reader_rests_only_beside_a_fast_model(monkeypatch: pytest.MonkeyPatch, pieces_per_s: int, reads: int):
+def test_the_reader_rests_only_beside_a_fast_model(
+    monkeypatch: pytest.MonkeyPatch, pieces_per_s: int, reads: int
+) -> None:
     """Two seconds of pieces; those that arrive during a rest are read at once."""
     now = 0.0
 

@@ -12,7 +12,7 @@ import pytest
 
 from evals import agents
 from tests.fakes.http import answering
-from tests.fakes.model.wire import ScriptedServer, failing, whole
+from tests.fakes.model.wire import ScriptedServer, failing
 
 LOOPS = Path(agents.__file__).parent / "loops"
 #: Runs a loop with these answers of the model: its exit code, its output, the trace, and what was sent.
@@ -37,7 +37,9 @@ def run(tmp_path: Path) -> Iterator[Run]:
         def run_one(
             program: str, scripted: Sequence[dict[str, Any] | int], max_steps: int = 5, limit: str = "60"
         ) -> Any:
-            model.answer(*(failing(it) if isinstance(it, int) else answering(whole(None, **it)) for it in scripted))
+            model.answer(
+                *(failing(it) if isinstance(it, int) else answering({"choices": [{"message": it}]}) for it in scripted)
+            )
             line = [sys.executable, str(LOOPS / f"{program}.py"), "--base-url", model.url]
             line += ["--model", "m", "--max-steps", str(max_steps), "--trace", str(tmp_path / "trace.jsonl")]
             environment = {

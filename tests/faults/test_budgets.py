@@ -17,7 +17,6 @@ Cost = Mapping[str, int]
 Event = tuple[str, Cost]
 
 CONNECT: Event = ("connect", {READ: 1, UPDATE: 1})
-DISCONNECT: Event = ("disconnect", {READ: 1, UPDATE: 1})
 USER_MESSAGE: Event = ("user_message", {READ: 1, TRANSACTION: 1, INVOKE: 1})
 CANCEL_A_STEP: Event = ("cancel", {READ: 1, UPDATE: 1})
 LAST_RESULT: Event = ("tool_result", {READ_MANY: 1, TRANSACTION: 1, INVOKE: 1})

@@ -26,8 +26,8 @@ from tests.quotas import USUAL
 
 READ_A = call("read_file", path="lib/main.dart")
 WRITE_A = call("write_file", path="lib/main.dart", content="x = 1\n" * 100)
-#: Characters of a model token, and of a result.
-TOKEN, RESULT = 4, 4_000
+#: Characters of a result.
+RESULT = 4_000
 #: The beginning of a minute, in milliseconds: quotas count by it.
 BEGAN = 1_800_000_000_000
 #: Turns that the session has had before.

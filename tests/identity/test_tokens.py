@@ -6,6 +6,7 @@ import hmac
 import json
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import jwt
 import pytest
@@ -39,14 +40,14 @@ def provider() -> Iterator[Provider]:
         yield running
 
 
-def test_published_keys_are_fetched_once_and_kept(provider):
+def test_published_keys_are_fetched_once_and_kept(provider: Provider) -> None:
     verifier = TokenVerifier(PublishedKeys(provider.url, Clock()))
     for _ in range(5):
         assert verifier.verify(provider.token("first")).user == "ann"
     assert provider.asked == 1
 
 
-def test_a_rotated_key_is_found(provider):
+def test_a_rotated_key_is_found(provider: Provider) -> None:
     clock = Clock()
     verifier = TokenVerifier(PublishedKeys(provider.url, clock))
     verifier.verify(provider.token("first"))
@@ -55,7 +56,7 @@ def test_a_rotated_key_is_found(provider):
     assert verifier.verify(provider.token("second")).user == "ann"
 
 
-def test_a_key_that_was_taken_back_ends_with_the_kept_ones(provider):
+def test_a_key_that_was_taken_back_ends_with_the_kept_ones(provider: Provider) -> None:
     clock = Clock()
     verifier = TokenVerifier(PublishedKeys(provider.url, clock))
     token = provider.token("first")
@@ -67,7 +68,7 @@ def test_a_key_that_was_taken_back_ends_with_the_kept_ones(provider):
         verifier.verify(token)
 
 
-def test_tokens_with_invented_keys_do_not_have_the_provider_asked_each_time(provider):
+def test_tokens_with_invented_keys_do_not_have_the_provider_asked_each_time(provider: Provider) -> None:
     verifier = TokenVerifier(PublishedKeys(provider.url, Clock()))
     forged = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     for n in range(20):
@@ -76,7 +77,7 @@ def test_tokens_with_invented_keys_do_not_have_the_provider_asked_each_time(prov
     assert provider.asked == 1
 
 
-def test_a_provider_that_is_away_for_a_moment_locks_nobody_out(provider):
+def test_a_provider_that_is_away_for_a_moment_locks_nobody_out(provider: Provider) -> None:
     clock = Clock()
     verifier = TokenVerifier(PublishedKeys(provider.url, clock))
     verifier.verify(provider.token("first"))
@@ -85,7 +86,7 @@ def test_a_provider_that_is_away_for_a_moment_locks_nobody_out(provider):
     assert verifier.verify(provider.token("first")).user == "ann"
 
 
-def test_a_public_key_is_not_taken_for_a_shared_secret(provider):
+def test_a_public_key_is_not_taken_for_a_shared_secret(provider: Provider) -> None:
     verifier = TokenVerifier(PublishedKeys(provider.url, Clock()))
     public = provider.keys["first"].public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     header = _part({"alg": "HS256", "typ": "JWT", "kid": "first"})
@@ -97,14 +98,14 @@ def test_a_public_key_is_not_taken_for_a_shared_secret(provider):
 
 
 @pytest.mark.parametrize("published", [False, True])
-def test_an_unsigned_token_is_refused(provider, published):
+def test_an_unsigned_token_is_refused(provider: Provider, published: Any) -> None:
     keys = PublishedKeys(provider.url, Clock()) if published else SharedSecret(SECRET)
     unsigned = f"{_part({'alg': 'none', 'typ': 'JWT', 'kid': 'first'})}.{_part(claims())}."
     with pytest.raises(InvalidToken):
         TokenVerifier(keys).verify(unsigned)
 
 
-def test_a_token_of_another_kind_of_key_is_refused():
+def test_a_token_of_another_kind_of_key_is_refused() -> None:
     other = ec.generate_private_key(ec.SECP256R1())
     with pytest.raises(InvalidToken):
         TokenVerifier(SharedSecret(SECRET)).verify(jwt.encode(claims(), other, algorithm="ES256"))
@@ -125,7 +126,7 @@ def test_a_token_of_another_kind_of_key_is_refused():
     ],
     ids=["no sub", "empty sub", "sub of two", "expired", "not yet", "other iss", "no iss", "other aud", "no aud"],
 )
-def test_claims_that_do_not_fit_are_refused(wrong):
+def test_claims_that_do_not_fit_are_refused(wrong: str) -> None:
     verifier = TokenVerifier(SharedSecret(SECRET), issuer="issuer", audience="us")
     good = claims(iss="issuer", aud="us")
     assert verifier.verify(jwt.encode(good, SECRET, algorithm="HS256")).user == "ann"
@@ -133,7 +134,7 @@ def test_claims_that_do_not_fit_are_refused(wrong):
         verifier.verify(jwt.encode(claims(**{**good, **wrong}), SECRET, algorithm="HS256"))
 
 
-def test_a_tampered_token_is_refused():
+def test_a_tampered_token_is_refused() -> None:
     header, body, signature = jwt.encode(claims(), SECRET, algorithm="HS256").split(".")
     with pytest.raises(InvalidToken):
         TokenVerifier(SharedSecret(SECRET)).verify(f"{header}.{_part(claims(sub='eve'))}.{signature}")

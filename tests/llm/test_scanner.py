@@ -19,7 +19,7 @@ from tests.llm.instances import Maker
 
 def scan(
     pieces: list[str], *fields: tuple[str | int, ...], items: tuple[str, ...] | None = ("calls",), prose: bool = False
-):
+) -> Any:
     """The text of each field, the items, and whether the root is closed."""
     scanner = Scanner(fields or [("message",)], items, prose=prose)
     texts: dict[str, str] = {}

@@ -19,8 +19,6 @@ from tests.page.conftest import OpenTab
 from tests.page.tab import Tab
 from tests.waiting import until
 
-GREETING = "def main() -> None:\n    pass\n\n\nmain()\n"
-
 
 def test_the_first_answer_is_markdown(tab: Tab, model: ScriptedModel) -> None:
     """The page comes whole from its own origin, and the model is not made to believe that it has a shell."""

@@ -2,6 +2,7 @@
 
 import json
 import random
+from typing import Any
 
 import pytest
 from codelab.llm.client.request import Request
@@ -46,7 +47,7 @@ def refused(*tools: object) -> ProtocolError:
     return error
 
 
-def test_declared_tools_need_approval():
+def test_declared_tools_need_approval() -> None:
     tool = declared(DEPLOY)
     assert (tool.name, tool.risk, tool.approval, tool.always_approval) == ("deploy", "execute", True, False)
     assert tool.check({"stage": "dev", "dry_run": None}) == {"stage": "dev"}
@@ -54,12 +55,12 @@ def test_declared_tools_need_approval():
     assert (error.code, error.details["field"]) == (ErrorCode.INVALID_ARGUMENTS, "stage")
 
 
-def test_read_only_declared_tools_need_no_approval():
+def test_read_only_declared_tools_need_no_approval() -> None:
     tool = declared({**DEPLOY, "read_only": True})
     assert (tool.risk, tool.approval) == ("read", False)
 
 
-def test_parameters_may_be_missing_or_null():
+def test_parameters_may_be_missing_or_null() -> None:
     assert declared({"name": "t", "description": "d", "parameters": None, "read_only": None}).check({}) == {}
     assert parse_frame('{"type": "hello", "capabilities": {"tools": null}}').capabilities.tools is None
     assert parse_frame('{"type": "hello", "capabilities": null}').capabilities.tools is None
@@ -67,22 +68,22 @@ def test_parameters_may_be_missing_or_null():
 
 
 @pytest.mark.parametrize("name", [*KNOWN, *ALIASES])
-def test_names_and_aliases_of_the_catalogue_are_refused(name):
+def test_names_and_aliases_of_the_catalogue_are_refused(name: str) -> None:
     error = refused({**DEPLOY, "name": name})
     assert error.details["field"] == "capabilities.tools.0.name"
     assert name in error.message
 
 
 @pytest.mark.parametrize("name", ["", "1st", "with space", "a/b", "a" * 65, "имя", "a\n", "_tool", 5])
-def test_a_malformed_name_is_refused(name):
+def test_a_malformed_name_is_refused(name: str) -> None:
     assert refused(DEPLOY, {**DEPLOY, "name": name}).details["field"] == "capabilities.tools.1.name"
 
 
-def test_repeated_names_are_refused():
+def test_repeated_names_are_refused() -> None:
     assert "deploy" in refused(DEPLOY, DEPLOY).message
 
 
-def test_number_and_size_of_declarations_are_limited():
+def test_number_and_size_of_declarations_are_limited() -> None:
     many = [{**DEPLOY, "name": f"tool_{n}"} for n in range(limits.DECLARED_TOOLS + 1)]
     assert len(declare(*many[1:]).capabilities.tools) == limits.DECLARED_TOOLS
     assert refused(*many).details["field"] == "capabilities.tools"
@@ -136,7 +137,7 @@ DOUBLING = {
     ],
     ids=lambda value: json.dumps(value)[:50],
 )
-def test_invalid_or_expensive_schemas_are_refused(parameters):
+def test_invalid_or_expensive_schemas_are_refused(parameters: Any) -> None:
     assert refused({**DEPLOY, "parameters": parameters}).details["field"].startswith("capabilities.tools")
 
 
@@ -154,7 +155,7 @@ def test_invalid_or_expensive_schemas_are_refused(parameters):
     ],
     ids=lambda value: json.dumps(value)[:50],
 )
-def test_usual_schemas_are_accepted(parameters):
+def test_usual_schemas_are_accepted(parameters: Any) -> None:
     assert declared({**DEPLOY, "parameters": parameters}).parameters["type"] == "object"
 
 
@@ -167,7 +168,7 @@ def ask(parameters: dict) -> Request:
 
 
 @pytest.mark.parametrize("count", [100, pytest.param(2_000, marks=pytest.mark.deep)])
-def test_every_accepted_schema_can_be_sent_to_the_model(count):
+def test_every_accepted_schema_can_be_sent_to_the_model(count: int) -> None:
     taken = 0
     for seed in range(count):
         document = Schemas(random.Random(seed)).document()

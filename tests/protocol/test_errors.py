@@ -4,7 +4,7 @@ import pytest
 from codelab.protocol.errors import ALIASES, FACTS, ErrorCode, ProtocolError, known_code
 
 
-def test_every_code_is_documented():
+def test_every_code_is_documented() -> None:
     assert list(FACTS) == list(ErrorCode)
     for facts in FACTS.values():
         assert facts.meaning
@@ -12,7 +12,7 @@ def test_every_code_is_documented():
         assert facts.met
 
 
-def test_all_codes_of_the_documents_exist():
+def test_all_codes_of_the_documents_exist() -> None:
     documents = {
         "WebSocket Protocol": "INVALID_FORMAT INVALID_TYPE MISSING_FIELD INVALID_CALL_ID TOOL_NOT_FOUND "
         "TOOL_EXECUTION_ERROR SESSION_EXPIRED UNAUTHORIZED",
@@ -39,11 +39,11 @@ def test_all_codes_of_the_documents_exist():
         ("", "EXECUTION_FAILED"),
     ],
 )
-def test_aliases_of_codes_are_accepted(name, code):
+def test_aliases_of_codes_are_accepted(name: str, code: str) -> None:
     assert known_code(name).value == code
 
 
-def test_an_errors_retryable_defaults_to_that_of_its_code():
+def test_an_errors_retryable_defaults_to_that_of_its_code() -> None:
     assert ProtocolError(ErrorCode.BUSY, "x").retryable is True
     assert ProtocolError(ErrorCode.LLM_ERROR, "x").retryable is False
     assert ProtocolError(ErrorCode.LLM_ERROR, "x", retryable=True).retryable is True

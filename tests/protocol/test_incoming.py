@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from codelab.protocol.errors import ErrorCode, ProtocolError
@@ -13,7 +14,7 @@ from tests.turns.world import refusal
 EDIT = {"type": "hitl_decision", "call_id": "c", "decision": "edit"}
 
 
-def frame(**fields):
+def frame(**fields: Any) -> Any:
     return parse_frame(json.dumps(fields))
 
 
@@ -24,14 +25,14 @@ def refused(body: str) -> ProtocolError:
 @pytest.mark.parametrize(
     "body", ["", "not json", "{", "[1]", "5", "null", '"text"', '{"type":"user_message","content":NaN}']
 )
-def test_bodies_that_are_no_json_object_are_invalid_format(body):
+def test_bodies_that_are_no_json_object_are_invalid_format(body: Any) -> None:
     assert refused(body).code is ErrorCode.INVALID_FORMAT
 
 
 @pytest.mark.parametrize(
     "body", ["{}", '{"type":null}', '{"type":5}', '{"type":"nonsense"}', '{"type":["user_message"]}']
 )
-def test_unknown_or_missing_types_are_invalid_type(body):
+def test_unknown_or_missing_types_are_invalid_type(body: Any) -> None:
     error = refused(body)
     assert (error.code, error.details) == (ErrorCode.INVALID_TYPE, {"field": "type"})
 
@@ -55,37 +56,37 @@ def test_unknown_or_missing_types_are_invalid_type(body):
         ({**EDIT, "modified_arguments": [1]}, "INVALID_ARGUMENTS", "modified_arguments"),
     ],
 )
-def test_an_invalid_field_is_named_in_the_error(fields, code, field):
+def test_an_invalid_field_is_named_in_the_error(fields: Any, code: str, field: str) -> None:
     error = refused(json.dumps(fields))
     assert (error.code, error.details["field"]) == (code, field)
     assert error.call_id == fields.get("call_id")
 
 
-def test_a_message_may_have_a_hundred_thousand_characters():
+def test_a_message_may_have_a_hundred_thousand_characters() -> None:
     assert len(frame(type="user_message", content="😀" * 100_000).content) == 100_000
 
 
-def test_lone_surrogates_are_refused():
+def test_lone_surrogates_are_refused() -> None:
     assert refused(r'{"type":"user_message","content":"\ud800"}').code is ErrorCode.INVALID_FORMAT
 
 
 @pytest.mark.parametrize("number", ["1e400", "-1E+999", "1" * 400 + ".0"])
-def test_numbers_that_json_cannot_represent_are_refused(number):
+def test_numbers_that_json_cannot_represent_are_refused(number: int) -> None:
     body = '{"type":"tool_result","call_id":"c","result":{"a":' + number + "}}"
     assert refused(body).code is ErrorCode.INVALID_FORMAT
 
 
-def test_long_integers_and_long_texts_are_accepted():
+def test_long_integers_and_long_texts_are_accepted() -> None:
     body = '{"type":"tool_result","call_id":"c","result":["' + "1" * 500 + '", 1e300]}'
     assert parse_frame(body).result[1] == 1e300
 
 
-def test_nothing_of_a_frame_is_kept_for_the_next_one():
+def test_nothing_of_a_frame_is_kept_for_the_next_one() -> None:
     body = json.dumps({"type": "user_message", "content": "my secret"})
     assert parse_frame(body).content is not parse_frame(body).content
 
 
-def test_unknown_fields_and_nulls_are_ignored():
+def test_unknown_fields_and_nulls_are_ignored() -> None:
     found = frame(
         type="user_message",
         content="hi",
@@ -107,14 +108,14 @@ def test_unknown_fields_and_nulls_are_ignored():
         ({"error": {"message": "bang"}, "result": None}, "EXECUTION_FAILED", "bang"),
     ],
 )
-def test_all_shapes_of_a_tool_error_are_normalized(fields, code, message):
+def test_all_shapes_of_a_tool_error_are_normalized(fields: Any, code: str, message: Any) -> None:
     found = frame(type="tool_result", call_id="c", **fields)
     assert isinstance(found, ToolResult)
     assert found.error is not None
     assert (found.error.code, found.error.message) == (code, message)
 
 
-def test_a_null_result_is_a_success():
+def test_a_null_result_is_a_success() -> None:
     found = frame(type="tool_result", call_id="c", result=None, error=None)
     assert isinstance(found, ToolResult)
     assert found.error is None
@@ -129,11 +130,11 @@ def test_a_null_result_is_a_success():
         ({"stdout": "a"}, False),
     ],
 )
-def test_output_without_an_exit_code_is_partial(result, partial):
+def test_output_without_an_exit_code_is_partial(result: Any, partial: Any) -> None:
     assert frame(type="tool_result", call_id="c", result=result).has_no_exit_code is partial
 
 
-def test_modified_arguments_have_two_accepted_names():
+def test_modified_arguments_have_two_accepted_names() -> None:
     found = frame(**EDIT, modified_args={"path": "a"})
     assert isinstance(found, HitlDecision)
     assert found.modified_arguments == {"path": "a"}
@@ -141,11 +142,11 @@ def test_modified_arguments_have_two_accepted_names():
     assert refused(json.dumps({**EDIT, **both})).code is ErrorCode.INVALID_ARGUMENTS
 
 
-def test_impossible_offsets_are_refused():
+def test_impossible_offsets_are_refused() -> None:
     body = '{"type": "tool_result", "call_id": "c1", "result": {}, "offset": 1' + "0" * 40 + "}"
     assert refused(body).code is ErrorCode.INVALID_ARGUMENTS
 
 
-def test_every_type_of_frame_has_a_route():
+def test_every_type_of_frame_has_a_route() -> None:
     template = (Path(__file__).parents[2] / "template.yaml").read_text()
     assert set(re.findall(r"RouteKey: (\w+)$", template, re.MULTILINE)) == set(FRAMES)

@@ -2,6 +2,7 @@
 
 import pytest
 from codelab.protocol.tools import CATALOGUE, find_tool
+from codelab.protocol.tools.tool import Tool
 
 
 @pytest.mark.parametrize(
@@ -17,7 +18,7 @@ from codelab.protocol.tools import CATALOGUE, find_tool
         ("run_command", {"command": "[echo {cwd}]"}, "Run [echo {cwd}]"),
     ],
 )
-def test_a_title_says_what_the_call_does(tool: str, arguments: dict, title: str) -> None:
+def test_a_title_says_what_the_call_does(tool: Tool, arguments: dict, title: str) -> None:
     assert find_tool(tool).title_of(arguments) == title
 
 
@@ -29,7 +30,7 @@ def test_a_title_is_one_short_line_that_controls_no_terminal() -> None:
 
 
 @pytest.mark.parametrize("tool", [tool for tool in CATALOGUE.values() if not tool.server_side], ids=lambda it: it.name)
-def test_every_tool_of_the_ide_has_a_title_for_its_examples(tool) -> None:
+def test_every_tool_of_the_ide_has_a_title_for_its_examples(tool: Tool) -> None:
     for example in tool.examples:
         assert tool.title_of(example.arguments) != tool.name
 

@@ -1,23 +1,26 @@
 """The catalogue, and the checks of a call's arguments and paths."""
 
+from typing import Any
+
 import pytest
 from codelab.agents import agents
 from codelab.protocol.diffs import check_diff
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.paths import workspace_path
 from codelab.protocol.tools import ALIASES, CATALOGUE, KNOWN, SEED, find_tool
+from codelab.protocol.tools.tool import Tool
 
 from tests.turns.world import refusal
 
 
-def refused(tool: str, **arguments) -> ProtocolError:
+def refused(tool: Tool, **arguments: Any) -> ProtocolError:
     return refusal(lambda: find_tool(tool).check(arguments))
 
 
 # ---------------------------------------------------------------- the catalogue
 
 
-def test_the_catalogue_has_the_documents_tools_the_extensions_and_the_servers_own():
+def test_the_catalogue_has_the_documents_tools_the_extensions_and_the_servers_own() -> None:
     assert {name for name, tool in CATALOGUE.items() if tool.extension} == {
         *("edit_file", "find_files", "read_process", "fetch_url")
     }
@@ -31,7 +34,7 @@ def test_the_catalogue_has_the_documents_tools_the_extensions_and_the_servers_ow
     assert set(KNOWN) - set(CATALOGUE) == {"git.push"}
 
 
-def test_the_seed_documents_tools_are_as_those_have_them():
+def test_the_seed_documents_tools_are_as_those_have_them() -> None:
     assert set(SEED) == {name for name, tool in CATALOGUE.items() if not (tool.extension or tool.server_side)}
     extras = {name: tool.extras for name, tool in CATALOGUE.items() if tool.extras}
     assert extras == {
@@ -43,14 +46,14 @@ def test_the_seed_documents_tools_are_as_those_have_them():
         assert refusal(lambda name=name, more=more: SEED[name].check({"path": "a", "query": "b", more[0]: 1}))
 
 
-def test_the_universal_agent_may_call_every_tool():
+def test_the_universal_agent_may_call_every_tool() -> None:
     tools = agents()["universal"].tools
     # Its `switch_agent` is limited to the other agents, if there are any.
     assert {**tools, "switch_agent": CATALOGUE["switch_agent"]} == CATALOGUE
 
 
 @pytest.mark.parametrize("tool", KNOWN.values(), ids=KNOWN)
-def test_every_field_of_every_tool_has_a_description(tool):
+def test_every_field_of_every_tool_has_a_description(tool: Tool) -> None:
     assert tool.description.endswith(".")
     assert all(schema["description"] for schema in tool.parameters["properties"].values())
     assert tool.parameters["additionalProperties"] is False
@@ -64,20 +67,20 @@ def test_every_field_of_every_tool_has_a_description(tool):
 
 
 @pytest.mark.parametrize("tool", CATALOGUE.values(), ids=CATALOGUE)
-def test_every_example_is_valid_for_its_tool(tool):
+def test_every_example_is_valid_for_its_tool(tool: Tool) -> None:
     for example in tool.examples:
         assert tool.check(example.arguments) == example.arguments
         assert tool.result.fits(example.result)
         assert tool.result.normal(example.result) == example.result
 
 
-def test_an_alias_finds_its_tool():
+def test_an_alias_finds_its_tool() -> None:
     assert {alias: find_tool(alias).name for alias in ALIASES} == ALIASES
     assert not set(ALIASES) & set(KNOWN)
 
 
 @pytest.mark.parametrize("name", ["format_disk", "git.push", "", "READ_FILE"])
-def test_an_unknown_tool_is_not_found(name):
+def test_an_unknown_tool_is_not_found(name: str) -> None:
     assert refusal(lambda: find_tool(name)).code is ErrorCode.TOOL_NOT_FOUND
 
 
@@ -100,27 +103,27 @@ def test_an_unknown_tool_is_not_found(name):
         ("prompt_user", {"message": "Go on?", "actions": []}, "actions"),
     ],
 )
-def test_an_invalid_argument_is_named(tool, arguments, field):
+def test_an_invalid_argument_is_named(tool: Tool, arguments: Any, field: str) -> None:
     error = refused(tool, **arguments)
     assert (error.code, error.details["field"]) == (ErrorCode.INVALID_ARGUMENTS, field)
 
 
-def test_an_explicit_null_is_an_absent_argument():
+def test_an_explicit_null_is_an_absent_argument() -> None:
     assert find_tool("git.diff").check({"path": ".", "staged": None}) == {"path": "."}
 
 
-def test_a_file_over_one_megabyte_is_refused():
+def test_a_file_over_one_megabyte_is_refused() -> None:
     find_tool("write_file").check({"path": "a", "content": "x" * 1_000_000})
     error = refused("write_file", path="a", content="я" * 500_001)
     assert (error.code, error.details["field"]) == (ErrorCode.FILE_TOO_LARGE, "content")
 
 
-def test_a_diff_over_five_megabytes_is_refused():
+def test_a_diff_over_five_megabytes_is_refused() -> None:
     find_tool("apply_patch").check({"diff": "x" * 5_000_000})
     assert refused("apply_patch", diff="x" * 5_000_001).code is ErrorCode.FILE_TOO_LARGE
 
 
-def test_text_that_is_not_utf8_is_refused():
+def test_text_that_is_not_utf8_is_refused() -> None:
     error = refused("write_file", path="a", content="\ud800")
     assert (error.code, error.details["field"]) == (ErrorCode.ENCODING_ERROR, "content")
 
@@ -129,11 +132,11 @@ def test_text_that_is_not_utf8_is_refused():
 
 
 @pytest.mark.parametrize("path", ["a.py", "src/main.dart", ".", ".gitignore", "папка/файл.txt", "a..b/c", "x" * 255])
-def test_relative_paths_are_accepted(path):
+def test_relative_paths_are_accepted(path: str) -> None:
     assert workspace_path(path) == path
 
 
-def test_a_leading_slash_is_stripped_only_in_lenient_mode():
+def test_a_leading_slash_is_stripped_only_in_lenient_mode() -> None:
     assert workspace_path("/src/main.dart") == "src/main.dart"
     error = refusal(lambda: workspace_path("/src/main.dart", lenient=False))
     assert error.code is ErrorCode.PATH_OUTSIDE_WORKSPACE
@@ -143,12 +146,12 @@ def test_a_leading_slash_is_stripped_only_in_lenient_mode():
     "path",
     ["../a", "a/../../b", "..", "a\\..\\b", "//server/x", "\\\\server\\x", "C:\\x", "c:/x", "~/x", "a/.. /b", "..."],
 )
-def test_paths_outside_the_workspace_are_refused(path):
+def test_paths_outside_the_workspace_are_refused(path: str) -> None:
     assert refusal(lambda: workspace_path(path)).code is ErrorCode.PATH_OUTSIDE_WORKSPACE
 
 
 @pytest.mark.parametrize("path", ["", "a\0b", "x" * 256, "\ud800"])
-def test_invalid_paths_are_refused(path):
+def test_invalid_paths_are_refused(path: str) -> None:
     assert refusal(lambda: workspace_path(path)).code is ErrorCode.INVALID_PATH
 
 
@@ -174,8 +177,8 @@ WITH_PATHS = {
 }
 
 
-def with_path(tool: str, path: str) -> dict:
-    def put(value):
+def with_path(tool: Tool, path: str) -> dict:
+    def put(value: Any) -> Any:
         if isinstance(value, dict):
             return value
         return [put(item) for item in value] if isinstance(value, list) else value.replace("P", path)
@@ -183,12 +186,12 @@ def with_path(tool: str, path: str) -> dict:
     return {name: put(value) for name, value in WITH_PATHS[tool].items()}
 
 
-def test_the_path_tests_cover_every_tool_with_paths():
+def test_the_path_tests_cover_every_tool_with_paths() -> None:
     assert set(WITH_PATHS) == {name for name, tool in CATALOGUE.items() if tool.paths or tool.diffs}
 
 
 @pytest.mark.parametrize("tool", WITH_PATHS)
-def test_calls_with_paths_outside_the_workspace_are_refused(tool):
+def test_calls_with_paths_outside_the_workspace_are_refused(tool: Tool) -> None:
     error = refused(tool, **with_path(tool, "../secret"))
     assert error.code is ErrorCode.PATH_OUTSIDE_WORKSPACE
     assert error.details["field"] in find_tool(tool).paths + find_tool(tool).diffs
@@ -216,7 +219,7 @@ def test_calls_with_paths_outside_the_workspace_are_refused(tool):
         ("...filtered...", []),
     ],
 )
-def test_check_diff_returns_the_files_of_a_diff(diff, paths):
+def test_check_diff_returns_the_files_of_a_diff(diff: Any, paths: Any) -> None:
     assert check_diff(diff) == paths
 
 
@@ -231,7 +234,7 @@ def test_check_diff_returns_the_files_of_a_diff(diff, paths):
         "--- a/x\n+++ b/x\f/../../etc/passwd\n",
     ],
 )
-def test_diffs_with_paths_outside_the_workspace_are_refused(diff):
+def test_diffs_with_paths_outside_the_workspace_are_refused(diff: Any) -> None:
     assert refusal(lambda: check_diff(diff)).code is ErrorCode.PATH_OUTSIDE_WORKSPACE
 
 
@@ -264,17 +267,17 @@ def test_diffs_with_paths_outside_the_workspace_are_refused(diff):
         ("prompt_user", "approve", {"action": "approve"}),
     ],
 )
-def test_aliases_in_results_are_normalized(tool, sent, seen):
+def test_aliases_in_results_are_normalized(tool: Tool, sent: Any, seen: Any) -> None:
     assert find_tool(tool).result.normal(sent) == seen
 
 
 @pytest.mark.parametrize("tool", CATALOGUE)
 @pytest.mark.parametrize("sent", [{"something": "else"}, [[1]], 5, "\0", {"items": 5}, {"content": {"a": 1}}])
-def test_results_that_cannot_be_normalized_are_unchanged(tool, sent):
+def test_results_that_cannot_be_normalized_are_unchanged(tool: Tool, sent: Any) -> None:
     form = find_tool(tool).result
     seen = form.normal(sent)
     assert seen == sent or form.fits(seen)
 
 
-def test_errors_about_large_values_are_short():
+def test_errors_about_large_values_are_short() -> None:
     assert len(refused("write_file", path="a", content=["y" * 125_000]).message) < 1_000

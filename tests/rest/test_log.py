@@ -66,7 +66,7 @@ def drain(following: LogReader) -> list[int]:
     return [seq for seq, _ in events(following)]
 
 
-def test_a_reader_that_is_behind_reads_growing_batches():
+def test_a_reader_that_is_behind_reads_growing_batches() -> None:
     log = Log()
     log.tokens(300)
     following = reader(log)
@@ -75,7 +75,7 @@ def test_a_reader_that_is_behind_reads_growing_batches():
     assert not following.is_behind
 
 
-def test_a_frame_missed_by_one_read_is_not_skipped():
+def test_a_frame_missed_by_one_read_is_not_skipped() -> None:
     log = Log()
     log.tokens(10)
     log.hidden = {3}
@@ -86,13 +86,13 @@ def test_a_frame_missed_by_one_read_is_not_skipped():
     assert drain(following) == list(range(3, 11))
 
 
-def test_streamed_frames_are_found_before_the_register_has_them():
+def test_streamed_frames_are_found_before_the_register_has_them() -> None:
     log = Log()
     log.token(known=False)
     assert drain(reader(log)) == [1]
 
 
-def test_expired_frames_need_a_resync():
+def test_expired_frames_need_a_resync() -> None:
     log = Log()
     log.tokens(5)
     log.hidden = {1, 2, 3, 4, 5}
@@ -104,7 +104,7 @@ def test_expired_frames_need_a_resync():
     assert drain(following) == [6]
 
 
-def test_a_reader_ahead_of_the_log_begins_at_its_end():
+def test_a_reader_ahead_of_the_log_begins_at_its_end() -> None:
     log = Log()
     log.token()
     following = reader(log, seq=9)
@@ -112,7 +112,7 @@ def test_a_reader_ahead_of_the_log_begins_at_its_end():
     assert reader(log, seq=1).beyond() == []
 
 
-def test_polling_a_quiet_session_is_cheap():
+def test_polling_a_quiet_session_is_cheap() -> None:
     log = Log()
     following = reader(log)
     following.read(NOW)
@@ -125,7 +125,7 @@ def test_polling_a_quiet_session_is_cheap():
     assert set(log.reads) == {1}
 
 
-def test_a_turn_is_over_when_no_queued_turn_follows():
+def test_a_turn_is_over_when_no_queued_turn_follows() -> None:
     log = Log()
     log.register.phase, log.register.status = Phase.RUNNING, Status.THINKING
     following = reader(log)
@@ -142,7 +142,7 @@ def test_a_turn_is_over_when_no_queued_turn_follows():
     assert following.is_over
 
 
-def test_a_session_being_deleted_is_gone():
+def test_a_session_being_deleted_is_gone() -> None:
     log = Log()
     log.register.erase_at = NOW
     following = reader(log)
@@ -150,7 +150,7 @@ def test_a_session_being_deleted_is_gone():
     assert following.is_gone
 
 
-def test_events_use_the_seed_documents_names():
+def test_events_use_the_seed_documents_names() -> None:
     log = Log()
     log.token("Создаю")
     log.add(

@@ -100,7 +100,7 @@ def test_offered_models_and_settings_are_accepted() -> None:
     request = payload({"type": "meta", "config": {"temperature": 1}}, image, **config)
     answered = run_bare(request, transport, defaults=DEFAULTS, bounds=BOUNDS)
     assert answered["solution"] == {"a": 1}
-    assert (transport.requests[0]["model"], transport.bodies[0]["temperature"]) == ("other", 1)
+    assert (transport.requests[0]["model"], transport.requests[0]["temperature"]) == ("other", 1)
 
 
 def test_limits_do_not_apply_to_the_program_itself() -> None:

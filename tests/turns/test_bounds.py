@@ -12,14 +12,14 @@ from tests.turns.world import OTHER, READ, RUN, WRITE, World, calling, dispatche
 # -- cancel, interrupt ---------------------------------------------------------------------------------------------
 
 
-def test_cancelling_nothing_is_no_error():
+def test_cancelling_nothing_is_no_error() -> None:
     world = World()
     assert world.cancel() is None
     world.say()
     assert world.cancel("another turn") is None
 
 
-def test_a_cancelled_step_keeps_what_was_said_and_makes_no_calls():
+def test_a_cancelled_step_keeps_what_was_said_and_makes_no_calls() -> None:
     world, lease = running()
     world.stream(lease, "Once upon")
     world.cancel()
@@ -31,7 +31,7 @@ def test_a_cancelled_step_keeps_what_was_said_and_makes_no_calls():
     assert world.statuses()[-1] == "idle"
 
 
-def test_a_cancelled_step_whose_owner_died_keeps_what_was_said_too():
+def test_a_cancelled_step_whose_owner_died_keeps_what_was_said_too() -> None:
     world, lease = running()
     world.stream(lease, "Once ")
     world.stream(lease, "upon")
@@ -43,7 +43,7 @@ def test_a_cancelled_step_whose_owner_died_keeps_what_was_said_too():
     assert len(world.history()) == 2
 
 
-def test_a_cancel_between_two_attempts_keeps_and_closes_what_the_dead_one_has_said():
+def test_a_cancel_between_two_attempts_keeps_and_closes_what_the_dead_one_has_said() -> None:
     world, lease = running()
     world.stream(lease, "Once upon")
     world.pass_time(1, dead=world.owner)
@@ -55,14 +55,14 @@ def test_a_cancel_between_two_attempts_keeps_and_closes_what_the_dead_one_has_sa
     assert world.acquire() is None
 
 
-def test_a_step_that_nobody_runs_yet_is_cancelled_at_once():
+def test_a_step_that_nobody_runs_yet_is_cancelled_at_once() -> None:
     world = dispatched()
     world.cancel()
     assert world.of_type("turn_end")[-1]["reason"] == "cancelled"
     assert world.acquire(world.invokes[0]) is None
 
 
-def test_open_calls_are_settled_as_cancelled_and_a_late_result_is_refused():
+def test_open_calls_are_settled_as_cancelled_and_a_late_result_is_refused() -> None:
     world, (write, read) = calling(WRITE, READ)
     world.join(OTHER)
     world.result(read, result=1)
@@ -75,7 +75,7 @@ def test_open_calls_are_settled_as_cancelled_and_a_late_result_is_refused():
     assert [role for role, _ in world.history()] == ["user", "assistant", "tool", "tool"]
 
 
-def test_what_waits_is_answered_after_a_cancel():
+def test_what_waits_is_answered_after_a_cancel() -> None:
     world, _ = calling(READ)
     world.say("second")
     world.cancel()
@@ -84,7 +84,7 @@ def test_what_waits_is_answered_after_a_cancel():
     assert world.history()[-2:] == [("user", "second"), ("assistant", "Two")]
 
 
-def test_a_session_that_interrupts_answers_the_new_message_at_once():
+def test_a_session_that_interrupts_answers_the_new_message_at_once() -> None:
     world = World()
     world.configure(when_busy="interrupt")
     world.say("first")
@@ -99,7 +99,7 @@ def test_a_session_that_interrupts_answers_the_new_message_at_once():
     assert world.register.phase is Phase.DISPATCHED, "the other one is answered after it"
 
 
-def test_a_repeated_message_brings_its_new_connection_and_nothing_else():
+def test_a_repeated_message_brings_its_new_connection_and_nothing_else() -> None:
     world = World()
     world.say(id="m1")
     world.answer("", READ)
@@ -112,7 +112,7 @@ def test_a_repeated_message_brings_its_new_connection_and_nothing_else():
     assert [role for role, _ in world.history()] == ["user", "assistant"]
 
 
-def test_a_repeat_of_an_accepted_message_is_not_refused_as_busy():
+def test_a_repeat_of_an_accepted_message_is_not_refused_as_busy() -> None:
     world = World()
     world.configure(when_busy="reject")
     world.say(id="m1")
@@ -120,7 +120,7 @@ def test_a_repeat_of_an_accepted_message_is_not_refused_as_busy():
     assert [role for role, _ in world.history()] == ["user"]
 
 
-def test_a_session_that_rejects_is_busy():
+def test_a_session_that_rejects_is_busy() -> None:
     world = World()
     world.configure(when_busy="reject")
     world.say()
@@ -130,7 +130,7 @@ def test_a_session_that_rejects_is_busy():
 # -- bounds and failures -------------------------------------------------------------------------------------------
 
 
-def test_a_failing_model_ends_the_turn_and_what_was_said_is_not_kept_as_an_answer():
+def test_a_failing_model_ends_the_turn_and_what_was_said_is_not_kept_as_an_answer() -> None:
     world = dispatched()
     world.fail(world.acquire(), "Half")
     assert world.of_type("error")[0]["error_code"] == "LLM_ERROR"
@@ -139,7 +139,7 @@ def test_a_failing_model_ends_the_turn_and_what_was_said_is_not_kept_as_an_answe
     assert world.history() == [("user", "hello")]
 
 
-def test_a_call_that_fails_again_and_again_is_not_made_again_and_ends_the_turn():
+def test_a_call_that_fails_again_and_again_is_not_made_again_and_ends_the_turn() -> None:
     world = dispatched()
     for _ in range(3):
         (call_id,) = world.answer("", READ)
@@ -153,7 +153,7 @@ def test_a_call_that_fails_again_and_again_is_not_made_again_and_ends_the_turn()
     assert world.register.phase is Phase.IDLE
 
 
-def test_a_call_that_works_again_starts_counting_anew():
+def test_a_call_that_works_again_starts_counting_anew() -> None:
     world = dispatched()
     for outcome in ({"error": {"code": ErrorCode.TIMEOUT, "message": "no"}}, {"result": 1}) * 4:
         (call_id,) = world.answer("", READ)
@@ -161,7 +161,7 @@ def test_a_call_that_works_again_starts_counting_anew():
     assert len(world.of_type("tool_call")) == 8
 
 
-def test_output_so_far_survives_a_command_that_never_ends():
+def test_output_so_far_survives_a_command_that_never_ends() -> None:
     world, (call_id,) = calling(RUN, tool_timeout_s=10)
     world.join(OTHER)
     world.decision(call_id, "approve")
@@ -172,7 +172,7 @@ def test_output_so_far_survives_a_command_that_never_ends():
     assert json.loads(world.history()[-1][1])["error"]["output_so_far"] == "one two "
 
 
-def test_output_cannot_keep_a_call_open_for_ever():
+def test_output_cannot_keep_a_call_open_for_ever() -> None:
     world, (call_id,) = calling(("run_command", {"command": "yes"}), tool_timeout_s=3_600)
     world.decision(call_id, "approve")
     begun, writes = world.now, []
@@ -186,7 +186,7 @@ def test_output_cannot_keep_a_call_open_for_ever():
     assert not any(writes)
 
 
-def test_pieces_begin_where_their_streams_are():
+def test_pieces_begin_where_their_streams_are() -> None:
     world, (call_id,) = calling(RUN)
     world.join(OTHER)
     world.decision(call_id, "approve")
@@ -207,7 +207,7 @@ def test_pieces_begin_where_their_streams_are():
 # -- agents, devices -----------------------------------------------------------------------------------------------
 
 
-def test_switching_the_agent_is_told_in_both_shapes():
+def test_switching_the_agent_is_told_in_both_shapes() -> None:
     world = World()
     world.switch("coder")
     (switched,) = world.of_type("agent_switched")
@@ -217,7 +217,7 @@ def test_switching_the_agent_is_told_in_both_shapes():
     assert refusal(lambda: world.switch("king")).details == {"field": "agent_type"}
 
 
-def test_other_devices_learn_what_became_of_a_call():
+def test_other_devices_learn_what_became_of_a_call() -> None:
     world, (first, second) = calling(READ, WRITE)
     world.join(OTHER)
     world.result(first, result=1)
@@ -226,7 +226,7 @@ def test_other_devices_learn_what_became_of_a_call():
     assert updates == [(first, "completed"), (second, "rejected")]
 
 
-def test_one_device_alone_learns_what_became_of_its_calls_with_the_next_step():
+def test_one_device_alone_learns_what_became_of_its_calls_with_the_next_step() -> None:
     world, (first, second, third) = calling(READ, WRITE, READ)
     before = len(world.frames)
     world.result(first, result=1)
@@ -242,7 +242,7 @@ def test_one_device_alone_learns_what_became_of_its_calls_with_the_next_step():
     ]
 
 
-def test_a_call_that_one_device_settled_alone_is_told_before_the_cancelled_turn_ends():
+def test_a_call_that_one_device_settled_alone_is_told_before_the_cancelled_turn_ends() -> None:
     world, (write, read) = calling(WRITE, READ)
     world.result(read, result=1)
     world.cancel()
@@ -254,38 +254,38 @@ def test_a_call_that_one_device_settled_alone_is_told_before_the_cancelled_turn_
 # -- limits --------------------------------------------------------------------------------------------------------
 
 
-def test_calls_beyond_sixteen_are_not_made_and_the_model_is_told():
+def test_calls_beyond_sixteen_are_not_made_and_the_model_is_told() -> None:
     world, _ = calling(*[("read_file", {"path": f"{n}.py"}) for n in range(60)])
     assert len(world.of_type("tool_call")) == 16
     assert [role for role, _ in world.history()].count("tool") == 1
     assert "At most 16" in world.history()[-1][1]
 
 
-def test_arguments_that_no_frame_can_carry_are_refused():
+def test_arguments_that_no_frame_can_carry_are_refused() -> None:
     world, _ = calling(("write_file", {"path": "a", "content": "x" * 10_500_000}))
     assert json.loads(world.history()[-1][1])["error"]["code"] == "PAYLOAD_TOO_LARGE"
 
 
-def test_a_result_without_exit_code_is_output_of_commands_only():
+def test_a_result_without_exit_code_is_output_of_commands_only() -> None:
     world, (call_id,) = calling(READ)
     world.result(call_id, result={"content": "x", "exit_code": None})
     assert world.call_item(call_id)["state"] == "completed"
 
 
-def test_output_that_approves_implicitly_shows_the_execution():
+def test_output_that_approves_implicitly_shows_the_execution() -> None:
     world, (call_id,) = calling(("run_command", {"command": "ls"}))
     world.result(call_id, result={"stdout": "a", "exit_code": None})
     assert world.statuses()[-1] == "executing_tool"
 
 
-def test_a_repeat_has_what_was_never_posted_posted():
+def test_a_repeat_has_what_was_never_posted_posted() -> None:
     world, (call_id,) = calling(WRITE)
     world.decision(call_id, "approve")
     assert unchanged(world.decision(call_id, "approve"))
     assert world.reposts[-1][1] == len(world.frames)
 
 
-def test_a_very_long_answer_is_kept_by_its_beginning_and_end():
+def test_a_very_long_answer_is_kept_by_its_beginning_and_end() -> None:
     world = dispatched()
     world.answer("begin" + "я" * 200_000 + "end")
     kept = world.history()[-1][1]
@@ -294,7 +294,7 @@ def test_a_very_long_answer_is_kept_by_its_beginning_and_end():
     assert len(kept.encode()) <= 200_000
 
 
-def test_a_message_without_an_id_is_accepted_once_if_its_transaction_was_in_progress():
+def test_a_message_without_an_id_is_accepted_once_if_its_transaction_was_in_progress() -> None:
     class Refusing(World):
         """Its first transaction is written, but the writer is told of a conflict: with its own, still in progress."""
 

@@ -35,11 +35,11 @@ def compact(world: World, content: str = "So far so good.") -> Piece:
     return piece
 
 
-def test_a_short_history_is_left_alone():
+def test_a_short_history_is_left_alone() -> None:
     assert not compaction.is_due(grown(2).register, World().settings)
 
 
-def test_a_history_is_summarised_before_it_is_too_long_and_what_is_left_is_worth_it():
+def test_a_history_is_summarised_before_it_is_too_long_and_what_is_left_is_worth_it() -> None:
     world = grown(4)
     assert compaction.is_due(world.register, world.settings)
     assert world.register.history_tokens < world.settings.max_context_tokens, "before it is too long"
@@ -48,7 +48,7 @@ def test_a_history_is_summarised_before_it_is_too_long_and_what_is_left_is_worth
     assert 1_000 < world.register.history_tokens < 3_000
 
 
-def test_many_small_messages_are_summarised_too():
+def test_many_small_messages_are_summarised_too() -> None:
     world = World()
     for _ in range(20):
         world.say()
@@ -58,13 +58,13 @@ def test_many_small_messages_are_summarised_too():
     assert world.register.history_n - world.register.summary_n <= 20
 
 
-def test_an_answer_stays_together_with_the_results_of_its_calls():
+def test_an_answer_stays_together_with_the_results_of_its_calls() -> None:
     world = grown(5)
     piece = compact(world)
     assert world.table[f"MESSAGE#{piece.n + 1:09d}"]["role"] != "tool"
 
 
-def test_the_newest_answer_is_never_summarised_also_while_its_calls_are_open():
+def test_the_newest_answer_is_never_summarised_also_while_its_calls_are_open() -> None:
     world = World(max_context_tokens=2_000)
     world.say(LONG * 3)
     first, _ = world.answer(LONG, READ, READ)
@@ -75,14 +75,14 @@ def test_the_newest_answer_is_never_summarised_also_while_its_calls_are_open():
     assert piece_of(world) is None, "nothing else may be summarised"
 
 
-def test_the_original_messages_stay():
+def test_the_original_messages_stay() -> None:
     world = grown(4)
     before = world.history()
     compact(world)
     assert world.history() == before
 
 
-def test_a_summary_that_comes_too_late_is_dropped():
+def test_a_summary_that_comes_too_late_is_dropped() -> None:
     world = grown(4)
     piece = piece_of(world)
     compact(world, "the first")
@@ -91,7 +91,7 @@ def test_a_summary_that_comes_too_late_is_dropped():
     assert summary["content"] == "the first"
 
 
-def test_a_summary_that_failed_is_due_again_when_the_history_has_grown_by_a_quarter():
+def test_a_summary_that_failed_is_due_again_when_the_history_has_grown_by_a_quarter() -> None:
     world = grown(4)
     world.decide(lambda draft: compaction.back_off(draft, draft.before))
     failed = world.register.history_tokens
@@ -104,7 +104,7 @@ def test_a_summary_that_failed_is_due_again_when_the_history_has_grown_by_a_quar
     assert not world.register.summary_failed_tokens
 
 
-def test_a_failure_is_noted_once_and_not_after_a_summary():
+def test_a_failure_is_noted_once_and_not_after_a_summary() -> None:
     world = grown(4)
     asked = world.register
     world.decide(lambda draft: compaction.back_off(draft, asked))
@@ -113,7 +113,7 @@ def test_a_failure_is_noted_once_and_not_after_a_summary():
     assert world.decide(lambda draft: compaction.back_off(draft, asked)) is None
 
 
-def test_a_summary_may_be_committed_while_the_next_turn_runs():
+def test_a_summary_may_be_committed_while_the_next_turn_runs() -> None:
     world = grown(4)
     piece = piece_of(world)
     world.say("go on")
@@ -124,7 +124,7 @@ def test_a_summary_may_be_committed_while_the_next_turn_runs():
     assert world.statuses()[-1] == "idle"
 
 
-def test_a_history_that_nobody_has_summarised_for_long_is_taken_up_in_pieces():
+def test_a_history_that_nobody_has_summarised_for_long_is_taken_up_in_pieces() -> None:
     world = grown(20)
     tokens = world.register.history_tokens
     first = compact(world)
@@ -137,7 +137,7 @@ def test_a_history_that_nobody_has_summarised_for_long_is_taken_up_in_pieces():
     assert not compaction.is_due(world.register, world.settings)
 
 
-def test_the_summary_before_is_told_to_who_makes_the_next():
+def test_the_summary_before_is_told_to_who_makes_the_next() -> None:
     world = grown(4)
     piece = piece_of(world)
     _, asked = compaction.messages(piece, SummaryItem(3, "Ann likes tabs.", 1))
@@ -145,7 +145,7 @@ def test_the_summary_before_is_told_to_who_makes_the_next():
     assert "question 0" in asked["content"]
 
 
-def test_a_summary_is_bounded():
+def test_a_summary_is_bounded() -> None:
     solution = {"summary": "s" * 90_000, "decisions": ["d"], "open_tasks": [], "files": ["a.py: read"], "facts": []}
     text = compaction.text_of(solution, World().register, World().settings)
     assert len(text) < 4_000
@@ -160,7 +160,7 @@ def file(path: str, content: str | None, tokens: int = 10) -> FileItem:
     return FileItem(path, content, tokens, 1, 1)
 
 
-def test_the_summary_and_the_files_come_before_the_history():
+def test_the_summary_and_the_files_come_before_the_history() -> None:
     found = sent(
         message(8, "assistant", "go"),
         message(9, "user", "on"),
@@ -173,7 +173,7 @@ def test_the_summary_and_the_files_come_before_the_history():
     assert "first 7 messages" in opening
 
 
-def test_the_question_of_a_long_turn_is_kept_whatever_is_dropped():
+def test_the_question_of_a_long_turn_is_kept_whatever_is_dropped() -> None:
     answers = [message(n, "assistant", "said " * 300) for n in range(30, 50)]
     found = sent(message(2, "user", "the question"), *answers, turn_n=2, budget=1_500)
     assert found[1] == {"role": "user", "content": "the question"}
@@ -181,7 +181,7 @@ def test_the_question_of_a_long_turn_is_kept_whatever_is_dropped():
     assert len(found) < 8
 
 
-def test_the_question_stands_in_its_place_where_that_is_shown():
+def test_the_question_stands_in_its_place_where_that_is_shown() -> None:
     found = sent(
         message(1, "user", "before"), message(2, "assistant", "yes"), message(3, "user", "the question"),
         message(4, "assistant", "well"), turn_n=3,
@@ -189,7 +189,7 @@ def test_the_question_stands_in_its_place_where_that_is_shown():
     assert [one["content"] for one in found[1:]] == ["before", "yes", "the question", "well"]
 
 
-def test_a_file_that_is_too_large_is_cut_and_those_for_which_there_is_no_room_are_named():
+def test_a_file_that_is_too_large_is_cut_and_those_for_which_there_is_no_room_are_named() -> None:
     big = "line\n" * 20_000
     found = sent(
         message(1, "user", "hello"),
@@ -203,6 +203,6 @@ def test_a_file_that_is_too_large_is_cut_and_those_for_which_there_is_no_room_ar
     assert len(content) < 8_000 * 4
 
 
-def test_nothing_in_a_file_ends_its_fence():
+def test_nothing_in_a_file_ends_its_fence() -> None:
     found = sent(message(1, "user", "hi"), files=[file("a.md", "```\ncode\n```")])
     assert "````\n```\ncode\n```\n````" in found[1]["content"]

@@ -15,11 +15,11 @@ from codelab.turns.text import head_and_tail
 from tests.turns.history import message, sent
 
 
-def call(call_id):
+def call(call_id: Any) -> Any:
     return CallRequest(call_id, "read_file", {"path": "a"})
 
 
-def test_results_follow_the_answer_that_made_the_calls_in_its_order():
+def test_results_follow_the_answer_that_made_the_calls_in_its_order() -> None:
     found = sent(
         message(1, "user", "compare"),
         message(2, "assistant", "", calls=(call("c1"), call("c2"))),
@@ -32,7 +32,7 @@ def test_results_follow_the_answer_that_made_the_calls_in_its_order():
     assert [m["content"] for m in found[3:5]] == ["one", "two"]
 
 
-def test_a_call_without_a_result_gets_one_and_a_result_without_its_call_goes():
+def test_a_call_without_a_result_gets_one_and_a_result_without_its_call_goes() -> None:
     found = sent(
         message(3, "tool", "lost its call", call_id="c0"),
         message(4, "user", "go on"),
@@ -42,13 +42,13 @@ def test_a_call_without_a_result_gets_one_and_a_result_without_its_call_goes():
     assert "interrupted" in found[-1]["content"]
 
 
-def test_two_questions_in_a_row_become_one_message():
+def test_two_questions_in_a_row_become_one_message() -> None:
     found = sent(message(1, "user", "one"), message(2, "user", "two"))
     assert [m["role"] for m in found] == ["system", "user"]
     assert found[1]["content"] == "one\n\ntwo"
 
 
-def test_the_newest_messages_are_kept_and_a_conversation_begins_with_the_user():
+def test_the_newest_messages_are_kept_and_a_conversation_begins_with_the_user() -> None:
     history = []
     for n in range(1, 41, 2):
         history += [message(n, "user", f"question {n} " + "word " * 60), message(n + 1, "assistant", "said " * 60)]
@@ -59,13 +59,13 @@ def test_the_newest_messages_are_kept_and_a_conversation_begins_with_the_user():
     assert len(found) < 15
 
 
-def test_a_message_that_cannot_fit_is_too_large():
+def test_a_message_that_cannot_fit_is_too_large() -> None:
     with pytest.raises(ProtocolError) as caught:
         sent(message(1, "user", "word " * 2_000), budget=1_000)
     assert caught.value.code is ErrorCode.CONTEXT_TOO_LARGE
 
 
-def test_a_big_result_is_cut_in_its_middle():
+def test_a_big_result_is_cut_in_its_middle() -> None:
     found = sent(
         message(1, "user", "read"),
         message(2, "assistant", "", calls=(call("c1"),)),

@@ -16,7 +16,7 @@ def files(world: World) -> dict[str, str | None]:
     return {file.path: file.content for file in found.values()}
 
 
-def test_a_file_is_added_replaced_and_removed():
+def test_a_file_is_added_replaced_and_removed() -> None:
     world = World()
     world.context("add_file", "/src/main.dart", "old")
     world.context("add_file", "./src/main.dart", "new")
@@ -27,7 +27,7 @@ def test_a_file_is_added_replaced_and_removed():
     assert files(world) == {"README.md": None}
 
 
-def test_clear_empties_the_files_and_leaves_the_history():
+def test_clear_empties_the_files_and_leaves_the_history() -> None:
     world = World()
     world.say("hello")
     world.answer("Hi")
@@ -43,19 +43,19 @@ def test_clear_empties_the_files_and_leaves_the_history():
     [("../secret", ErrorCode.PATH_OUTSIDE_WORKSPACE), ("C:\\x", ErrorCode.PATH_OUTSIDE_WORKSPACE),
      ("", ErrorCode.INVALID_PATH), ("x" * 256, ErrorCode.INVALID_PATH)],
 )  # fmt: skip
-def test_a_path_that_leads_out_is_refused(path, code):
+def test_a_path_that_leads_out_is_refused(path: str, code: str) -> None:
     error = refusal(lambda: World().context("add_file", path, "x"))
     assert (error.code, error.details["field"]) == (code, "data.path")
 
 
-def test_another_sessions_id_is_refused_and_the_own_one_taken():
+def test_another_sessions_id_is_refused_and_the_own_one_taken() -> None:
     world = World()
     error = refusal(lambda: world.context("add_file", "a.py", "1", session_id="s2"))
     assert (error.code, error.details["field"]) == (ErrorCode.INVALID_ARGUMENTS, "session_id")
     world.context("add_file", "a.py", "1", session_id="s1")
 
 
-def test_files_are_bounded_in_size_number_and_together():
+def test_files_are_bounded_in_size_number_and_together() -> None:
     world = World()
     assert refusal(lambda: world.context("add_file", "big", "x" * 300_001)).code is ErrorCode.FILE_TOO_LARGE
     for n in range(6):
@@ -68,7 +68,7 @@ def test_files_are_bounded_in_size_number_and_together():
     assert len(files(world)) == 20
 
 
-def test_what_a_tool_reads_or_writes_replaces_what_is_stale():
+def test_what_a_tool_reads_or_writes_replaces_what_is_stale() -> None:
     world = World(hitl_enabled=False)
     world.context("add_file", "a.py", "old")
     world.context("add_file", "b.py")
@@ -85,7 +85,7 @@ def test_what_a_tool_reads_or_writes_replaces_what_is_stale():
     assert files(world) == {"a.py": "read", "b.py": "written"}
 
 
-def test_what_the_human_has_made_of_a_write_is_what_the_file_holds():
+def test_what_the_human_has_made_of_a_write_is_what_the_file_holds() -> None:
     world = World()
     world.context("add_file", "a.py", "old")
     world.say()
@@ -95,7 +95,7 @@ def test_what_the_human_has_made_of_a_write_is_what_the_file_holds():
     assert files(world) == {"a.py": "the human's"}
 
 
-def test_a_tool_that_failed_changes_no_file():
+def test_a_tool_that_failed_changes_no_file() -> None:
     world = World(hitl_enabled=False)
     world.context("add_file", "a.py", "old")
     world.say()
@@ -107,7 +107,7 @@ def test_a_tool_that_failed_changes_no_file():
     assert files(world) == {"a.py": "old"}
 
 
-def test_the_content_of_a_patched_file_is_dropped_until_it_is_read_again():
+def test_the_content_of_a_patched_file_is_dropped_until_it_is_read_again() -> None:
     world = World(hitl_enabled=False)
     world.context("add_file", "src/a.py", "old")
     world.context("add_file", "b.py", "stays")
@@ -118,7 +118,7 @@ def test_the_content_of_a_patched_file_is_dropped_until_it_is_read_again():
     assert files(world) == {"src/a.py": None, "b.py": "stays"}
 
 
-def test_the_content_of_an_edited_file_is_dropped_too():
+def test_the_content_of_an_edited_file_is_dropped_too() -> None:
     world = World(hitl_enabled=False)
     world.context("add_file", "a.py", "old")
     world.say()
@@ -128,7 +128,7 @@ def test_the_content_of_an_edited_file_is_dropped_too():
     assert files(world) == {"a.py": None}
 
 
-def test_a_part_of_a_file_is_not_taken_for_the_file():
+def test_a_part_of_a_file_is_not_taken_for_the_file() -> None:
     world = World()
     world.context("add_file", "a.py", "old")
     world.say()
@@ -137,7 +137,7 @@ def test_a_part_of_a_file_is_not_taken_for_the_file():
     assert files(world) == {"a.py": "old"}
 
 
-def test_a_file_that_has_outgrown_the_bounds_becomes_a_reference():
+def test_a_file_that_has_outgrown_the_bounds_becomes_a_reference() -> None:
     world = World()
     world.context("add_file", "a.py", "old")
     world.say()
@@ -146,7 +146,7 @@ def test_a_file_that_has_outgrown_the_bounds_becomes_a_reference():
     assert files(world) == {"a.py": None}
 
 
-def test_a_windows_path_is_the_file_that_the_agent_knows():
+def test_a_windows_path_is_the_file_that_the_agent_knows() -> None:
     world = World()
     world.context("add_file", "src\\main.dart", "1")
     world.context("add_file", "src/main.dart", "2")

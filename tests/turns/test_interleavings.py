@@ -19,12 +19,12 @@ def walks(first: int, count: int) -> int:
     return count
 
 
-def test_random_interleavings():
+def test_random_interleavings() -> None:
     assert walks(0, 60) == 60
 
 
 @pytest.mark.deep
-def test_a_hundred_thousand_random_interleavings():
+def test_a_hundred_thousand_random_interleavings() -> None:
     share = 2_500
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         done = sum(pool.map(walks, range(0, 100_000, share), [share] * 40))

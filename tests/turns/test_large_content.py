@@ -3,6 +3,7 @@ size.
 """
 
 import json
+from typing import Any
 
 from codelab.protocol.errors import ErrorCode
 from codelab.sessions.items import MessageItem, Reference, digest_of
@@ -13,11 +14,11 @@ from codelab.turns.text import excerpt, shortened, within_bytes
 from tests.turns.world import OTHER, READ, RUN, calling, dispatched, refusal, unchanged
 
 
-def write(size, letter="x"):
+def write(size: Any, letter: Any = "x") -> Any:
     return ("write_file", {"path": "a.py", "content": letter * size})
 
 
-def test_a_large_call_is_logged_without_its_arguments_which_are_an_object():
+def test_a_large_call_is_logged_without_its_arguments_which_are_an_object() -> None:
     world, (call_id,) = calling(write(900_000))
     (frame,) = world.of_type("tool_call")
     assert "arguments" not in frame
@@ -27,14 +28,14 @@ def test_a_large_call_is_logged_without_its_arguments_which_are_an_object():
     assert world.call_item(call_id)["arguments"] == {"digest": payload.digest, "bytes": payload.bytes}
 
 
-def test_a_call_that_fits_a_frame_is_logged_with_its_arguments():
+def test_a_call_that_fits_a_frame_is_logged_with_its_arguments() -> None:
     world, (call_id,) = calling(write(90_000))
     (frame,) = world.of_type("tool_call")
     assert frame["arguments"] == write(90_000)[1]
     assert isinstance(world.call_item(call_id)["arguments"], dict), "the item refers to them all the same"
 
 
-def test_sixteen_large_calls_of_one_answer_are_all_made():
+def test_sixteen_large_calls_of_one_answer_are_all_made() -> None:
     world, call_ids = calling(*[write(90_000, letter) for letter in "abcdefghijklmnop"])
     assert len(world.of_type("tool_call")) == len(call_ids) == 16
     message = MessageItem.of(world.table["MESSAGE#000000002"])
@@ -42,7 +43,7 @@ def test_sixteen_large_calls_of_one_answer_are_all_made():
     assert message.calls[3].arguments["content"].startswith("dddd")
 
 
-def test_all_that_sixteen_calls_can_hold_is_settled_in_one_transaction():
+def test_all_that_sixteen_calls_can_hold_is_settled_in_one_transaction() -> None:
     """The most there can be: each with arguments, an edit, words and output just below what an item keeps itself."""
     command = {"command": "é" * 15_900}
     world, call_ids = calling(*[("run_command", command)] * 16)
@@ -54,7 +55,7 @@ def test_all_that_sixteen_calls_can_hold_is_settled_in_one_transaction():
     assert world.history()[-1][0] == "tool"
 
 
-def test_an_approved_large_call_is_sent_again_by_its_reference_and_a_smaller_one_in_full():
+def test_an_approved_large_call_is_sent_again_by_its_reference_and_a_smaller_one_in_full() -> None:
     for size, inline in ((90_000, True), (900_000, False)):
         world, (call_id,) = calling(write(size))
         world.decision(call_id, "approve")
@@ -65,7 +66,7 @@ def test_an_approved_large_call_is_sent_again_by_its_reference_and_a_smaller_one
         assert world.events[granted["seq"] - 1].payload == world.events[asking["seq"] - 1].payload
 
 
-def test_a_large_edit_is_what_is_executed_and_the_model_is_told_its_beginnings():
+def test_a_large_edit_is_what_is_executed_and_the_model_is_told_its_beginnings() -> None:
     world, (call_id,) = calling(write(10))
     edit = {"path": "b.py", "content": "y" * 500_000}
     world.decision(call_id, "edit", modified_arguments=edit)
@@ -80,7 +81,7 @@ def test_a_large_edit_is_what_is_executed_and_the_model_is_told_its_beginnings()
     assert len(told["edited_arguments"]["content"]) < 5_000
 
 
-def test_a_large_result_is_an_object_and_the_history_has_its_beginning_and_end():
+def test_a_large_result_is_an_object_and_the_history_has_its_beginning_and_end() -> None:
     world, (call_id,) = calling(READ)
     result = {"content": "begin" + "я" * 600_000 + "end"}
     world.result(call_id, result=result)
@@ -93,7 +94,7 @@ def test_a_large_result_is_an_object_and_the_history_has_its_beginning_and_end()
     assert call_id in message.content
 
 
-def test_a_repeat_of_a_large_result_changes_nothing_and_another_one_is_refused():
+def test_a_repeat_of_a_large_result_changes_nothing_and_another_one_is_refused() -> None:
     world, (call_id, _) = calling(READ, ("read_file", {"path": "b.py"}))
     world.result(call_id, result={"content": "x" * 600_000})
     assert unchanged(world.result(call_id, result={"content": "x" * 600_000}))
@@ -101,7 +102,7 @@ def test_a_repeat_of_a_large_result_changes_nothing_and_another_one_is_refused()
     assert other.code is ErrorCode.INVALID_CALL_ID
 
 
-def test_output_in_large_pieces_reaches_other_windows_by_its_reference():
+def test_output_in_large_pieces_reaches_other_windows_by_its_reference() -> None:
     world, (call_id,) = calling(RUN)
     world.join(OTHER)
     world.decision(call_id, "approve")
@@ -112,7 +113,7 @@ def test_output_in_large_pieces_reaches_other_windows_by_its_reference():
     assert json.loads(world.objects[world.events[progress["seq"] - 1].payload.digest]) == piece
 
 
-def test_the_same_large_call_that_fails_again_and_again_is_recognised():
+def test_the_same_large_call_that_fails_again_and_again_is_recognised() -> None:
     world = dispatched()
     for _ in range(3):
         (call_id,) = world.answer("", write(200_000))
@@ -126,7 +127,7 @@ def test_the_same_large_call_that_fails_again_and_again_is_recognised():
 # -- what the model is sent ----------------------------------------------------------------------------------------
 
 
-def test_a_result_that_is_cut_twice_still_says_where_to_read_on():
+def test_a_result_that_is_cut_twice_still_says_where_to_read_on() -> None:
     text = "".join(f"{n:06}," for n in range(100_000))
     kept = within_bytes(text, 32_000, lambda whole, most: excerpt(whole, most, "call_1"))
     again = excerpt(kept, 10_000, "call_1", len(text))
@@ -139,7 +140,7 @@ def test_a_result_that_is_cut_twice_still_says_where_to_read_on():
     assert len(again) < 10_500
 
 
-def test_a_turn_goes_on_after_a_large_call_and_a_large_result():
+def test_a_turn_goes_on_after_a_large_call_and_a_large_result() -> None:
     world, (call_id,) = calling(write(900_000))
     world.decision(call_id, "approve")
     world.result(call_id, result={"log": "漢字" * 300_000})
@@ -152,7 +153,7 @@ def test_a_turn_goes_on_after_a_large_call_and_a_large_result():
     assert "read_result" in result["content"]
 
 
-def test_the_agent_sees_line_numbers_if_the_ide_says_where_the_content_begins():
+def test_the_agent_sees_line_numbers_if_the_ide_says_where_the_content_begins() -> None:
     def shown(result: object) -> str:
         world, (call_id,) = calling(READ)
         world.result(call_id, result=result)
@@ -168,7 +169,7 @@ def test_the_agent_sees_line_numbers_if_the_ide_says_where_the_content_begins():
         assert json.loads(shown({"content": "a", "first_line": first}))["content"] == "a"
 
 
-def test_the_agent_reads_on_where_a_result_was_cut():
+def test_the_agent_reads_on_where_a_result_was_cut() -> None:
     world, (call_id,) = calling(READ)
     lines = "".join(f"line {n}\n" for n in range(20_000))
     world.result(call_id, result={"content": lines})
@@ -183,7 +184,7 @@ def test_the_agent_reads_on_where_a_result_was_cut():
     assert len(world.of_type("tool_call")) == 1, "no IDE sees it"
 
 
-def test_the_agent_reads_a_result_of_an_earlier_turn_and_how_a_large_edit_ended():
+def test_the_agent_reads_a_result_of_an_earlier_turn_and_how_a_large_edit_ended() -> None:
     world, (call_id,) = calling(write(10))
     world.decision(call_id, "edit", modified_arguments={"path": "b.py", "content": "y" * 500_000})
     world.result(call_id, error={"code": ErrorCode.FILE_TOO_LARGE, "message": "no " * 20_000})
@@ -194,7 +195,7 @@ def test_the_agent_reads_a_result_of_an_earlier_turn_and_how_a_large_edit_ended(
     assert world.history()[-1][1].startswith(shown[:5_000])
 
 
-def test_what_cannot_be_read_is_the_models_to_correct():
+def test_what_cannot_be_read_is_the_models_to_correct() -> None:
     world, (call_id, _) = calling(READ, ("read_file", {"path": "b.py"}))
     world.result(call_id, result={"content": "short"})
     world.cancel()
@@ -211,7 +212,7 @@ def test_what_cannot_be_read_is_the_models_to_correct():
     assert world.history()[-1][1] == '{"content":"short"}\n[characters 0 to 19 of 19]'
 
 
-def test_arguments_are_shortened_where_they_are_long():
+def test_arguments_are_shortened_where_they_are_long() -> None:
     kept = shortened({"path": "a.py", "edits": [{"text": "x" * 9_000}, {"text": "short"}]}, 1_000)
     assert kept["path"] == "a.py"
     assert kept["edits"][1] == {"text": "short"}
@@ -220,7 +221,7 @@ def test_arguments_are_shortened_where_they_are_long():
     assert len(json.dumps(shortened({"numbers": list(range(9_000))}, 1_000))) < 1_000
 
 
-def test_a_content_is_the_same_wherever_it_is_kept():
+def test_a_content_is_the_same_wherever_it_is_kept() -> None:
     content = {"a": [1, 2.5, None], "б": "\U0001f600"}
     digest = digest_of(content)
     assert digest_of(json.loads(json.dumps(content))) == digest

@@ -24,7 +24,7 @@ def outcome(world: World, call_id: str) -> Any:
     return json.loads(world.call_item(call_id)["outcome"])
 
 
-def test_a_call_goes_to_the_ide_and_its_result_into_no_history():
+def test_a_call_goes_to_the_ide_and_its_result_into_no_history() -> None:
     world = asked_over_http("read_file", path="/a.py")
     (frame,) = world.of_type("tool_call")
     assert (frame["call_id"], frame["arguments"], frame["requires_approval"]) == ("c1", {"path": "a.py"}, False)
@@ -36,7 +36,7 @@ def test_a_call_goes_to_the_ide_and_its_result_into_no_history():
     assert world.register.out_of_turn_calls == {}
 
 
-def test_a_repeat_is_the_same_call_and_another_of_its_name_is_refused():
+def test_a_repeat_is_the_same_call_and_another_of_its_name_is_refused() -> None:
     world = asked_over_http("read_file", path="a.py")
     assert unchanged(world.execute("c1", "read_file", path="/a.py"))
     world.result("c1", result="x")
@@ -46,12 +46,12 @@ def test_a_repeat_is_the_same_call_and_another_of_its_name_is_refused():
     assert (error.code, error.details) == (ErrorCode.INVALID_ARGUMENTS, {"field": "call_id"})
 
 
-def test_the_name_of_a_call_of_the_model_is_taken():
+def test_the_name_of_a_call_of_the_model_is_taken() -> None:
     world, (call_id,) = calling(READ)
     assert refusal(lambda: world.execute(call_id, "read_file", path="a.py")).details == {"field": "call_id"}
 
 
-def test_what_is_dangerous_asks_and_an_approval_has_it_executed():
+def test_what_is_dangerous_asks_and_an_approval_has_it_executed() -> None:
     world = asked_over_http("write_file", path="a.py", content="1")
     assert state(world, "c1") == "awaiting_approval"
     world.decision("c1", "edit", modified_arguments={"path": "a.py", "content": "2"})
@@ -63,14 +63,14 @@ def test_what_is_dangerous_asks_and_an_approval_has_it_executed():
     assert state(world, "c1") == "completed"
 
 
-def test_a_human_may_say_no():
+def test_a_human_may_say_no() -> None:
     world = asked_over_http("run_command", command="ls")
     world.decision("c1", "reject", feedback="not now")
     assert state(world, "c1") == "rejected"
     assert outcome(world, "c1") == {"result": {"status": "rejected", "feedback": "not now"}}
 
 
-def test_a_call_ends_by_its_own_deadline_beside_a_turn():
+def test_a_call_ends_by_its_own_deadline_beside_a_turn() -> None:
     world = World(tool_timeout_s=30, approval_timeout_s=60)
     world.execute("c1", "read_file", path="a.py")
     world.execute("c2", "write_file", path="a.py", content="1")
@@ -83,7 +83,7 @@ def test_a_call_ends_by_its_own_deadline_beside_a_turn():
     assert world.register.out_of_turn_calls == {}
 
 
-def test_the_steps_of_a_turn_and_its_cancel_leave_a_call_alone():
+def test_the_steps_of_a_turn_and_its_cancel_leave_a_call_alone() -> None:
     world = asked_over_http("read_file", path="a.py")
     world.say()
     (own,) = world.answer("", READ)
@@ -97,7 +97,7 @@ def test_the_steps_of_a_turn_and_its_cancel_leave_a_call_alone():
     assert state(world, "c1") == "completed"
 
 
-def test_a_result_does_not_continue_a_turn_that_waits():
+def test_a_result_does_not_continue_a_turn_that_waits() -> None:
     world = asked_over_http("read_file", path="a.py")
     world.say()
     world.answer("", READ)
@@ -105,7 +105,7 @@ def test_a_result_does_not_continue_a_turn_that_waits():
     assert world.invokes[-1].step == 1
 
 
-def test_a_call_stays_with_its_window_when_another_begins_a_turn():
+def test_a_call_stays_with_its_window_when_another_begins_a_turn() -> None:
     world = dispatched()
     world.answer("ok")
     world.execute("c1", "read_file", path="a.py")
@@ -124,7 +124,7 @@ def test_a_call_stays_with_its_window_when_another_begins_a_turn():
     assert world.register.executor_of(frame) == "", "nobody executes it once more"
 
 
-def test_a_call_whose_window_is_gone_waits_for_the_next_that_speaks():
+def test_a_call_whose_window_is_gone_waits_for_the_next_that_speaks() -> None:
     world = asked_over_http("read_file", path="a.py")
     (frame,) = world.of_type("tool_call")
     world.leave()
@@ -134,7 +134,7 @@ def test_a_call_whose_window_is_gone_waits_for_the_next_that_speaks():
     assert world.register.executor_of(frame) == "conn-2"
 
 
-def test_the_executor_that_is_found_over_http_gets_what_the_last_one_left():
+def test_the_executor_that_is_found_over_http_gets_what_the_last_one_left() -> None:
     world, _ = calling(READ)
     world.join(OTHER)
     world.leave()
@@ -144,7 +144,7 @@ def test_the_executor_that_is_found_over_http_gets_what_the_last_one_left():
     assert world.register.executor_of(new) == "conn-2"
 
 
-def test_without_an_ide_a_call_is_refused():
+def test_without_an_ide_a_call_is_refused() -> None:
     world = World()
     world.leave()
     world.join(VIEWER)
@@ -152,7 +152,7 @@ def test_without_an_ide_a_call_is_refused():
     assert (error.code, error.details["reason"]) == (ErrorCode.EXECUTION_FAILED, "no_ide")
 
 
-def test_open_calls_are_bounded():
+def test_open_calls_are_bounded() -> None:
     world = World()
     for n in range(16):
         world.execute(f"c{n}", "read_file", path="a.py")
@@ -161,7 +161,7 @@ def test_open_calls_are_bounded():
     world.execute("c16", "read_file", path="a.py")
 
 
-def test_tools_that_are_none_and_arguments_that_do_not_fit_are_refused():
+def test_tools_that_are_none_and_arguments_that_do_not_fit_are_refused() -> None:
     world = World()
     assert refusal(lambda: world.execute("c1", "no_such_tool")).code is ErrorCode.TOOL_NOT_FOUND
     assert refusal(lambda: world.execute("c1", "update_plan", items=[])).code is ErrorCode.TOOL_NOT_FOUND
@@ -169,13 +169,13 @@ def test_tools_that_are_none_and_arguments_that_do_not_fit_are_refused():
     assert refusal(lambda: world.execute("c1", "read_file", path="../x")).code is ErrorCode.PATH_OUTSIDE_WORKSPACE
 
 
-def test_who_comes_is_told_of_the_open_calls():
+def test_who_comes_is_told_of_the_open_calls() -> None:
     world = asked_over_http("write_file", path="a.py", content="1")
     pending = world.hello()["pending_calls"]
     assert [(call["call_id"], call["state"]) for call in pending] == [("c1", "awaiting_approval")]
 
 
-def test_a_command_shows_its_output_and_its_time_begins_anew():
+def test_a_command_shows_its_output_and_its_time_begins_anew() -> None:
     world = World(tool_timeout_s=10)
     world.execute("c1", "run_command", command="make")
     world.decision("c1", "approve")
@@ -188,7 +188,7 @@ def test_a_command_shows_its_output_and_its_time_begins_anew():
     assert outcome(world, "c1")["error"]["output_so_far"] == "a"
 
 
-def test_a_file_that_was_written_is_so_in_the_context():
+def test_a_file_that_was_written_is_so_in_the_context() -> None:
     world = World()
     world.context("add_file", "a.py", "old")
     world.execute("c1", "write_file", path="a.py", content="new")
@@ -197,7 +197,7 @@ def test_a_file_that_was_written_is_so_in_the_context():
     assert next(item for sk, item in world.table.items() if sk.startswith("FILE#"))["content"] == "new"
 
 
-def test_what_a_human_has_decided_of_such_calls_is_remembered():
+def test_what_a_human_has_decided_of_such_calls_is_remembered() -> None:
     world = asked_over_http("write_file", path="a.py", content="1")
     world.decision("c1", "approve", remember={"scope": "session"})
     world.execute("c2", "write_file", path="a.py", content="2")

@@ -13,7 +13,7 @@ from codelab.turns.lifecycle import CreateSession, Lease
 from tests.turns.world import HTTP, IDE, OTHER, READ, VIEWER, World, dispatched, refusal, running
 
 
-def test_a_message_over_http_joins_nothing_and_leaves_the_executor():
+def test_a_message_over_http_joins_nothing_and_leaves_the_executor() -> None:
     world = dispatched()
     world.answer("ok")
     world.join(OTHER)
@@ -23,7 +23,7 @@ def test_a_message_over_http_joins_nothing_and_leaves_the_executor():
     assert world.register.executor == IDE.connection_id
 
 
-def test_the_newest_window_executes_where_the_executor_is_gone():
+def test_the_newest_window_executes_where_the_executor_is_gone() -> None:
     world = dispatched()
     world.answer("ok")
     world.join(OTHER)
@@ -33,7 +33,7 @@ def test_the_newest_window_executes_where_the_executor_is_gone():
     assert world.register.executor == OTHER.connection_id
 
 
-def test_the_first_window_to_come_executes_where_there_was_none():
+def test_the_first_window_to_come_executes_where_there_was_none() -> None:
     world = World()
     world.leave(IDE)
     world.say("over http", HTTP)
@@ -46,7 +46,7 @@ def test_the_first_window_to_come_executes_where_there_was_none():
     assert world.register.phase is Phase.WAITING
 
 
-def test_the_history_knows_a_message_by_the_id_that_its_sender_was_told():
+def test_the_history_knows_a_message_by_the_id_that_its_sender_was_told() -> None:
     world = World()
     world.say("hello", HTTP)
     (accepted,) = (key.removeprefix("INPUT#") for key in world.table if key.startswith("INPUT#"))
@@ -57,7 +57,7 @@ def delete(world: World, lease: Lease) -> bool:
     return world.decide(lambda draft: lifecycle.begin_deletion(draft, lease), include_hidden=True) is not None
 
 
-def test_a_session_that_is_deleted_forgets_all_but_who_might_still_write():
+def test_a_session_that_is_deleted_forgets_all_but_who_might_still_write() -> None:
     world, step = running()
     assert delete(world, Lease("deleter", world.now + 30_000))
     register = world.register
@@ -67,7 +67,7 @@ def test_a_session_that_is_deleted_forgets_all_but_who_might_still_write():
     assert register.last_activity == 0, "it is in no list"
 
 
-def test_a_deletion_waits_for_an_owner_whose_step_was_given_to_another():
+def test_a_deletion_waits_for_an_owner_whose_step_was_given_to_another() -> None:
     world, first = running()
     world.pass_time(26)
     world.answer("Done by the second attempt")
@@ -75,14 +75,14 @@ def test_a_deletion_waits_for_an_owner_whose_step_was_given_to_another():
     assert world.register.purge_after == first.alive_until
 
 
-def test_a_deletion_of_an_idle_session_waits_for_nobody():
+def test_a_deletion_of_an_idle_session_waits_for_nobody() -> None:
     world = dispatched()
     world.answer("Done")
     assert delete(world, Lease("deleter", world.now + 30_000))
     assert world.register.purge_after == 0
 
 
-def test_one_deletes_at_a_time_and_the_next_one_when_it_must_be_dead():
+def test_one_deletes_at_a_time_and_the_next_one_when_it_must_be_dead() -> None:
     world, step = running()
     assert delete(world, Lease("one", world.now + 30_000))
     assert not delete(world, Lease("other", world.now + 40_000))
@@ -91,7 +91,7 @@ def test_one_deletes_at_a_time_and_the_next_one_when_it_must_be_dead():
     assert world.register.purge_after == step.alive_until
 
 
-def test_only_its_maker_reveals_a_fork():
+def test_only_its_maker_reveals_a_fork() -> None:
     world = World()
     world.say("hello")
     world.answer("Hi")
@@ -113,7 +113,7 @@ def test_only_its_maker_reveals_a_fork():
     assert register.last_activity == world.now
 
 
-def test_metadata_is_bounded():
+def test_metadata_is_bounded() -> None:
     world = World()
     event = CreateSession("ann", {"x": "y" * 16_000})
     draft = Draft.new("ann", "s2", Inputs(world.now, world.settings, world.new_id))

@@ -1,12 +1,14 @@
 """Which calls a human must approve."""
 
+from typing import Any
+
 import pytest
 from codelab.config import Settings
 from codelab.protocol.tools import KNOWN
 from codelab.turns.policy import needs_approval
 
 
-def asked(*names, **settings):
+def asked(*names: Any, **settings: Any) -> Any:
     configured = Settings(**settings)
     tools = [KNOWN[name] for name in names or ("read_file", "write_file", "apply_patch", "run_command")]
     return {tool.name for tool in tools if needs_approval(tool, {}, configured)}
@@ -21,17 +23,17 @@ def asked(*names, **settings):
         ({"hitl_dangerous_tools": "+read_file"}, {"read_file", "write_file", "apply_patch", "run_command"}),
     ],
 )
-def test_settings_change_the_defaults_but_commands_always_ask(settings, expected):
+def test_settings_change_the_defaults_but_commands_always_ask(settings: Any, expected: Any) -> None:
     assert asked(**settings) == expected
 
 
-def test_an_operator_who_lists_write_file_means_edit_file_too():
+def test_an_operator_who_lists_write_file_means_edit_file_too() -> None:
     assert asked("edit_file", hitl_dangerous_tools="write_file") == {"edit_file"}
     assert asked("edit_file", hitl_dangerous_tools="delete_file") == set()
     assert asked("edit_file", hitl_enabled=False) == set()
 
 
-def test_by_default_everything_that_changes_something_asks():
+def test_by_default_everything_that_changes_something_asks() -> None:
     assert asked(*KNOWN) == {
         "write_file",
         "edit_file",
@@ -63,10 +65,10 @@ def test_by_default_everything_that_changes_something_asks():
         ("create", {"hitl_dangerous_tools": "write_file"}, False),
     ],
 )
-def test_whether_a_branch_call_asks_depends_on_what_it_does(action, settings, asks):
+def test_whether_a_branch_call_asks_depends_on_what_it_does(action: str, settings: Any, asks: Any) -> None:
     branch = KNOWN["git.branch"]
     assert needs_approval(branch, {"action": action, "name": "x"}, Settings(**settings)) is asks
 
 
-def test_a_tool_may_be_listed_by_its_alias():
+def test_a_tool_may_be_listed_by_its_alias() -> None:
     assert asked(hitl_dangerous_tools="write_to_file") == {"write_file", "run_command"}

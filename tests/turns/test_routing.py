@@ -1,5 +1,7 @@
 """Who answers a first message, on the pure core."""
 
+from typing import Any
+
 import pytest
 from codelab.agents import Agent, agents
 from codelab.llm.errors import Cancelled, DeadlineExceeded, InvalidAnswer, Refusal, TransportError
@@ -13,7 +15,7 @@ from tests.turns.world import World, running
 KNOWN = set(agents())
 
 
-def test_the_chosen_agent_answers_and_stays():
+def test_the_chosen_agent_answers_and_stays() -> None:
     world = World(default_agent="orchestrator")
     world.say("write a test")
     lease = world.acquire()
@@ -27,7 +29,7 @@ def test_the_chosen_agent_answers_and_stays():
     assert world.register.agent == "coder"
 
 
-def test_a_choice_is_made_once_also_when_its_step_is_attempted_again():
+def test_a_choice_is_made_once_also_when_its_step_is_attempted_again() -> None:
     world, first = running(default_agent="orchestrator")
     world.route(first, "coder")
     world.route(first, "coder")
@@ -38,7 +40,7 @@ def test_a_choice_is_made_once_also_when_its_step_is_attempted_again():
     assert len(world.of_type("agent_switched")) == 1
 
 
-def test_whom_the_user_chooses_meanwhile_wins():
+def test_whom_the_user_chooses_meanwhile_wins() -> None:
     world, lease = running(default_agent="orchestrator")
     world.switch("architect")
     world.route(lease, "coder")
@@ -46,7 +48,7 @@ def test_whom_the_user_chooses_meanwhile_wins():
     assert [frame["to_agent"] for frame in world.of_type("agent_switched")] == ["architect"]
 
 
-def test_whom_the_user_chooses_afterwards_wins_too():
+def test_whom_the_user_chooses_afterwards_wins_too() -> None:
     world, lease = running(default_agent="orchestrator")
     world.route(lease, "coder")
     world.switch("debug")
@@ -54,7 +56,7 @@ def test_whom_the_user_chooses_afterwards_wins_too():
     assert world.register.agent == "debug"
 
 
-def test_a_choice_for_a_step_that_is_lost_or_to_be_stopped_changes_nothing():
+def test_a_choice_for_a_step_that_is_lost_or_to_be_stopped_changes_nothing() -> None:
     world, lease = running(default_agent="orchestrator")
     world.cancel()
     assert world.route(lease, "coder") is None
@@ -67,7 +69,7 @@ def test_a_choice_for_a_step_that_is_lost_or_to_be_stopped_changes_nothing():
     assert world.register.agent == "orchestrator"
 
 
-def test_who_routes_may_be_asked_for_again():
+def test_who_routes_may_be_asked_for_again() -> None:
     world = World(default_agent="coder")
     world.switch("orchestrator")
     world.say()
@@ -79,7 +81,7 @@ def answering(*without: str) -> dict[str, Agent]:
     return {name: agent for name, agent in agents().items() if not agent.routes and name not in without}
 
 
-def test_every_agent_that_answers_can_be_chosen_and_is_described():
+def test_every_agent_that_answers_can_be_chosen_and_is_described() -> None:
     known = answering()
     agent = routing.schema(ANSWER, known)["properties"]["agent"]
     assert set(agent["enum"]) == KNOWN - {"orchestrator"}
@@ -88,13 +90,13 @@ def test_every_agent_that_answers_can_be_chosen_and_is_described():
     assert prompt.count(known["ask"].rules) == 1
 
 
-def test_the_choice_comes_before_the_text():
+def test_the_choice_comes_before_the_text() -> None:
     schema = with_title(routing.schema(ANSWER, answering()))
     assert list(schema["properties"]) == ["agent", "message", "calls", "title"]
     assert schema["required"] == ["agent", "message", "calls"]
 
 
-def test_every_tool_of_an_agent_can_be_called_and_names_those_that_may():
+def test_every_tool_of_an_agent_can_be_called_and_names_those_that_may() -> None:
     known = answering()
     tools = routing.combined(agents()["orchestrator"], known, known).tools
     assert set(tools) == {name for agent in known.values() for name in agent.tools}
@@ -103,7 +105,7 @@ def test_every_tool_of_an_agent_can_be_called_and_names_those_that_may():
     assert tools == known["universal"].tools, "what the model is told of the tools is the same in the next step"
 
 
-def test_an_agent_that_answers_in_another_request_is_only_described():
+def test_an_agent_that_answers_in_another_request_is_only_described() -> None:
     known, here = answering(), answering("universal", "coder")
     combined = routing.combined(agents()["orchestrator"], known, here)
     assert known["coder"].description in combined.prompt
@@ -112,7 +114,7 @@ def test_an_agent_that_answers_in_another_request_is_only_described():
 
 
 @pytest.mark.parametrize("pieces", [["ask"], ["a", "sk"], ["as", "k"]])
-def test_a_choice_is_known_when_its_name_is_complete(pieces):
+def test_a_choice_is_known_when_its_name_is_complete(pieces: Any) -> None:
     choosing = routing.Choosing(["ask", "coder"])
     for piece in pieces:
         assert choosing.agent is None
@@ -124,7 +126,7 @@ def test_a_choice_is_known_when_its_name_is_complete(pieces):
 
 
 @pytest.mark.parametrize("name", ["ask", "asker"])
-def test_a_name_that_begins_another_is_complete_when_the_text_begins(name):
+def test_a_name_that_begins_another_is_complete_when_the_text_begins(name: str) -> None:
     choosing = routing.Choosing(["ask", "asker"])
     for char in name:
         choosing.take(TextDelta("agent", char))
@@ -132,7 +134,7 @@ def test_a_name_that_begins_another_is_complete_when_the_text_begins(name):
     assert choosing.agent == name
 
 
-def test_text_is_held_back_until_the_choice_is_known():
+def test_text_is_held_back_until_the_choice_is_known() -> None:
     choosing = routing.Choosing(["ask", "coder"])
     assert [choosing.take(TextDelta("message", text)) for text in ("Hel", "lo")] == ["", ""]
     assert choosing.take(TextDelta("agent", "ask")) == "Hello"
@@ -149,5 +151,5 @@ def test_text_is_held_back_until_the_choice_is_known():
         (DeadlineExceeded("late"), False),
     ],
 )
-def test_the_fallback_agent_is_asked_only_if_the_model_could_not_choose(problem, fails):
+def test_the_fallback_agent_is_asked_only_if_the_model_could_not_choose(problem: str, fails: Any) -> None:
     assert routing.cannot_choose(problem) is fails

@@ -26,7 +26,7 @@ def ids(example: Example) -> str:
     return example.id
 
 
-def test_every_example_is_tested():
+def test_every_example_is_tested() -> None:
     found = [example.document for example in examples()]
     assert {document: found.count(document) for document in found} == COUNTS
     assert all(example.kind for example in examples())
@@ -34,17 +34,17 @@ def test_every_example_is_tested():
 
 @pytest.mark.parametrize("example", of_kind("client"), ids=ids)
 @pytest.mark.parametrize("dialect", DIALECTS.values(), ids=DIALECTS)
-def test_client_frames_are_parsed_alike_in_every_dialect(example: Example, dialect: Dialect):
+def test_client_frames_are_parsed_alike_in_every_dialect(example: Example, dialect: Dialect) -> None:
     assert parse_frame(json.dumps(dialect(example.value))) == parse_frame(json.dumps(example.value))
 
 
-def test_all_fifteen_keys_exist_in_order():
+def test_all_fifteen_keys_exist_in_order() -> None:
     assert tuple(fifteen_keys({"type": "user_message", "content": "Hi", "role": "user"})) == FIFTEEN_KEYS
     assert len(FIFTEEN_KEYS) == 15
 
 
 @pytest.mark.parametrize("example", of_kind("server"), ids=ids)
-def test_server_frames_have_the_documents_fields_and_values(example: Example):
+def test_server_frames_have_the_documents_fields_and_values(example: Example) -> None:
     validator = validator_of("ServerFrame", example.value["type"], closed=True)
     assert validator is not None
     # Documents may omit fields, but the fields they have must be known and have the right types.
@@ -61,7 +61,7 @@ def calls() -> list[Example]:
 
 
 @pytest.mark.parametrize("example", [found for found in calls() if found.kind != "request"], ids=ids)
-def test_calls_in_examples_are_valid_for_their_tools(example: Example):
+def test_calls_in_examples_are_valid_for_their_tools(example: Example) -> None:
     tool = find_tool(example.value["tool_name"])
     given = arguments_of(example.value)
     assert tool.check(given).keys() == given.keys()
@@ -70,6 +70,6 @@ def test_calls_in_examples_are_valid_for_their_tools(example: Example):
 
 
 @pytest.mark.parametrize("example", of_kind("context"), ids=ids)
-def test_the_context_of_the_request_example_is_accepted(example: Example):
+def test_the_context_of_the_request_example_is_accepted(example: Example) -> None:
     request = Request(RequestConfig("m"), {"type": "string"}, example.value)
     assert request.messages == example.value
