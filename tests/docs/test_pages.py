@@ -9,7 +9,7 @@ from codelab.config import variables
 from infra.docs.markdown import anchor
 
 ROOT = Path(__file__).parents[2]
-PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("local/*/*.md")]
+PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("local/*/*.md"), ROOT / "tests/README.md"]
 ARCHITECTURE = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
 SECURITY = (ROOT / "docs/security.md").read_text(encoding="utf-8")
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -66,3 +66,11 @@ def test_every_setting_that_the_security_page_names_exists() -> None:
 def test_the_security_page_names_every_attack_test() -> None:
     for file in (ROOT / "tests/security").glob("test_*.py"):
         assert f"`{file.name}`" in SECURITY, f"{file.name} is not on the page"
+
+
+def test_the_tests_page_names_every_test_module_once() -> None:
+    tests = ROOT / "tests"
+    rows = [row for row in _ROW.findall((tests / "README.md").read_text(encoding="utf-8")) if "`" in row]
+    named = [name for row in rows for name in re.findall(r"`([a-z0-9_]+(?:/[a-z0-9_]+)*)`", row.split(" | ")[-1])]
+    modules = {str(path.relative_to(tests).with_suffix("")).replace("test_", "") for path in tests.rglob("test_*.py")}
+    assert sorted(named) == sorted(modules)

@@ -38,6 +38,9 @@ class ScriptedModel(HttpServer):
 
     def handle(self, exchange: Exchange) -> None:
         body = exchange.body
+        if body is None:  # Whoever looks whether it is there.
+            exchange.json({"object": "list", "data": []})
+            return
         name, said, repairs = script_of(body["messages"])
         says = Says(raw=json.dumps(SUMMARY)) if is_summary(body) else self._next(name, said, repairs, body)
         chooses = "agent" in properties(body)
