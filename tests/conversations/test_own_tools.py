@@ -27,7 +27,7 @@ STAGES = {"name": "ide.stages", "description": "List the stages.", "read_only": 
 
 
 @pytest.fixture
-def session(ide: Open) -> Any:
+def session(ide: Open) -> Ide:
     opened = ide()
     opened.request("hello", client={"name": "test"}, capabilities={"tools": [DEPLOY, STAGES]})
     return opened

@@ -1,11 +1,10 @@
-"""Remembered approvals and autonomy, against the running system."""
+"""Remembered approvals, against the running system."""
 
 from concurrent.futures import ThreadPoolExecutor
 
 from tests.conftest import Open
 from tests.fakes.model.script import Says, call
 from tests.fakes.model.server import ScriptedModel
-from tests.fakes.model.told_results import told_results
 
 WRITE = call("write_file", path="docs/a.md", content="1")
 OTHER = call("write_file", path="docs/b.md", content="1")
@@ -22,36 +21,6 @@ def test_a_remembered_approval_applies_until_it_is_revoked(ide: Open, model: Scr
     assert session.request("rules", action="revoke", rule_id=rule["rule_id"])["rules"] == []
     again = session.call_for(model.script("write again", Says("", [WRITE]), Says("Done.")))
     assert again["requires_approval"] is True
-
-
-def test_a_remembered_rejection_applies_without_asking(ide: Open, model: ScriptedModel) -> None:
-    session = ide(extensions=True)
-    marker = model.script("never", Says("", [WRITE]), Says("No."))
-    session.converse(marker, str, decision="reject", remember={"scope": "session"})
-    asked = len(session.of_type("tool_call"))
-    text = session.converse(model.script("insist", Says("Again. ", [WRITE]), Says("Still no.")), str)
-    assert text == "Again. Still no."
-    assert len(session.of_type("tool_call")) == asked
-    assert '"reason":"rule"' in told_results(model.requests["insist"][-1]["messages"])[-1]
-
-
-def test_an_autonomous_session_only_asks_for_commands(ide: Open, model: ScriptedModel) -> None:
-    session = ide(extensions=True)
-    assert session.request("session_config", autonomy="autonomous")["settings"] == {"autonomy": "autonomous"}
-    run = call("run_command", command="make")
-    session.say(model.script("both", Says("", [WRITE, run]), Says("Done.")))
-    asks = {frame["tool_name"]: frame["requires_approval"] for frame in (session.expect("tool_call") for _ in range(2))}
-    assert asks == {"write_file": False, "run_command": True}
-
-
-def test_a_command_is_never_remembered_as_allowed(ide: Open, model: ScriptedModel) -> None:
-    session = ide()
-    asked = session.call_for(model.script("command", Says("", [call("run_command", command="make")]), Says("Done.")))
-    session.decide(asked, "approve", remember={"scope": "user", "pattern": "**"})
-    error = session.expect("error")
-    assert (error["error_code"], error["details"]["field"]) == ("INVALID_ARGUMENTS", "remember")
-    session.decide(asked, "approve")
-    assert session.expect("tool_call")["requires_approval"] is False
 
 
 def test_rules_of_concurrent_sessions_are_all_kept(ide: Open, model: ScriptedModel) -> None:
