@@ -104,7 +104,7 @@ class EmulatedAws:
 
     def _tell_of_a_model(self, exchange: Exchange) -> None:
         model = unquote(exchange.path.rpartition("/")[2])
-        if model in self.models:
-            exchange.json(self.models[model])
+        if found := self.models.get(model):
+            exchange.json(found)
         else:
             exchange.json({"message": f"no model {model}"}, 404, x_amzn_ErrorType="ResourceNotFoundException")
