@@ -41,7 +41,7 @@ def encode(codec: Codec, instance: Any, original: Any = None) -> Any:
     if codec._node is None:
         return instance
     strict = _form(codec._node, instance)
-    if codec.wrapped:
+    if codec.is_wrapped:
         strict = {"value": strict}
     if not strict_validator(codec.schema).is_valid(strict):
         raise NotEncodable
@@ -88,8 +88,8 @@ def _form(node: Node | None, value: Any) -> Any:
             pairs = zip(node.items, value, strict=False)
             out: dict[str, Any] = {str(index): None for index in range(size)}
             out |= {str(index): _form(item, part) for index, (item, part) in enumerate(pairs)}
-            if node.rest is not None:
-                out["rest"] = _form(node.rest, value[size:])
+            if node.rest_node is not None:
+                out["rest"] = _form(node.rest_node, value[size:])
             return out
         case Entries() if isinstance(value, dict):
             return [_entry(node, key, item) for key, item in value.items()]

@@ -231,7 +231,7 @@ def test_dropped_keywords_go_into_the_description() -> None:
 
 def test_unsupported_keywords_can_be_left_out() -> None:
     schema = obj(a={"type": "string", "pattern": "^a$"}, n={"type": "integer", "minimum": 1})
-    properties = make_codec(schema, without=frozenset({"pattern", "minimum"})).schema["properties"]
+    properties = make_codec(schema, excluded_keywords=frozenset({"pattern", "minimum"})).schema["properties"]
     assert "pattern" not in properties["a"]
     assert "minimum" not in properties["n"]
 
@@ -317,7 +317,7 @@ def test_paths_and_items_are_translated_for_streaming() -> None:
     assert codec.strict_path(("nothing",)) is None
     assert codec.decode_item(("calls",), {"n": None}) == {}
     wrapped = make_codec({"anyOf": [schema, {"type": "null"}]})
-    assert wrapped.wrapped
+    assert wrapped.is_wrapped
     untyped = make_codec(obj(message={}))
     assert untyped.strict_path(("message",)) is None
 

@@ -23,8 +23,8 @@ def words(mode: Mode) -> str:
     if mode.strict:
         notes.append("strict")
     if mode.strategy == "tool":
-        notes.append("forced" if mode.forced else "auto")
-    if mode.strategy == "json" and not mode.typed:
+        notes.append("forced" if mode.is_forced else "auto")
+    if mode.strategy == "json" and not mode.json_object:
         notes.append("prompt only")
     return f"{mode.strategy} ({', '.join(notes)})" if notes else mode.strategy
 

@@ -73,7 +73,7 @@ def test_what_has_no_end_is_cut_off(
     server: ScriptedServer, transport: Any, monkeypatch: pytest.MonkeyPatch, script: Script, stream: bool
 ) -> None:
     monkeypatch.setattr(connections, "_ANSWER_BYTES", 2 << 20)
-    monkeypatch.setattr(answers, "LONGEST", 1 << 20)
+    monkeypatch.setattr(answers, "MAX_ANSWER_BYTES", 1 << 20)
     server.answer(script)
     with pytest.raises(TransportError) as caught:
         received(transport, stream=stream)

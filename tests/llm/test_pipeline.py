@@ -9,7 +9,7 @@ from codelab.llm.client.request import Request
 from codelab.llm.config import RequestConfig
 from codelab.llm.content import BUILT_IN
 from codelab.llm.errors import InvalidRequest
-from codelab.llm.pipeline import Message, Prepared, Registry
+from codelab.llm.pipeline import Message, PreparedRequest, Registry
 
 from tests.llm.encoder import encode
 from tests.llm.schemas import INTEGER, STRING, array, closed, obj, optional
@@ -163,7 +163,7 @@ def test_a_custom_type_can_change_settings_schema_and_messages() -> None:
     registry = BUILT_IN.copy()
 
     @registry.register("poll", role="system")
-    def poll(config: RequestConfig, schema: Any, messages: list[Message]) -> Prepared:
+    def poll(config: RequestConfig, schema: Any, messages: list[Message]) -> PreparedRequest:
         content = messages[-1]["content"]
         messages[-1] = {"role": "system", "content": f"Vote: {content['question']}"}
         schema = {**schema, "properties": {**schema["properties"], "vote": {"enum": content["options"]}}}

@@ -45,17 +45,17 @@ def first(provider: str, **how: Any) -> Mode:
         ("openai", {}, Mode("native", strict=True)),
         ("openai", {"strict": False}, Mode("native")),
         ("openai", {"unsupported": {"native:strict"}}, Mode("native")),
-        ("openai", {"unsupported": {"native"}}, Mode("tool", strict=True, forced=True)),
-        ("openai", {"unsupported": {"native", "tool:strict"}}, Mode("tool", forced=True)),
+        ("openai", {"unsupported": {"native"}}, Mode("tool", strict=True, is_forced=True)),
+        ("openai", {"unsupported": {"native", "tool:strict"}}, Mode("tool", is_forced=True)),
         ("openai", {"unsupported": {"native", "tool"}}, Mode("json")),
-        ("openai", {"unsupported": {"native", "tool", "json_object"}}, Mode("json", typed=False)),
+        ("openai", {"unsupported": {"native", "tool", "json_object"}}, Mode("json", json_object=False)),
         ("groq", {"streaming": False}, Mode("native", strict=True)),
-        ("groq", {"streaming": True}, Mode("tool", forced=True)),
-        ("deepseek", {"thinking": False}, Mode("tool", forced=True)),
+        ("groq", {"streaming": True}, Mode("tool", is_forced=True)),
+        ("deepseek", {"thinking": False}, Mode("tool", is_forced=True)),
         ("deepseek", {"thinking": True}, Mode("json")),
         ("moonshot", {}, Mode("tool")),
         ("anthropic", {"thinking": True}, Mode("tool")),
-        ("anthropic", {"unsupported": {"tool"}}, Mode("json", typed=False)),
+        ("anthropic", {"unsupported": {"tool"}}, Mode("json", json_object=False)),
         ("ollama", {}, Mode("native")),
         ("generic", {}, Mode("native", strict=True)),
     ],
@@ -80,8 +80,8 @@ def test_each_provider_always_has_a_strategy(provider: str) -> None:
     [
         ("Unknown parameter: 'response_format'.", Mode("native", strict=True), "native"),
         ("This response_format type is unavailable now", Mode("native"), "native"),
-        ("Thinking mode does not support this tool_choice", Mode("tool", forced=True), "tool_choice"),
-        ("tool_choice 'specified' is incompatible with thinking enabled", Mode("tool", forced=True), "tool_choice"),
+        ("Thinking mode does not support this tool_choice", Mode("tool", is_forced=True), "tool_choice"),
+        ("tool_choice 'specified' is incompatible with thinking enabled", Mode("tool", is_forced=True), "tool_choice"),
         ("Invalid value: 'strict'", Mode("tool", strict=True), "tool:strict"),
         ("Invalid schema for response_format 'answer': 'format' is not permitted", Mode("native", strict=True),
          "keyword:format"),
@@ -255,15 +255,15 @@ def test_estimates_are_remembered_without_the_texts_and_not_for_ever() -> None:
     texts = [f"{n} of the sentences that somebody has written to a model, again and again" for n in range(5_000)]
     first = [estimate_tokens(text) for text in texts]
     assert [estimate_tokens(text) for text in texts] == first
-    assert 0 < len(tokens._known) <= 2_048
-    assert all(isinstance(it, int) for entry in tokens._known.items() for it in entry)
+    assert 0 < len(tokens._estimates) <= 2_048
+    assert all(isinstance(it, int) for entry in tokens._estimates.items() for it in entry)
 
 
 def test_a_text_that_is_estimated_once_is_not_remembered() -> None:
     text = "a sentence that somebody has written to a model, and that another process tells it"
-    before = dict(tokens._known)
+    before = dict(tokens._estimates)
     once = estimate_tokens(text, once=True)
-    assert tokens._known == before
+    assert tokens._estimates == before
     assert once == estimate_tokens(text)
 
 

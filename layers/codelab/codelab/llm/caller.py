@@ -13,12 +13,12 @@ from typing import Any
 from codelab.llm.config import RequestConfig
 from codelab.llm.content import BUILT_IN
 from codelab.llm.errors import ContextTooLarge, InvalidRequest
-from codelab.llm.pipeline import ContentError, Prepared, Registry
+from codelab.llm.pipeline import ContentError, PreparedRequest, Registry
 from codelab.llm.schema.budget import check_schema, depth_of
 from codelab.llm.tokens import IMAGE_TOKENS, estimate_context, estimate_tokens
 
 #: The maximum of each setting. `n` and `max_repairs` multiply the cost of a Request.
-MOST = {"n": 4, "max_repairs": 3, "max_output_tokens": 32_000, "seed": 2**63 - 1}
+_MAXIMA = {"n": 4, "max_repairs": 3, "max_output_tokens": 32_000, "seed": 2**63 - 1}
 _STREAMED_FIELDS, _NAME_CHARS = 16, 200
 _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 #: The fields that a message and each part of its content may have.
@@ -55,17 +55,19 @@ class CallerBounds:
         if config.extra_body:
             raise bad("extra_body", "callers may not set extra_body")
         if config.model not in self.models:
-            known = ", ".join(sorted(self.models))
-            raise bad("model", f"the model {config.model[:_NAME_CHARS]!r} is not offered; offered are {known}")
+            offered_models = ", ".join(sorted(self.models))
+            raise bad("model", f"the model {config.model[:_NAME_CHARS]!r} is not offered; offered are {offered_models}")
         if config.provider != self.provider:
             raise bad("provider", f"the provider is {self.provider!r}")
-        for name, most in MOST.items():
+        for name, maximum in _MAXIMA.items():
             value = getattr(config, name)
-            if value is not None and not -most <= value <= most:
-                raise bad(name, f"{name} may be at most {most}")
+            if value is not None and not -maximum <= value <= maximum:
+                raise bad(name, f"{name} may be at most {maximum}")
         if config.reasoning_effort is not None and config.reasoning_effort not in _EFFORTS:
             raise bad("reasoning_effort", f"reasoning_effort is one of {', '.join(_EFFORTS)}")
-        if len(config.stream_fields) > _STREAMED_FIELDS or any(len(it) > _NAME_CHARS for it in config.stream_fields):
+        if len(config.stream_fields) > _STREAMED_FIELDS or any(
+            len(field) > _NAME_CHARS for field in config.stream_fields
+        ):
             raise bad(
                 "stream_fields",
                 f"at most {_STREAMED_FIELDS} fields may be streamed, with names of at most {_NAME_CHARS} characters",
@@ -103,13 +105,13 @@ class CallerBounds:
         assert change is not None
 
         @registry.register("meta", role="system")
-        def checked(config: RequestConfig, schema: Any, messages: list[dict[str, Any]]) -> Prepared:
-            prepared = change(config, schema, messages)
+        def checked_meta(config: RequestConfig, schema: Any, messages: list[dict[str, Any]]) -> PreparedRequest:
+            prepared_request = change(config, schema, messages)
             try:
-                self.check_settings(prepared[0], "")
+                self.check_settings(prepared_request[0], "")
             except InvalidRequest as error:
                 raise ContentError(error.message, "config") from None
-            return prepared
+            return prepared_request
 
         return registry
 
@@ -135,10 +137,10 @@ def _check_fields(message: Mapping[str, Any]) -> None:
         extra = part.keys() - _PART_FIELDS.get(str(part.get("type")), frozenset()) - {"type"}
         if str(part.get("type")) not in _PART_FIELDS or extra:
             raise InvalidRequest("a part of a message is text, an image, or a file's data", "/context")
-        for name, allowed in (("file", {"file_data", "filename"}), ("image_url", {"url", "detail"})):
+        for name, field_names in (("file", {"file_data", "filename"}), ("image_url", {"url", "detail"})):
             value = part.get(name)
-            if isinstance(value, Mapping) and not value.keys() <= allowed:
-                raise InvalidRequest(f"{name} may have {' and '.join(sorted(allowed))} only", "/context")
+            if isinstance(value, Mapping) and not value.keys() <= field_names:
+                raise InvalidRequest(f"{name} may have {' and '.join(sorted(field_names))} only", "/context")
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -169,5 +171,5 @@ def _without_images(message: dict[str, Any]) -> dict[str, Any]:
     content = message.get("content")
     if not isinstance(content, list):
         return message
-    kept = [part for part in content if not (isinstance(part, Mapping) and part.get("type") == "image_url")]
-    return {**message, "content": kept}
+    parts = [part for part in content if not (isinstance(part, Mapping) and part.get("type") == "image_url")]
+    return {**message, "content": parts}

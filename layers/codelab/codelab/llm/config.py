@@ -48,9 +48,9 @@ class RequestConfig:
         """Parse JSON settings at `pointer`. Raises InvalidRequest with the pointer of the invalid value."""
         if not isinstance(raw, Mapping):
             raise InvalidRequest("the configuration is not an object", pointer)
-        known = {f.name for f in fields(cls)}
+        field_names = {f.name for f in fields(cls)}
         for name in raw:
-            if name not in known:
+            if name not in field_names:
                 raise InvalidRequest(f"unknown setting {name!r}", pointer + json_pointer(name))
         if "model" not in raw:
             raise InvalidRequest("the model is missing", f"{pointer}/model")
@@ -79,12 +79,12 @@ class RequestConfig:
             value = getattr(self, name)
             if value is not None and not (_number(value) and low <= value <= high):
                 raise bad(name, f"{name} must be a number from {low:g} to {high:g}")
-        for name, least in (("n", 1), ("max_repairs", 0), ("max_output_tokens", 1), ("seed", None)):
+        for name, minimum in (("n", 1), ("max_repairs", 0), ("max_output_tokens", 1), ("seed", None)):
             value = getattr(self, name)
             if value is None and name in ("max_output_tokens", "seed"):
                 continue
-            if not isinstance(value, int) or isinstance(value, bool) or (least is not None and value < least):
-                raise bad(name, f"{name} must be a whole number" + ("" if least is None else f" from {least}"))
+            if not isinstance(value, int) or isinstance(value, bool) or (minimum is not None and value < minimum):
+                raise bad(name, f"{name} must be a whole number" + ("" if minimum is None else f" from {minimum}"))
         if self.reasoning_effort is not None and not isinstance(self.reasoning_effort, str):
             raise bad("reasoning_effort", "reasoning_effort must be a string")
         for name in ("thinking", "strict", "shows_schema"):

@@ -9,7 +9,7 @@ from typing import Any
 from codelab.llm.config import RequestConfig
 from codelab.llm.errors import InvalidRequest
 from codelab.llm.fence import fenced
-from codelab.llm.pipeline import ContentError, Message, Prepared, Registry
+from codelab.llm.pipeline import ContentError, Message, PreparedRequest, Registry
 from codelab.llm.tools import with_tool
 
 BUILT_IN = Registry()
@@ -37,12 +37,14 @@ def _json(value: Any) -> str:
         raise ContentError(f"is not JSON: {error}") from None
 
 
-def _said(message: Message, text: str | list[dict[str, Any]], keep: dict[str, Any] | None = None) -> Message:
-    """The message with `text` as its content. keep: the original content, for later handlers."""
-    said = {**message, "content": text}
-    if keep is not None:
-        said["_content"] = keep
-    return said
+def _with_content(
+    message: Message, text: str | list[dict[str, Any]], original_content: dict[str, Any] | None = None
+) -> Message:
+    """The message with `text` as its content. original_content: for later handlers."""
+    message_copy = {**message, "content": text}
+    if original_content is not None:
+        message_copy["_content"] = original_content
+    return message_copy
 
 
 def _section(title: str, content: dict[str, Any], value: Any) -> str:
@@ -57,16 +59,16 @@ def _section(title: str, content: dict[str, Any], value: Any) -> str:
 
 
 @BUILT_IN.register("text", leaves_texts=True)
-def text(config: RequestConfig, schema: Any, messages: list[Message]) -> Prepared:
+def text(config: RequestConfig, schema: Any, messages: list[Message]) -> PreparedRequest:
     """{"type": "text", "text": "Hello"}: the same as a string."""
     message = messages[-1]
     if isinstance(message["content"], dict):
-        messages[-1] = _said(message, _field(message["content"], "text", str))
+        messages[-1] = _with_content(message, _field(message["content"], "text", str))
     return config, schema, messages
 
 
 @BUILT_IN.register("data")
-def data(config: RequestConfig, schema: Any, messages: list[Message]) -> Prepared:
+def data(config: RequestConfig, schema: Any, messages: list[Message]) -> PreparedRequest:
     """{"type": "data", "kind": "orders", "data": […], "schema": …, "description": …}: data to work with.
 
     All messages of one kind are combined in the first of them: objects are merged, lists are joined, anything else is
@@ -75,13 +77,15 @@ def data(config: RequestConfig, schema: Any, messages: list[Message]) -> Prepare
     content = _content(messages)
     kind = _field(content, "kind", str)
     _field(content, "data")
-    for index, earlier in enumerate(messages[:-1]):
-        known = earlier.get("_content", {})
-        if known.get("type") == "data" and known.get("kind") == kind:
-            merged = {**known, **content, "data": _merged(known["data"], content["data"])}
-            messages[index] = _said(earlier, _section(f"Data: {kind}", merged, merged["data"]), merged)
+    for index, message in enumerate(messages[:-1]):
+        previous_content = message.get("_content", {})
+        if previous_content.get("type") == "data" and previous_content.get("kind") == kind:
+            merged_content = {**previous_content, **content, "data": _merged(previous_content["data"], content["data"])}
+            messages[index] = _with_content(
+                message, _section(f"Data: {kind}", merged_content, merged_content["data"]), merged_content
+            )
             return config, schema, messages[:-1]
-    messages[-1] = _said(messages[-1], _section(f"Data: {kind}", content, content["data"]), content)
+    messages[-1] = _with_content(messages[-1], _section(f"Data: {kind}", content, content["data"]), content)
     return config, schema, messages
 
 
@@ -94,21 +98,21 @@ def _merged(old: Any, new: Any) -> Any:
 
 
 @BUILT_IN.register("input")
-def input_(config: RequestConfig, schema: Any, messages: list[Message]) -> Prepared:
+def input_(config: RequestConfig, schema: Any, messages: list[Message]) -> PreparedRequest:
     """{"type": "input", "input": {"question": "…"}, "schema": …, "description": …}: what the request is about."""
     content = _content(messages)
-    messages[-1] = _said(messages[-1], _section("Input", content, _field(content, "input")))
+    messages[-1] = _with_content(messages[-1], _section("Input", content, _field(content, "input")))
     return config, schema, messages
 
 
-def _latest(type_: str, title: str) -> Callable[[RequestConfig, Any, list[Message]], Prepared]:
+def _latest(type_: str, title: str) -> Callable[[RequestConfig, Any, list[Message]], PreparedRequest]:
     """The handler of a type whose latest message replaces the earlier ones."""
 
-    def handler(config: RequestConfig, schema: Any, messages: list[Message]) -> Prepared:
+    def handler(config: RequestConfig, schema: Any, messages: list[Message]) -> PreparedRequest:
         content = _content(messages)
         value = _field(content, type_)
-        earlier = [message for message in messages[:-1] if message.get("_content", {}).get("type") != type_]
-        return config, schema, [*earlier, _said(messages[-1], _section(title, content, value), content)]
+        other_messages = [message for message in messages[:-1] if message.get("_content", {}).get("type") != type_]
+        return config, schema, [*other_messages, _with_content(messages[-1], _section(title, content, value), content)]
 
     return handler
 
@@ -120,7 +124,7 @@ BUILT_IN.register("plan", role="system")(_latest("plan", "Plan"))
 
 
 @BUILT_IN.register("tool", role="system")
-def tool(config: RequestConfig, schema: Any, messages: list[Message]) -> Prepared:
+def tool(config: RequestConfig, schema: Any, messages: list[Message]) -> PreparedRequest:
     """{"type": "tool", "name": "read_file", "description": "…", "parameters": {…}}: a tool that the model may call.
 
     The solution gets an array `calls` with a branch for the tool, whose first property is the constant `_tool`. The
@@ -146,7 +150,7 @@ def tool(config: RequestConfig, schema: Any, messages: list[Message]) -> Prepare
 
 
 @BUILT_IN.register("meta", role="system")
-def meta(config: RequestConfig, schema: Any, messages: list[Message]) -> Prepared:
+def meta(config: RequestConfig, schema: Any, messages: list[Message]) -> PreparedRequest:
     """{"type": "meta", "meta": {"locale": "de"}, "config": {"temperature": 0}}: facts about the request, and settings.
 
     `config` changes the configuration of this Request; the model reads `meta`. Either may be missing.
@@ -161,7 +165,7 @@ def meta(config: RequestConfig, schema: Any, messages: list[Message]) -> Prepare
         except InvalidRequest as error:
             raise ContentError(error.message, "config") from None
     if not changes or "meta" in content:
-        messages[-1] = _said(messages[-1], _section("About this request", content, _field(content, "meta")))
+        messages[-1] = _with_content(messages[-1], _section("About this request", content, _field(content, "meta")))
         return config, schema, messages
     return config, schema, messages[:-1]
 
@@ -171,16 +175,16 @@ def _settings(config: RequestConfig) -> dict[str, Any]:
 
 
 @BUILT_IN.register("error")
-def error_(config: RequestConfig, schema: Any, messages: list[Message]) -> Prepared:
+def error_(config: RequestConfig, schema: Any, messages: list[Message]) -> PreparedRequest:
     """{"type": "error", "error": "…" or {"code", "message", …}}: an error that the model should know about."""
     content = _content(messages)
     problem = _field(content, "error", str, dict)
-    messages[-1] = _said(messages[-1], _section("Error", content, problem))
+    messages[-1] = _with_content(messages[-1], _section("Error", content, problem))
     return config, schema, messages
 
 
 @BUILT_IN.register("file")
-def file(config: RequestConfig, schema: Any, messages: list[Message]) -> Prepared:
+def file(config: RequestConfig, schema: Any, messages: list[Message]) -> PreparedRequest:
     """{"type": "file", "path": "src/a.py", "content": "…", "language": "python"}: a text file.
 
     A file that is not text is {"type": "file", "file": {…}}, as in the chat completions API.
@@ -188,17 +192,17 @@ def file(config: RequestConfig, schema: Any, messages: list[Message]) -> Prepare
     content = _content(messages)
     if "file" in content:
         part = {"type": "file", "file": _field(content, "file", dict)}
-        messages[-1] = _said(messages[-1], [part])
+        messages[-1] = _with_content(messages[-1], [part])
         return config, schema, messages
     path = _field(content, "path", str)
     body = _field(content, "content", str)
     block = fenced(body, str(content.get("language") or ""))
-    messages[-1] = _said(messages[-1], _section(f"File: {path}", content, block), content)
+    messages[-1] = _with_content(messages[-1], _section(f"File: {path}", content, block), content)
     return config, schema, messages
 
 
 @BUILT_IN.register("image")
-def image(config: RequestConfig, schema: Any, messages: list[Message]) -> Prepared:
+def image(config: RequestConfig, schema: Any, messages: list[Message]) -> PreparedRequest:
     """{"type": "image", "url": "https://…"} or {"type": "image", "data": "base64…", "media_type": "image/png"}.
 
     An optional `text` precedes the image; `detail` is "low", "high" or "auto".
@@ -208,11 +212,11 @@ def image(config: RequestConfig, schema: Any, messages: list[Message]) -> Prepar
         url = _field(content, "url", str)
     else:
         url = f"data:{content.get('media_type') or 'image/png'};base64,{_field(content, 'data', str)}"
-    described: dict[str, Any] = {"url": url}
+    image_url: dict[str, Any] = {"url": url}
     if content.get("detail"):
-        described["detail"] = content["detail"]
-    parts: list[dict[str, Any]] = [{"type": "image_url", "image_url": described}]
+        image_url["detail"] = content["detail"]
+    parts: list[dict[str, Any]] = [{"type": "image_url", "image_url": image_url}]
     if content.get("text"):
         parts.insert(0, {"type": "text", "text": str(content["text"])})
-    messages[-1] = _said(messages[-1], parts)
+    messages[-1] = _with_content(messages[-1], parts)
     return config, schema, messages

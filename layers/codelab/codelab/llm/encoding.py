@@ -82,7 +82,7 @@ def _joined(value: Any, depth: int) -> bytes:
     if isinstance(value, list) and are_texts(value):
         return b"[" + b",".join(map(_JSON, value)) + b"]"
     if isinstance(value, list):
-        return b"[" + b",".join([it.json if isinstance(it, Fixed) else _encoded(it) for it in value]) + b"]"
+        return b"[" + b",".join([item.json if isinstance(item, Fixed) else _encoded(item) for item in value]) + b"]"
     if depth < 0 or not isinstance(value, dict) or not {*map(type, value)} <= {str}:
         return _encoded(value)
-    return b"{" + b",".join([_name(name) + b":" + _joined(it, depth - 1) for name, it in value.items()]) + b"}"
+    return b"{" + b",".join([_name(name) + b":" + _joined(item, depth - 1) for name, item in value.items()]) + b"}"

@@ -106,9 +106,9 @@ def kind_of(status: int | None, code: Any, message: str) -> FailureKind:
     kinds = [kind for kind, pattern in _WORDS if pattern.search(words)]
     if FailureKind.WINDOW in kinds and (status not in _WINDOW_STATUSES or _RATE.search(words)):
         kinds.remove(FailureKind.WINDOW)
-    first = next((kind for kind in kinds if kind in _BY_WORDS), None)
-    if first is FailureKind.WINDOW or (first is not None and (status is None or status < 500)):
-        return first
+    decisive_kind = next((kind for kind in kinds if kind in _BY_WORDS), None)
+    if decisive_kind is FailureKind.WINDOW or (decisive_kind is not None and (status is None or status < 500)):
+        return decisive_kind
     by_status = _STATUS.get(status or 0)
     if by_status is not None:
         return by_status
@@ -123,11 +123,11 @@ def status_of(code: Any) -> int | None:
         return code if 400 <= code <= 599 else None
     if isinstance(code, str) and code.isdecimal() and 400 <= int(code[:9]) <= 599:
         return int(code)
-    return _NAMED.get(str(code).lower())
+    return _STATUS_BY_NAME.get(str(code).lower())
 
 
 #: google.rpc.Code and the codes of OpenAI, Anthropic and others.
-_NAMED: Mapping[str, int] = {
+_STATUS_BY_NAME: Mapping[str, int] = {
     "invalid_argument": 400,
     "invalid_request_error": 400,
     "failed_precondition": 400,

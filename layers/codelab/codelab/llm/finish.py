@@ -13,8 +13,8 @@ _LENGTH = re.compile(r"length|max.{0,8}tokens?|token.?limit", re.IGNORECASE)
 _FILTER = re.compile(
     r"filter|safety|sensitive|recitation|guardrail|moderat|block|prohibited|spii|policy|harm", re.IGNORECASE
 )
-_REFUSED = re.compile(r"refus", re.IGNORECASE)
-_BROKEN = re.compile(r"error|insufficient|abort|cancel|interrupt|timeout|malformed|unexpected", re.IGNORECASE)
+_REFUSAL = re.compile(r"refus", re.IGNORECASE)
+_INTERRUPTION = re.compile(r"error|insufficient|abort|cancel|interrupt|timeout|malformed|unexpected", re.IGNORECASE)
 
 
 def finish_error(reason: str | None) -> ModelError | None:
@@ -28,9 +28,9 @@ def finish_error(reason: str | None) -> ModelError | None:
         return ContextOverflow("the answer did not fit into the model's context", kind=FailureKind.WINDOW)
     if _LENGTH.search(reason):
         return Length("the answer did not fit into the output limit")
-    if _REFUSED.search(reason):
+    if _REFUSAL.search(reason):
         return Refusal("the model refused")
-    if _BROKEN.search(reason):
+    if _INTERRUPTION.search(reason):
         return TransportError(f"the provider broke off: {reason}", retryable=True, kind=FailureKind.BUSY)
     return None
 

@@ -85,12 +85,12 @@ def _examples(schema: Mapping[str, Any]) -> list[str]:
     Small models write what an example has, so no text stands beside the call.
     """
     sample = _sample(schema, schema)
-    called = [name for name, part in _properties(schema) if _alternatives(_items(part))]
-    if not called:
+    call_fields = [name for name, part in _properties(schema) if _alternatives(_items(part))]
+    if not call_fields:
         return [f"Example: {_dumps(sample)}"]
     texts = {name: "" for name, value in sample.items() if value == _TEXT}
-    without = sample | {name: [] for name in called}
-    return [f"Example with a call: {_dumps(sample | texts)}", f"Example without: {_dumps(without)}"]
+    empty_sample = sample | {name: [] for name in call_fields}
+    return [f"Example with a call: {_dumps(sample | texts)}", f"Example without: {_dumps(empty_sample)}"]
 
 
 def _items(node: Any) -> Any:
@@ -128,8 +128,8 @@ class _Writer:
         if isinstance(union, list):
             return " | ".join(dict.fromkeys(self.type_of(part, name, depth - 1) for part in union))
         kinds = node.get("type", "any")
-        written = [self._plain(kind, node, name, depth) for kind in (kinds if isinstance(kinds, list) else [kinds])]
-        return " | ".join(written)
+        types = [self._plain(kind, node, name, depth) for kind in (kinds if isinstance(kinds, list) else [kinds])]
+        return " | ".join(types)
 
     def _plain(self, kind: str, node: Mapping[str, Any], name: str, depth: int) -> str:
         if kind == "array":
@@ -139,8 +139,8 @@ class _Writer:
                 title = (name or "item").capitalize().removesuffix("s")
                 self._catalogues[title] = branches
                 return f"{title}[]"
-            inner = self.type_of(items, name, depth - 1)
-            return f"({inner})[]" if " | " in inner else f"{inner}[]"
+            item_type = self.type_of(items, name, depth - 1)
+            return f"({item_type})[]" if " | " in item_type else f"{item_type}[]"
         if kind == "object":
             return self._object(node, depth)
         return kind
@@ -151,9 +151,11 @@ class _Writer:
             f"{_dumps(name)}{'' if name in required else '?'}: {self.type_of(part, name, depth - 1)}"
             for name, part in _properties(node)
         ]
-        others = node.get("additionalProperties")
-        if isinstance(others, Mapping) or (others is not False and not members):
-            members.append(f"[any key]: {self.type_of(others if isinstance(others, Mapping) else True, '', depth - 1)}")
+        additional = node.get("additionalProperties")
+        if isinstance(additional, Mapping) or (additional is not False and not members):
+            members.append(
+                f"[any key]: {self.type_of(additional if isinstance(additional, Mapping) else True, '', depth - 1)}"
+            )
         return "{" + ", ".join(members) + "}"
 
     def _reference(self, pointer: str) -> str:
@@ -165,13 +167,15 @@ class _Writer:
         """What is said about the properties of an object, by their paths."""
         for name, part in _properties(node) if depth else ():
             place = f"{path}.{name}" if path else name
-            inner = _without_null(part)
-            note = _note(inner if inner.get("description") else {**inner, **_said(part)})
+            property_schema = _without_null(part)
+            note = _note(
+                property_schema if property_schema.get("description") else {**property_schema, **_description(part)}
+            )
             if note:
                 yield place, note
-            if inner.get("type") == "array" and not _alternatives(inner.get("items")):
-                place, inner = f"{place}[]", _without_null(inner.get("items"))
-            yield from self.notes_of(inner, place, depth - 1)
+            if property_schema.get("type") == "array" and not _alternatives(property_schema.get("items")):
+                place, property_schema = f"{place}[]", _without_null(property_schema.get("items"))
+            yield from self.notes_of(property_schema, place, depth - 1)
 
     def catalogue(self) -> str:
         """The alternatives of the arrays that were written, each with its form and what is said about it."""
@@ -189,13 +193,13 @@ class _Writer:
 
     def definitions(self, root: Mapping[str, Any]) -> Iterator[str]:
         """The types that were referred to. Writing one may refer to others."""
-        at = 0
-        while at < len(self._references):
-            pointer = self._references[at]
+        index = 0
+        while index < len(self._references):
+            pointer = self._references[index]
             node = root if pointer == "#" else _resolved(root, pointer)
             yield f"{_name_of(pointer)} is {self.type_of(node)}"
             yield from (f"- {path}: {note}" for path, note in self.notes_of(node))
-            at += 1
+            index += 1
 
 
 def _name_of(pointer: str) -> str:
@@ -220,9 +224,12 @@ def _alternatives(items: Any) -> list[Mapping[str, Any]]:
     branches = items.get("anyOf") if isinstance(items, Mapping) else None
     if not isinstance(branches, list) or not branches:
         return []
-    firsts = [_properties(branch)[:1] for branch in branches]
-    named = all(first and isinstance(first[0][1], Mapping) and "const" in first[0][1] for first in firsts)
-    return branches if named else []
+    first_properties = [_properties(branch)[:1] for branch in branches]
+    are_tagged = all(
+        properties and isinstance(properties[0][1], Mapping) and "const" in properties[0][1]
+        for properties in first_properties
+    )
+    return branches if are_tagged else []
 
 
 def _without_null(node: Any) -> Mapping[str, Any]:
@@ -231,16 +238,16 @@ def _without_null(node: Any) -> Mapping[str, Any]:
         return {}
     parts = node.get("anyOf")
     if isinstance(parts, list):
-        others = [part for part in parts if isinstance(part, Mapping) and part.get("type") != "null"]
-        return others[0] if len(others) == 1 else node
+        alternatives = [part for part in parts if isinstance(part, Mapping) and part.get("type") != "null"]
+        return alternatives[0] if len(alternatives) == 1 else node
     kinds = node.get("type")
     if isinstance(kinds, list):
-        kept = [kind for kind in kinds if kind != "null"]
-        return {**node, "type": kept[0]} if len(kept) == 1 else node
+        types = [kind for kind in kinds if kind != "null"]
+        return {**node, "type": types[0]} if len(types) == 1 else node
     return node
 
 
-def _said(node: Any) -> dict[str, Any]:
+def _description(node: Any) -> dict[str, Any]:
     return {"description": node["description"]} if isinstance(node, Mapping) and node.get("description") else {}
 
 

@@ -26,7 +26,7 @@ The task was:
 
 If the task is done, answer the user now, with an empty list of calls. Else make the next calls, other ones than those \
 above."""
-_SHORTENED = "Some arguments above are shown shortened; never copy them from there."
+_SHORTENED_NOTE = "Some arguments above are shown shortened; never copy them from there."
 #: What stands in the middle of a text that was cut.
 _CUT_MARK = " characters cut out "
 _NO_RESULT = "(no result)"
@@ -48,15 +48,17 @@ def reminder(task: str) -> str:
     return _REMINDER.format(task=task) if task else ""
 
 
-def in_answers_form(messages: list[Message], text_field: str, behind: str = "") -> list[Message]:
+def in_answers_form(messages: list[Message], text_field: str, closing_text: str = "") -> list[Message]:
     """The messages with each native call as JSON, and the results that follow as one message of the user.
 
     text_field: the field of the answer that has its text. behind: a text for the end of the newest results (see
     `reminder`). Messages without calls are the same objects.
     """
-    if are_texts(messages[1:]) or not any("tool_calls" in it or it.get("role") == "tool" for it in messages):
+    if are_texts(messages[1:]) or not any(
+        "tool_calls" in message or message.get("role") == "tool" for message in messages
+    ):
         return messages
-    rendered: list[Message] = []
+    answer_messages: list[Message] = []
     calls: Sequence[Mapping[str, Any]] = ()
     results: dict[str, str] = {}
     for message in [*messages, {"role": ""}]:
@@ -64,26 +66,28 @@ def in_answers_form(messages: list[Message], text_field: str, behind: str = "") 
             results[str(message.get("tool_call_id"))] = _text_of(message.get("content"))
             continue
         if calls:
-            rendered.append({"role": "user", "content": _results(calls, results)})
+            answer_messages.append({"role": "user", "content": _results(calls, results)})
         calls, results = message.get("tool_calls") or (), {}
         if calls:
-            rendered.append({"role": "assistant", "content": _answer(message, calls, text_field)})
+            answer_messages.append({"role": "assistant", "content": _answer(message, calls, text_field)})
         elif message.get("role"):
-            rendered.append(message)
-    if behind:
-        rendered.append({"role": "user", "content": behind})
-    return _in_turns(rendered)
+            answer_messages.append(message)
+    if closing_text:
+        answer_messages.append({"role": "user", "content": closing_text})
+    return _in_turns(answer_messages)
 
 
 def _in_turns(messages: Sequence[Message]) -> list[Message]:
     """The messages with those of the user that follow each other as one, because some providers want roles in turns."""
-    rendered: list[Message] = []
+    merged_messages: list[Message] = []
     for role, group in groupby(messages, lambda message: message.get("role")):
-        same = list(group)
-        if role == "user" and len(same) > 1:
-            same = [{"role": "user", "content": _joined([message.get("content") for message in same])}]
-        rendered += same
-    return rendered
+        role_messages = list(group)
+        if role == "user" and len(role_messages) > 1:
+            role_messages = [
+                {"role": "user", "content": _joined([message.get("content") for message in role_messages])}
+            ]
+        merged_messages += role_messages
+    return merged_messages
 
 
 def _joined(contents: Sequence[Any]) -> Any:
@@ -124,7 +128,7 @@ def _arguments(call: Mapping[str, Any]) -> dict[str, Any]:
 def _results(calls: Sequence[Mapping[str, Any]], results: Mapping[str, str]) -> str:
     parts = [_RESULTS]
     if any(_CUT_MARK in str((call.get("function") or {}).get("arguments")) for call in calls):
-        parts.append(_SHORTENED)
+        parts.append(_SHORTENED_NOTE)
     for number, call in enumerate(calls, 1):
         result = results.get(str(call.get("id")), _NO_RESULT)
         parts.append(f"## {number}. {_name(call)}\n{fenced(result)}")

@@ -88,4 +88,4 @@ def settable(model: Model, provider: str) -> tuple[Level, ...]:
 def thinking_at(level: str, model: Model, provider: str) -> Mapping[str, Any]:
     """The settings of a RequestConfig that ask for this level; none if the model does not have it."""
     levels = PROFILES[provider].thinking_levels
-    return next((levels[found] for found in settable(model, provider) if found == level), {})
+    return next((levels[candidate] for candidate in settable(model, provider) if candidate == level), {})

@@ -18,14 +18,14 @@ from codelab.llm.profiles import Profile, Strategy
 class Mode:
     """One way to ask for an answer that fits a schema.
 
-    strict: ask the provider to enforce the schema. forced: force the function call (tool strategy). typed: send
-    response_format json_object (JSON strategy).
+    strict: ask the provider to enforce the schema. is_forced: force the function call (tool strategy). json_object:
+    send response_format json_object (JSON strategy).
     """
 
     strategy: Strategy
     strict: bool = False
-    forced: bool = False
-    typed: bool = True
+    is_forced: bool = False
+    json_object: bool = True
 
     @property
     def needs(self) -> frozenset[str]:
@@ -33,9 +33,9 @@ class Mode:
         features: set[str] = {self.strategy}
         if self.strict:
             features.add(f"{self.strategy}:strict")
-        if self.forced:
+        if self.is_forced:
             features.add("tool_choice")
-        if self.strategy == "json" and self.typed:
+        if self.strategy == "json" and self.json_object:
             features.add("json_object")
         return frozenset(features)
 
@@ -59,7 +59,7 @@ def shows_schema(profile: Profile, config: RequestConfig, mode: Mode) -> bool:
     return not any(
         rule.strategy == mode.strategy
         and (rule.models is None or re.search(rule.models, config.model, re.IGNORECASE) is not None)
-        for rule in profile.hidden
+        for rule in profile.hides_schema
     )
 
 
@@ -77,7 +77,7 @@ def modes(
     the provider does not support.
     """
     thinking = thinks(profile, config)
-    never = set(unsupported) | {
+    excluded_features = set(unsupported) | {
         rule.feature
         for rule in profile.unsupported
         if rule.streaming in (None, streaming) and rule.thinking in (None, thinking)
@@ -85,17 +85,17 @@ def modes(
     strict = strict and config.strict
     for strategy in profile.order if config.strategy is None else (config.strategy,):
         for mode in _LADDER[strategy]:
-            if (strict or not mode.strict) and not (mode.needs & never):
+            if (strict or not mode.strict) and not (mode.needs & excluded_features):
                 yield mode
 
 
 _LADDER: dict[str, tuple[Mode, ...]] = {
     "native": (Mode("native", strict=True), Mode("native")),
     "tool": (
-        Mode("tool", strict=True, forced=True),
-        Mode("tool", forced=True),
+        Mode("tool", strict=True, is_forced=True),
+        Mode("tool", is_forced=True),
         Mode("tool", strict=True),
         Mode("tool"),
     ),
-    "json": (Mode("json"), Mode("json", typed=False)),
+    "json": (Mode("json"), Mode("json", json_object=False)),
 }

@@ -33,9 +33,9 @@ class Usage:
             return cls()
         prompt_details = raw.get("prompt_tokens_details")
         completion_details = raw.get("completion_tokens_details")
-        cached = _count(prompt_details, "cached_tokens")
-        for name in _CACHED if cached is None else ():
-            cached = cached if cached is not None else _count(raw, name)
+        cached_tokens = _count(prompt_details, "cached_tokens")
+        for name in _CACHED_TOKEN_FIELDS if cached_tokens is None else ():
+            cached_tokens = cached_tokens if cached_tokens is not None else _count(raw, name)
         prompt, completion = _count(raw, "prompt_tokens"), _count(raw, "completion_tokens")
         reasoning = _count(completion_details, "reasoning_tokens")
         if (
@@ -44,14 +44,14 @@ class Usage:
             and _count(raw, "total_tokens") == (prompt or 0) + completion + reasoning
         ):
             completion += reasoning  # xAI does not count thoughts as part of the completion
-        return cls(prompt, completion, cached, reasoning)
+        return cls(prompt, completion, cached_tokens, reasoning)
 
     def as_dict(self) -> dict[str, int | None]:
         return asdict(self)
 
 
 #: Names of cached tokens at the top of `usage`: DeepSeek's, Mistral's, Moonshot's and Hugging Face's.
-_CACHED = ("prompt_cache_hit_tokens", "num_cached_tokens", "cached_tokens")
+_CACHED_TOKEN_FIELDS = ("prompt_cache_hit_tokens", "num_cached_tokens", "cached_tokens")
 
 
 def _sum(a: int | None, b: int | None) -> int | None:

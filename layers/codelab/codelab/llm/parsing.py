@@ -36,37 +36,37 @@ def parse(text: str, *, prose: bool = False) -> Any:
     except RecursionError:
         raise ValueError("the JSON is nested too deeply") from None
     except ValueError:
-        begins = text.lstrip()[:3]
-        if prose or begins == "```":
+        prefix = text.lstrip()[:3]
+        if prose or prefix == "```":
             try:
                 return _find(text)
             except RecursionError:
                 raise ValueError("the JSON is nested too deeply") from None
-        if begins[:1] not in _BEGINNINGS:
+        if prefix[:1] not in _BEGINNINGS:
             raise NoJson("the answer is prose") from None
         raise
 
 
 def _find(text: str) -> Any:
-    for fenced in reversed(text.split(_FENCE)[1:-1:2]):
-        language = _LANGUAGE.match(fenced)
+    for block in reversed(text.split(_FENCE)[1:-1:2]):
+        language = _LANGUAGE.match(block)
         try:
-            return _DECODER.decode(fenced[language.end() if language else 0 :].strip())
+            return _DECODER.decode(block[language.end() if language else 0 :].strip())
         except ValueError:
             continue
-    first: ValueError | None = None
-    at = text.find("{")
+    first_error: ValueError | None = None
+    start = text.find("{")
     for _ in range(64):
-        if at < 0:
+        if start < 0:
             break
         try:
-            return _DECODER.raw_decode(text, at)[0]
+            return _DECODER.raw_decode(text, start)[0]
         except ValueError as error:
             if _is_cut(error):  # what lies inside of an object without an end is not the answer
-                raise first or error from None
-            first = first or error
-        at = text.find("{", at + 1)
-    raise first or NoJson("there is no JSON object in the answer")
+                raise first_error or error from None
+            first_error = first_error or error
+        start = text.find("{", start + 1)
+    raise first_error or NoJson("there is no JSON object in the answer")
 
 
 def _is_cut(error: ValueError) -> bool:

@@ -22,12 +22,12 @@ from codelab.llm.encoding import Text, are_texts
 from codelab.llm.errors import InvalidRequest, json_pointer
 
 Message = dict[str, Any]
-Prepared = tuple[RequestConfig, Any, list[Message]]
-Handler = Callable[[RequestConfig, Any, list[Message]], Prepared]
+PreparedRequest = tuple[RequestConfig, Any, list[Message]]
+Handler = Callable[[RequestConfig, Any, list[Message]], PreparedRequest]
 
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 #: The keys of a message that is only a text.
-_PLAIN = {"role", "content"}
+_TEXT_MESSAGE_FIELDS = {"role", "content"}
 # The parts of a content list of the chat completions API, and their main field. They are sent unchanged.
 _OPENAI_PARTS = {"text": "text", "image_url": "image_url", "input_audio": "input_audio", "refusal": "refusal",
                  "file": "file"}  # fmt: skip
@@ -63,9 +63,9 @@ class Registry:
         return registered
 
     def copy(self) -> Registry:
-        copied = Registry(self._handlers, self._roles)
-        copied.leaves_texts = self.leaves_texts
-        return copied
+        registry = Registry(self._handlers, self._roles)
+        registry.leaves_texts = self.leaves_texts
+        return registry
 
     def handler(self, type_: str) -> Handler | None:
         return self._handlers.get(type_)
@@ -78,37 +78,37 @@ class Registry:
         return list(self._handlers)
 
 
-def prepare(config: RequestConfig, schema: Any, context: Any, registry: Registry) -> Prepared:
+def prepare(config: RequestConfig, schema: Any, context: Any, registry: Registry) -> PreparedRequest:
     """Run the handlers of all messages. Raises InvalidRequest with the pointer of the invalid value."""
     if not isinstance(context, list) or not context:
         raise InvalidRequest("the context is empty" if context == [] else "the context is not a list", "/context")
     if registry.leaves_texts and are_texts(context):
         return config, schema, list(context)
-    out: list[Message] = []
-    given = config
+    prepared_messages: list[Message] = []
+    original_config = config
     for index, raw in enumerate(context):
         if type(raw) is Text and registry.leaves_texts:  # most messages of a conversation, so they are not copied
-            out.append(raw)
+            prepared_messages.append(raw)
             continue
         entries = [(raw.copy(), "")] if _is_plain(raw) else _normalised(raw, f"/context/{index}", registry)
         for message, pointer in entries:
             content = message.get("content")
             type_ = content["type"] if isinstance(content, dict) else "text"
             handler = registry.handler(type_)
-            out.append(message)
+            prepared_messages.append(message)
             if handler is None:
                 continue
             try:
-                config, schema, out = handler(config, schema, out)
+                config, schema, prepared_messages = handler(config, schema, prepared_messages)
             except ContentError as error:
                 field = json_pointer(error.field) if error.field else ""
                 place = pointer or f"/context/{index}/content"
                 raise InvalidRequest(f"{type_}: {error}", place + field) from error
-    if config is not given:
+    if config is not original_config:
         config.check()
     messages = [
         {key: value for key, value in message.items() if key != "_content"} if "_content" in message else message
-        for message in out
+        for message in prepared_messages
     ]
     if not messages:
         raise InvalidRequest("the context leaves no message for the model", "/context")
@@ -117,7 +117,12 @@ def prepare(config: RequestConfig, schema: Any, context: Any, registry: Registry
 
 def _is_plain(raw: Any) -> bool:
     """Is it only a text? Most messages of a long conversation are, so they take the short way."""
-    return type(raw) is dict and raw.keys() == _PLAIN and type(raw["content"]) is str and raw["role"] in ROLES
+    return (
+        type(raw) is dict
+        and raw.keys() == _TEXT_MESSAGE_FIELDS
+        and type(raw["content"]) is str
+        and raw["role"] in ROLES
+    )
 
 
 def _normalised(raw: Any, pointer: str, registry: Registry) -> Iterator[tuple[Message, str]]:
@@ -135,8 +140,8 @@ def _normalised(raw: Any, pointer: str, registry: Registry) -> Iterator[tuple[Me
         content, place = raw.get("content"), f"{pointer}/content"
         envelope = {key: value for key, value in raw.items() if key not in ("role", "content")}
     if isinstance(content, Mapping):
-        typed = _typed(dict(content), place, registry)
-        yield {**envelope, "role": role or registry.role(typed["type"]), "content": typed}, place
+        typed_content = _typed(dict(content), place, registry)
+        yield {**envelope, "role": role or registry.role(typed_content["type"]), "content": typed_content}, place
         return
     if role is None:
         raise InvalidRequest("the role is missing", f"{pointer}/role")
@@ -172,22 +177,22 @@ def _named(content: Mapping[str, Any], registry: Registry) -> str | None:
 
 def _parts(parts: list[Any], envelope: Message, place: str, registry: Registry) -> Iterator[tuple[Message, str]]:
     """The messages of a content list. Each typed part becomes a message, in order."""
-    plain: list[Any] = []
+    openai_parts: list[Any] = []
     for index, part in enumerate(parts):
-        where = f"{place}/{index}"
+        part_pointer = f"{place}/{index}"
         if isinstance(part, str):
-            plain.append({"type": "text", "text": part})
+            openai_parts.append({"type": "text", "text": part})
             continue
         if not isinstance(part, Mapping):
-            raise InvalidRequest("a part of the content is neither an object nor a string", where)
-        main = _OPENAI_PARTS.get(part.get("type", ""))
-        if main is not None and main in part:
-            plain.append(dict(part))
+            raise InvalidRequest("a part of the content is neither an object nor a string", part_pointer)
+        content_field = _OPENAI_PARTS.get(part.get("type", ""))
+        if content_field is not None and content_field in part:
+            openai_parts.append(dict(part))
             continue
-        typed = _typed(dict(part), where, registry)
-        if plain:
-            yield {**envelope, "content": plain}, place
-            plain = []
-        yield {**envelope, "content": typed}, where
-    if plain or not parts:
-        yield {**envelope, "content": plain}, place
+        typed_content = _typed(dict(part), part_pointer, registry)
+        if openai_parts:
+            yield {**envelope, "content": openai_parts}, place
+            openai_parts = []
+        yield {**envelope, "content": typed_content}, part_pointer
+    if openai_parts or not parts:
+        yield {**envelope, "content": openai_parts}, place

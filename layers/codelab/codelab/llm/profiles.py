@@ -53,7 +53,7 @@ class Profile:
     # Features "keyword:NAME" for the keywords that strict schemas must not contain.
     unsupported_keywords: frozenset[str] = frozenset()
     # Where the model does not see the schema.
-    hidden: tuple[SchemaHidden, ...] = ()
+    hides_schema: tuple[SchemaHidden, ...] = ()
     # A pattern for the names of models whose template writes native calls of a conversation as the model was trained on
     # them, also in a request without `tools`. All others are told calls in the form of the answer, see `history`.
     reads_calls: str | None = None
@@ -67,16 +67,16 @@ class Profile:
     thinking_levels: Mapping[Level, Mapping[str, Any]] = field(default_factory=dict)
 
 
-def _enabled(**more: Any) -> Mapping[bool, Mapping[str, Any]]:
-    return {True: {"thinking": {"type": "enabled", **more}}, False: {"thinking": {"type": "disabled"}}}
+def _enabled(**options: Any) -> Mapping[bool, Mapping[str, Any]]:
+    return {True: {"thinking": {"type": "enabled", **options}}, False: {"thinking": {"type": "disabled"}}}
 
 
 def _budgets(**tokens: int) -> Mapping[Level, Mapping[str, Any]]:
-    found: dict[Level, Mapping[str, Any]] = {"none": {"thinking": False}}
+    settings: dict[Level, Mapping[str, Any]] = {"none": {"thinking": False}}
     for level in LEVELS[1:]:
         body = {"thinking": {"type": "enabled", "budget_tokens": tokens[level]}}
-        found[level] = {"thinking": True, "extra_body": body}
-    return found
+        settings[level] = {"thinking": True, "extra_body": body}
+    return settings
 
 
 #: By the parameter `reasoning_effort`, by an object `reasoning`, and by a switch.
@@ -114,7 +114,7 @@ PROFILES: dict[str, Profile] = {
             unsupported=(UnsupportedWhen("tool:strict"),),
             max_tokens_field="max_completion_tokens",
             unsupported_keywords=frozenset(f"keyword:{name}" for name in _BOUNDS),
-            hidden=(SchemaHidden("native", models=r"^(?!.*claude)"),),
+            hides_schema=(SchemaHidden("native", models=r"^(?!.*claude)"),),
             thinking_levels=_EFFORTS,
         ),
         # Its compatibility layer ignores response_format and strict, and supports no forced tool while thinking.
@@ -135,7 +135,7 @@ PROFILES: dict[str, Profile] = {
         Profile(
             "groq",
             unsupported=(UnsupportedWhen("native", streaming=True), UnsupportedWhen("tool:strict")),
-            hidden=_GRAMMAR,
+            hides_schema=_GRAMMAR,
             thinking_levels=_EFFORTS,
         ),
         # It does not support json_schema. While thinking, it supports no forced tool, and with any tool only a history
@@ -161,20 +161,23 @@ PROFILES: dict[str, Profile] = {
         Profile(
             "openrouter",
             unsupported=(UnsupportedWhen("tool:strict"),),
-            hidden=(SchemaHidden("native", models=r"^(?!(openai|anthropic|google|mistralai)/(?!gpt-oss|gemma))"),),
+            hides_schema=(
+                SchemaHidden("native", models=r"^(?!(openai|anthropic|google|mistralai)/(?!gpt-oss|gemma))"),
+            ),
             thinking_levels=_REASONING,
         ),
-        Profile("ollama", unsupported=_NO_STRICT, hidden=_GRAMMAR, thinking_levels=_EFFORTS),
+        Profile("ollama", unsupported=_NO_STRICT, hides_schema=_GRAMMAR, thinking_levels=_EFFORTS),
         Profile(
             "vllm",
             unsupported=(UnsupportedWhen("tool:strict"),),
-            hidden=_GRAMMAR,
+            hides_schema=_GRAMMAR,
             thinking_body={
-                on: {"chat_template_kwargs": {"enable_thinking": on, "thinking": on}} for on in (True, False)
+                is_on: {"chat_template_kwargs": {"enable_thinking": is_on, "thinking": is_on}}
+                for is_on in (True, False)
             },
             thinking_levels=_SWITCH,
         ),
-        Profile("llama.cpp", unsupported=_NO_STRICT, hidden=_GRAMMAR, reads_calls="qwen", forces_by_name=False),
-        Profile("generic", hidden=_GRAMMAR),
+        Profile("llama.cpp", unsupported=_NO_STRICT, hides_schema=_GRAMMAR, reads_calls="qwen", forces_by_name=False),
+        Profile("generic", hides_schema=_GRAMMAR),
     )
 }

@@ -34,7 +34,7 @@ _STRING_END = re.compile(r'["\\]')
 
 # Where in the text we are: at the start (only space and thoughts so far), in prose that is held back, outside of JSON,
 # in the structure of JSON, in one of its strings, or in a block of thoughts.
-_START, _HELD, _OUTSIDE, _STRUCT, _STRING, _THOUGHT = range(6)
+_START, _HOLDING, _OUTSIDE, _STRUCT, _STRING, _THOUGHT = range(6)
 
 
 class Separator:
@@ -85,9 +85,9 @@ class Separator:
     @property
     def complete(self) -> bool:
         """Whether the JSON of the answer is closed."""
-        unread = "".join(self._unread)
+        text = "".join(self._unread)
         self._unread.clear()
-        self._walk(unread)
+        self._walk(text)
         self._given()
         return self._answered and self._where == _OUTSIDE
 
@@ -97,28 +97,28 @@ class Separator:
             if "<" not in piece:  # nearly all pieces of a long answer
                 self._unread.append(piece)
                 return piece
-            given = "".join(self._unread)
+            returned_text = "".join(self._unread)
             self._unread.clear()
-            self._walk(given + piece)
-            return self._given()[len(given) :]
+            self._walk(returned_text + piece)
+            return self._given()[len(returned_text) :]
         self._walk(piece)
         return self._given()
 
     def finish(self) -> str:
         """End the text; return the rest of the answer."""
         self._parts.extend(self._unread)
-        rest, self._carry = self._carry, ""
-        while self._where == _HELD or self._inner is not None:
-            waiting = [*self._held, *(self._inner or ())[1:], rest]
+        remainder, self._carry = self._carry, ""
+        while self._where == _HOLDING or self._inner is not None:
+            pieces = [*self._held, *(self._inner or ())[1:], remainder]
             self._where, self._explained, self._held, self._inner = _START, True, [], None
-            self._walk("".join(waiting))
-            rest, self._carry = self._carry, ""
-        (self._thoughts if self._where == _THOUGHT else self._out).append(rest)
-        given = self._given()
+            self._walk("".join(pieces))
+            remainder, self._carry = self._carry, ""
+        (self._thoughts if self._where == _THOUGHT else self._out).append(remainder)
+        answer_text = self._given()
         if self._withdrawn:
             self.retracted = bool(self.text.strip())
             (self._thoughts if self.retracted else self._parts).extend(self._withdrawn)
-        return given
+        return answer_text
 
     def _given(self) -> str:
         self._quiet = self._where in (_STRUCT, _STRING) and not self._carry
@@ -133,172 +133,172 @@ class Separator:
         if self._carry:
             piece = self._carry + piece
             self._carry = ""
-        at, end = 0, len(piece)
-        while at < end:
-            where = self._where
-            if where == _STRING:
-                at = self._string(piece, at)
-            elif where == _STRUCT:
-                at = self._structure(piece, at)
-            elif where == _THOUGHT:
-                at = self._thought(piece, at)
-            elif where == _OUTSIDE:
-                at = self._outside(piece, at)
-            elif where == _HELD:
-                at = self._hold(piece, at)
+        position, end = 0, len(piece)
+        while position < end:
+            state = self._where
+            if state == _STRING:
+                position = self._string(piece, position)
+            elif state == _STRUCT:
+                position = self._structure(piece, position)
+            elif state == _THOUGHT:
+                position = self._thought(piece, position)
+            elif state == _OUTSIDE:
+                position = self._outside(piece, position)
+            elif state == _HOLDING:
+                position = self._hold(piece, position)
             else:
-                at = self._start(piece, at)
+                position = self._start(piece, position)
 
     # Each of these takes the piece from `at` on and returns how far it got.
 
-    def _start(self, piece: str, at: int) -> int:
-        first = at
-        while first < len(piece) and piece[first].isspace():
-            first += 1
-        self._out.append(piece[at:first])
-        if first == len(piece):
-            return first
-        head = piece[first]
+    def _start(self, piece: str, position: int) -> int:
+        start = position
+        while start < len(piece) and piece[start].isspace():
+            start += 1
+        self._out.append(piece[position:start])
+        if start == len(piece):
+            return start
+        head = piece[start]
         if head == "<":
-            return self._tag(piece, first)
+            return self._tag(piece, start)
         if not self._prose and head in '{["':
             self._answered = True
             self._where = _STRING if head == '"' else _STRUCT
             if head == '"':
                 self._out.append(head)
-                first += 1
-            return first
-        if "```".startswith(piece[first : first + 3]) or _OBJECT_BEGUN.match(piece, first):
-            if len(piece) < first + 3 or head == "{":
-                self._carry = piece[first:]
+                start += 1
+            return start
+        if "```".startswith(piece[start : start + 3]) or _OBJECT_BEGUN.match(piece, start):
+            if len(piece) < start + 3 or head == "{":
+                self._carry = piece[start:]
                 return len(piece)
             self._where = _OUTSIDE
-        elif self._explained or _OBJECT.match(piece, first):
+        elif self._explained or _OBJECT.match(piece, start):
             self._where = _OUTSIDE
         else:
-            self._where = _HELD
-        return first
+            self._where = _HOLDING
+        return start
 
-    def _hold(self, piece: str, at: int) -> int:
-        self._held.append(piece[at:])
+    def _hold(self, piece: str, position: int) -> int:
+        self._held.append(piece[position:])
         if self._answered:
             return len(piece)
-        window = self._tail + piece[at:]
+        window = self._tail + piece[position:]
         self._tail = window[-_TAG_LENGTH:]
-        tag, found = _TAG.search(window), _OBJECT.search(window)
-        if found is not None and (tag is None or found.start() < tag.start()):
+        tag_match, object_match = _TAG.search(window), _OBJECT.search(window)
+        if object_match is not None and (tag_match is None or object_match.start() < tag_match.start()):
             self._answered = True  # Not certain: the next tag may be inside a string, so wait for the end.
-        elif tag is not None:
+        elif tag_match is not None:
             text = "".join(self._held)
             self._held, self._where, self._explained = [], _OUTSIDE, True
             self._walk(text)
         return len(piece)
 
-    def _outside(self, piece: str, at: int) -> int:
-        found = _TAG_OR_OBJECT.search(piece, at)
-        start = len(piece) if found is None else found.start()
-        self._out.append(piece[at:start])
-        if found is None:
+    def _outside(self, piece: str, position: int) -> int:
+        match = _TAG_OR_OBJECT.search(piece, position)
+        start = len(piece) if match is None else match.start()
+        self._out.append(piece[position:start])
+        if match is None:
             return start
-        if found.group() == "<":
+        if match.group() == "<":
             return self._tag(piece, start)
-        if found.group()[-1] not in '"}':
+        if match.group()[-1] not in '"}':
             self._carry = piece[start:]
             return len(piece)
         self._answered = True
         self._where = _STRUCT
         return start
 
-    def _structure(self, piece: str, at: int) -> int:
-        begun, end = at, len(piece)
-        while at < end:
-            found = _STRUCTURE.search(piece, at)
-            if found is None:
-                at = end
+    def _structure(self, piece: str, position: int) -> int:
+        start, end = position, len(piece)
+        while position < end:
+            match = _STRUCTURE.search(piece, position)
+            if match is None:
+                position = end
                 break
-            char, at = found.group(), found.end()
+            char, position = match.group(), match.end()
             if char == '"':
                 self._where = _STRING
                 break
             if char == "<":
-                self._out.append(piece[begun : at - 1])
-                return self._tag(piece, at - 1)
+                self._out.append(piece[start : position - 1])
+                return self._tag(piece, position - 1)
             self._depth += 1 if char in "{[" else -1
             if self._depth <= 0:
                 self._depth = 0
                 self._where = _OUTSIDE
                 break
-        self._out.append(piece[begun:at])
-        return at
+        self._out.append(piece[start:position])
+        return position
 
-    def _string(self, piece: str, at: int) -> int:
-        begun, end = at, len(piece)
+    def _string(self, piece: str, position: int) -> int:
+        start, end = position, len(piece)
         if self._skip:
             self._skip = False
-            at += 1
-        while at < end:
-            found = _STRING_END.search(piece, at)
-            if found is None:
-                at = end
+            position += 1
+        while position < end:
+            match = _STRING_END.search(piece, position)
+            if match is None:
+                position = end
                 break
-            at = found.end()
-            if found.group() == '"':
+            position = match.end()
+            if match.group() == '"':
                 self._where = _STRUCT if self._depth else _OUTSIDE
                 break
-            if at == end:
+            if position == end:
                 self._skip = True
-            at += 1
-        at = min(at, end)
-        self._out.append(piece[begun:at])
-        return at
+            position += 1
+        position = min(position, end)
+        self._out.append(piece[start:position])
+        return position
 
-    def _tag(self, piece: str, at: int) -> int:
+    def _tag(self, piece: str, position: int) -> int:
         """Take a "<" outside of strings and blocks."""
-        found = _TAG.match(piece, at)
-        if found is None:
-            if _TAG_BEGUN.match(piece, at):
-                self._carry = piece[at:]
+        tag = _TAG.match(piece, position)
+        if tag is None:
+            if _TAG_BEGUN.match(piece, position):
+                self._carry = piece[position:]
                 return len(piece)
             if self._where == _START:
-                self._where = _OUTSIDE if self._explained else _HELD
-                return at
+                self._where = _OUTSIDE if self._explained else _HOLDING
+                return position
             self._out.append("<")
-            return at + 1
-        if not found.group(1):
+            return position + 1
+        if not tag.group(1):
             self._explained = True
-            self._name, self._nested = found.group(2).lower(), 1
+            self._name, self._nested = tag.group(2).lower(), 1
             self._return, self._where = self._where, _THOUGHT
         elif self._where != _STRUCT:
             self._retract()
-        return found.end()
+        return tag.end()
 
     def _retract(self) -> None:
         """Handle a closing tag without an opening one: everything so far was a thought."""
-        before = [*self._parts, *self._out]
-        (self._withdrawn if self._answered else self._thoughts).extend(before)
+        pieces = [*self._parts, *self._out]
+        (self._withdrawn if self._answered else self._thoughts).extend(pieces)
         self._parts.clear()
         self._out.clear()
         self._where, self._explained = _START, True
 
-    def _thought(self, piece: str, at: int) -> int:
-        found = _SAME_TAG[self._name].search(piece, at)
-        kept = self._thoughts if self._inner is None else self._inner
-        if found is None:
-            begun = piece.rfind("<", at)
-            stop = begun if begun >= 0 and _TAG_BEGUN.match(piece, begun) else len(piece)
-            kept.append(piece[at:stop])
-            self._carry = piece[stop:]
+    def _thought(self, piece: str, position: int) -> int:
+        tag = _SAME_TAG[self._name].search(piece, position)
+        thoughts = self._thoughts if self._inner is None else self._inner
+        if tag is None:
+            tag_start = piece.rfind("<", position)
+            thought_end = tag_start if tag_start >= 0 and _TAG_BEGUN.match(piece, tag_start) else len(piece)
+            thoughts.append(piece[position:thought_end])
+            self._carry = piece[thought_end:]
             return len(piece)
-        kept.append(piece[at : found.start()])
-        self._nested += -1 if found.group(1) else 1
-        if not found.group(1):
-            kept.append(found.group())
-            return found.end()
+        thoughts.append(piece[position : tag.start()])
+        self._nested += -1 if tag.group(1) else 1
+        if not tag.group(1):
+            thoughts.append(tag.group())
+            return tag.end()
         if self._inner is not None:
             self._thoughts.extend(self._inner)
             self._inner = None
         if self._nested:
-            self._inner = [found.group()]
+            self._inner = [tag.group()]
         else:
             self._where = self._return
-        return found.end()
+        return tag.end()

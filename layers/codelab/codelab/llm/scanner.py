@@ -120,18 +120,18 @@ class Scanner:
         if self._carry:
             piece = self._carry + piece
             self._carry = ""
-        out: list[TextDelta | ItemDone] = []
-        at, end = 0, len(piece)
-        taken = 0  # the captured item is stored up to here
-        while at < end:
+        events: list[TextDelta | ItemDone] = []
+        position, end = 0, len(piece)
+        item_offset = 0  # the captured item is stored up to here
+        while position < end:
             mode = self._mode
             if mode == _STRUCT:
-                found = _STRUCTURE.search(piece, at)
-                if found is None:
+                match = _STRUCTURE.search(piece, position)
+                if match is None:
                     break
-                char = found.group()
-                start = found.start()
-                at = start + 1
+                char = match.group()
+                start = match.start()
+                position = start + 1
                 if char == '"':
                     self._open_string()
                 elif char == ",":
@@ -139,90 +139,90 @@ class Scanner:
                         self._expect_key = True
                     else:
                         if self._capture and len(self._stack) == self._item_depth:
-                            self._parts.append(piece[taken:start])
-                            self._finish_scalar(out)
+                            self._parts.append(piece[item_offset:start])
+                            self._finish_scalar(events)
                         if self._stack:
                             self._path[-1] += 1  # type: ignore[operator]
                         if len(self._stack) == self._item_depth:
                             self._capture = True
-                            taken = at
+                            item_offset = position
                 elif char in "{[":
                     self._open(char)
                     if char == "[" and len(self._stack) == self._item_depth and not self._capture:
                         self._capture = True
-                        taken = at
+                        item_offset = position
                 else:
                     if self._capture:
-                        inner = len(self._stack) > self._item_depth
-                        self._parts.append(piece[taken : at if inner else start])
-                        taken = at
-                        if not inner:
-                            self._finish_scalar(out)
-                    self._close(out)
+                        is_nested = len(self._stack) > self._item_depth
+                        self._parts.append(piece[item_offset : position if is_nested else start])
+                        item_offset = position
+                        if not is_nested:
+                            self._finish_scalar(events)
+                    self._close(events)
             elif mode == _SKIP:
                 if self._skip_next:
                     self._skip_next = False
-                    at += 1
+                    position += 1
                     continue
-                found = _STRING_END.search(piece, at)
-                if found is None:
+                match = _STRING_END.search(piece, position)
+                if match is None:
                     break
-                at = found.end()
-                if found.group() == "\\":
+                position = match.end()
+                if match.group() == "\\":
                     self._skip_next = True
                 else:
                     self._mode = _STRUCT
                     if self._capture and len(self._stack) == self._item_depth:
-                        self._parts.append(piece[taken:at])
-                        taken = at
-                        self._finish_item(out)
+                        self._parts.append(piece[item_offset:position])
+                        item_offset = position
+                        self._finish_item(events)
             elif mode == _BEFORE:
-                at = self._find_root(piece, at)
-                taken = at
+                position = self._find_root(piece, position)
+                item_offset = position
             elif mode == _AFTER:
                 break
             else:
-                stop, text = self._string(piece, at)
+                text_end, text = self._string(piece, position)
                 if mode == _KEY:
                     self._key.append(text)
                 elif text:
-                    last = out[-1] if out else None
-                    if isinstance(last, TextDelta) and last.field == self._field:
-                        last.text += text
+                    last_event = events[-1] if events else None
+                    if isinstance(last_event, TextDelta) and last_event.field == self._field:
+                        last_event.text += text
                     else:
-                        out.append(TextDelta(self._field, text))
+                        events.append(TextDelta(self._field, text))
                 if self._carry:
-                    end = stop
+                    end = text_end
                     break
-                at = stop
+                position = text_end
                 if self._mode == _STRUCT:
                     if mode == _KEY:
                         self._path[-1] = "".join(self._key)
                     elif self._capture and len(self._stack) == self._item_depth:
-                        self._parts.append(piece[taken:at])
-                        taken = at
-                        self._finish_item(out)
-        if self._capture and taken < end:
-            self._parts.append(piece[taken:end])
-        return out
+                        self._parts.append(piece[item_offset:position])
+                        item_offset = position
+                        self._finish_item(events)
+        if self._capture and item_offset < end:
+            self._parts.append(piece[item_offset:end])
+        return events
 
-    def _find_root(self, piece: str, at: int) -> int:
+    def _find_root(self, piece: str, position: int) -> int:
         """Where the root begins, or the end of the piece. Carry over what may still become a root."""
         if not self._prose:
-            for i in range(at, len(piece)):
+            for i in range(position, len(piece)):
                 if piece[i] in "{[":
                     self._mode = _STRUCT
                     return i
             return len(piece)
-        text = piece[at:]
-        found = _ROOT.search(text)
-        if found is None:
-            begun = _ROOT_BEGUN.search(text)
-            if begun is not None:
-                self._carry = text[begun.start() :]
+        text = piece[position:]
+        root = _ROOT.search(text)
+        if root is None:
+            root_start = _ROOT_BEGUN.search(text)
+            if root_start is not None:
+                self._carry = text[root_start.start() :]
             return len(piece)
         self._mode = _STRUCT
-        return at + found.start()
+        return position + root.start()
 
     def _open_string(self) -> None:
         depth = len(self._stack)
@@ -244,7 +244,7 @@ class Scanner:
         path = tuple(self._path)
         if path in self._exact:
             return self._exact[path]
-        return _name(path) if any(_matches(path, wild) for wild in self._wild) else None
+        return _name(path) if any(_matches(path, pattern) for pattern in self._wild) else None
 
     def _open(self, char: str) -> None:
         if (
@@ -260,21 +260,21 @@ class Scanner:
         self._path.append("" if char == "{" else 0)
         self._expect_key = char == "{"
 
-    def _close(self, out: list[TextDelta | ItemDone]) -> None:
+    def _close(self, events: list[TextDelta | ItemDone]) -> None:
         if self._stack:
             self._stack.pop()
             self._path.pop()
         self._expect_key = False
         depth = len(self._stack)
         if depth == self._item_depth and self._capture:
-            self._finish_item(out)
+            self._finish_item(events)
         elif depth < self._item_depth:
             self._item_depth = -1
             self._capture = False
         if not self._stack:
             self._mode = _AFTER
 
-    def _finish_item(self, out: list[TextDelta | ItemDone]) -> None:
+    def _finish_item(self, events: list[TextDelta | ItemDone]) -> None:
         text = "".join(self._parts)
         self._parts = []
         self._capture = False
@@ -282,67 +282,67 @@ class Scanner:
             value: Any = json.loads(mend_escapes(mend(text)), strict=False)
         except ValueError:
             return  # not JSON; parsing the whole answer reports it
-        out.append(ItemDone(self._index, value, self.attempt))
+        events.append(ItemDone(self._index, value, self.attempt))
         self._index += 1
 
-    def _finish_scalar(self, out: list[TextDelta | ItemDone]) -> None:
+    def _finish_scalar(self, events: list[TextDelta | ItemDone]) -> None:
         if any(part and not part.isspace() for part in self._parts):
-            self._finish_item(out)
+            self._finish_item(events)
         self._parts = []
         self._capture = False
 
-    def _string(self, piece: str, at: int) -> tuple[int, str]:
-        """Decode string characters from `at` on, up to the closing quote or an incomplete escape."""
-        found = _STRING_END.search(piece, at)
+    def _string(self, piece: str, position: int) -> tuple[int, str]:
+        """Decode string characters from `position` on, up to the closing quote or an incomplete escape."""
+        match = _STRING_END.search(piece, position)
         texts: list[str] = []
-        while found is not None:
-            stop = found.start()
-            if stop > at:
-                texts.append(piece[at:stop])
-            if found.group() == '"':
+        while match is not None:
+            text_end = match.start()
+            if text_end > position:
+                texts.append(piece[position:text_end])
+            if match.group() == '"':
                 self._mode = _STRUCT
-                return stop + 1, mend("".join(texts))
-            char, at = _unescape(piece, stop)
-            if at < 0:
-                self._carry = piece[stop:]
-                return stop, mend("".join(texts))
+                return text_end + 1, mend("".join(texts))
+            char, position = _unescape(piece, text_end)
+            if position < 0:
+                self._carry = piece[text_end:]
+                return text_end, mend("".join(texts))
             texts.append(char)
-            found = _STRING_END.search(piece, at)
-        rest = piece[at:]
+            match = _STRING_END.search(piece, position)
+        tail = piece[position:]
         end = len(piece)
-        if rest and "\ud800" <= rest[-1] <= "\udbff":
-            self._carry = rest[-1]
-            rest = rest[:-1]
+        if tail and "\ud800" <= tail[-1] <= "\udbff":
+            self._carry = tail[-1]
+            tail = tail[:-1]
             end -= 1
-        texts.append(rest)
+        texts.append(tail)
         return end, mend("".join(texts))
 
 
-def _unescape(piece: str, at: int) -> tuple[str, int]:
-    """The character of the escape at `at`, and the position after it, or -1 if it is incomplete."""
-    if at + 1 >= len(piece):
+def _unescape(piece: str, position: int) -> tuple[str, int]:
+    """The character of the escape at `position`, and the position after it, or -1 if it is incomplete."""
+    if position + 1 >= len(piece):
         return "", -1
-    kind = piece[at + 1]
+    kind = piece[position + 1]
     if kind != "u":
-        return _ESCAPES.get(kind, kind), at + 2
-    digits = piece[at + 2 : at + 6]
+        return _ESCAPES.get(kind, kind), position + 2
+    digits = piece[position + 2 : position + 6]
     if not _HEX.issuperset(digits):
-        return "\ufffd", at + 2
+        return "\ufffd", position + 2
     if len(digits) < 4:
         return "", -1
     code = int(digits, 16)
-    behind = at + 6
+    escape_end = position + 6
     if not 0xD800 <= code <= 0xDFFF:
-        return chr(code), behind
+        return chr(code), escape_end
     if code <= 0xDBFF:
-        low = piece[behind : behind + 6]
-        if len(low) < 6 and "\\u".startswith(low[:2]) and _HEX.issuperset(low[2:]):
+        low_escape = piece[escape_end : escape_end + 6]
+        if len(low_escape) < 6 and "\\u".startswith(low_escape[:2]) and _HEX.issuperset(low_escape[2:]):
             return "", -1
-        if low[:2] == "\\u" and len(low) == 6 and _HEX.issuperset(low[2:]):
-            second = int(low[2:], 16)
-            if 0xDC00 <= second <= 0xDFFF:
-                return chr(0x10000 + ((code - 0xD800) << 10) + (second - 0xDC00)), behind + 6
-    return "\ufffd", behind
+        if low_escape[:2] == "\\u" and len(low_escape) == 6 and _HEX.issuperset(low_escape[2:]):
+            low_surrogate = int(low_escape[2:], 16)
+            if 0xDC00 <= low_surrogate <= 0xDFFF:
+                return chr(0x10000 + ((code - 0xD800) << 10) + (low_surrogate - 0xDC00)), escape_end + 6
+    return "\ufffd", escape_end
 
 
 _PAIR_OR_HALF = re.compile(

@@ -49,16 +49,16 @@ def build(
     """
     body: Body = {"model": config.model, "messages": messages if form is None else _formed(messages, form)}
     if mode.strategy == "native":
-        described: Body = {"name": _SCHEMA_NAME, "schema": schema}
+        json_schema: Body = {"name": _SCHEMA_NAME, "schema": schema}
         if mode.strict:
-            described["strict"] = True
-        body["response_format"] = {"type": "json_schema", "json_schema": described}
+            json_schema["strict"] = True
+        body["response_format"] = {"type": "json_schema", "json_schema": json_schema}
     elif mode.strategy == "tool":
         function: Body = {"name": TOOL_NAME, "description": "Give the answer.", "parameters": schema}
         if mode.strict:
             function["strict"] = True
         body["tools"] = [{"type": "function", "function": function}]
-        if not mode.forced:
+        if not mode.is_forced:
             body["tool_choice"] = "auto"
         elif profile.forces_by_name:
             body["tool_choice"] = {"type": "function", "function": {"name": TOOL_NAME}}
@@ -66,7 +66,7 @@ def build(
             body["tool_choice"] = "required"
         body["messages"] = _instructed(body["messages"], _TOOL_HINT)
     else:
-        if mode.typed:
+        if mode.json_object:
             body["response_format"] = {"type": "json_object"}
         body["messages"] = _instructed(
             messages, _JSON_HINT + json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
@@ -96,27 +96,30 @@ def build(
 
 
 def _instructed(messages: list[dict[str, Any]], hint: str) -> list[dict[str, Any]]:
-    first = messages[0] if messages else {}
-    if first.get("role") in ("system", "developer"):
-        content = first.get("content")
+    first_message = messages[0] if messages else {}
+    if first_message.get("role") in ("system", "developer"):
+        content = first_message.get("content")
         if isinstance(content, list):
-            return [{**first, "content": [*content, {"type": "text", "text": hint}]}, *messages[1:]]
-        return [{**first, "content": f"{content}\n\n{hint}" if content else hint}, *messages[1:]]
+            return [{**first_message, "content": [*content, {"type": "text", "text": hint}]}, *messages[1:]]
+        return [{**first_message, "content": f"{content}\n\n{hint}" if content else hint}, *messages[1:]]
     return [{"role": "system", "content": hint}, *messages]
 
 
 def _formed(messages: list[dict[str, Any]], form: Form) -> list[dict[str, Any]]:
     """The messages with the form in the first system message."""
-    first = messages[0] if messages else {}
-    if first.get("role") not in ("system", "developer"):
+    first_message = messages[0] if messages else {}
+    if first_message.get("role") not in ("system", "developer"):
         return [_with_form("system", "", form), *messages]
-    content = first.get("content")
+    content = first_message.get("content")
     if isinstance(content, list):
-        before = [{"type": "text", "text": form.catalogue}] if form.catalogue else []
-        return [{**first, "content": [*before, *content, {"type": "text", "text": form.answer}]}, *messages[1:]]
-    if first.keys() != {"role", "content"}:
-        return [{**first, "content": form.added_to(str(content or ""))}, *messages[1:]]
-    return [_with_form(str(first["role"]), str(content or ""), form), *messages[1:]]
+        catalogue_parts = [{"type": "text", "text": form.catalogue}] if form.catalogue else []
+        return [
+            {**first_message, "content": [*catalogue_parts, *content, {"type": "text", "text": form.answer}]},
+            *messages[1:],
+        ]
+    if first_message.keys() != {"role", "content"}:
+        return [{**first_message, "content": form.added_to(str(content or ""))}, *messages[1:]]
+    return [_with_form(str(first_message["role"]), str(content or ""), form), *messages[1:]]
 
 
 @lru_cache(32)
@@ -127,15 +130,15 @@ def _with_form(role: str, prompt: str, form: Form) -> Text:
 
 def _details(parts: Any) -> str:
     """The text of `reasoning_details`: OpenAI's summaries as OpenRouter passes them on. Encrypted parts have none."""
-    found = [
+    texts = [
         part.get("summary") or part.get("text")
         for part in (parts if isinstance(parts, list) else ())
         if isinstance(part, dict)
     ]
-    return "".join(text for text in found if isinstance(text, str))
+    return "".join(text for text in texts if isinstance(text, str))
 
 
-_NONE = -1
+_NO_CALL = -1
 
 
 class Choice:
@@ -192,8 +195,8 @@ class Choice:
         texts: list[str] = []
         for part in parts if isinstance(parts, list) else ():
             if isinstance(part, dict) and part.get("type") == "thinking":
-                inner = part.get("thinking")
-                self.thoughts.append(inner if isinstance(inner, str) else self._joined(inner))
+                thinking = part.get("thinking")
+                self.thoughts.append(thinking if isinstance(thinking, str) else self._joined(thinking))
             elif isinstance(part, dict):
                 texts.append(part.get("text") or "")
         return "".join(texts)
@@ -205,7 +208,7 @@ class Choice:
         if self._tool is None:
             self._tool = index
         elif name and self._arguments.complete:
-            self._tool = _NONE  # another call: some providers give all calls the same index, or none
+            self._tool = _NO_CALL  # another call: some providers give all calls the same index, or none
         if index != self._tool:
             return ""
         if name and name != self.tool_name:  # some providers repeat the name in every piece
@@ -218,11 +221,11 @@ class Choice:
 
     def finish(self) -> str:
         """End the answer; return the rest of its text."""
-        whole = ""
+        text = ""
         if self._message and not (self.called or self._content.begun):
-            whole = self.take({"message": self._message})
+            text = self.take({"message": self._message})
         content, arguments = self._content.finish(), self._arguments.finish()
-        return whole + (arguments if self._by_tool else content)
+        return text + (arguments if self._by_tool else content)
 
     @property
     def called(self) -> bool:
@@ -241,5 +244,5 @@ class Choice:
     @property
     def text(self) -> str:
         """The answer: the arguments of the call or, if the model made none, its text."""
-        called = self._by_tool and self.called
-        return mend((self._arguments if called else self._content).text)
+        has_call = self._by_tool and self.called
+        return mend((self._arguments if has_call else self._content).text)

@@ -29,8 +29,8 @@ _WORD = 8
 
 #: Estimates by the hash of a text, because a history is estimated again at each step. The texts themselves are
 #: somebody's, so they are not kept. The shortest texts are estimated as fast as they are found here.
-_known: dict[int, int] = {}
-_MOST_KNOWN, _SHORT = 2_048, 8
+_estimates: dict[int, int] = {}
+_MAX_ESTIMATES, _SHORT = 2_048, 8
 
 
 def estimate_tokens(text: str, *, once: bool = False) -> int:
@@ -38,12 +38,12 @@ def estimate_tokens(text: str, *, once: bool = False) -> int:
     if once or len(text) < _SHORT:
         return _estimate(text)
     key = hash(text)
-    tokens = _known.get(key)
+    tokens = _estimates.get(key)
     if tokens is None:
         tokens = _estimate(text)
-        if len(_known) >= _MOST_KNOWN:
-            _known.clear()
-        _known[key] = tokens
+        if len(_estimates) >= _MAX_ESTIMATES:
+            _estimates.clear()
+        _estimates[key] = tokens
     return tokens
 
 
@@ -76,8 +76,8 @@ def estimate_context(messages: list[dict[str, Any]]) -> int:
 def estimate_message(message: Mapping[str, Any]) -> int:
     """The approximate tokens of one chat message."""
     calls = message.get("tool_calls")
-    asked = estimate_tokens(json.dumps(calls)) if calls else 0
-    return PER_MESSAGE + estimate_content(message.get("content")) + asked
+    call_tokens = estimate_tokens(json.dumps(calls)) if calls else 0
+    return PER_MESSAGE + estimate_content(message.get("content")) + call_tokens
 
 
 def estimate_content(content: Any) -> int:

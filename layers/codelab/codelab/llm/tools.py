@@ -12,23 +12,27 @@ CALLS = "calls"
 TOOL = "_tool"
 
 
-def with_tool(given: Any, name: str, parameters: dict[str, Any] | bool, description: str = "") -> dict[str, Any]:
+def with_tool(base_schema: Any, name: str, parameters: dict[str, Any] | bool, description: str = "") -> dict[str, Any]:
     """The schema with a tool added or redefined. Raises ValueError if it is not the schema of an object."""
-    if given is True or given == {}:
-        given = {"type": "object", "properties": {}}
-    if not isinstance(given, dict) or given.get("type", "object") != "object" or "$ref" in given:
+    if base_schema is True or base_schema == {}:
+        base_schema = {"type": "object", "properties": {}}
+    if not isinstance(base_schema, dict) or base_schema.get("type", "object") != "object" or "$ref" in base_schema:
         raise ValueError("a tool needs a schema of an object")
-    schema: dict[str, Any] = dict(given)
+    schema: dict[str, Any] = dict(base_schema)
     branch = _branch(schema, name, parameters if isinstance(parameters, dict) else {}, description)
     properties = dict(schema.get("properties") or {})
-    known = properties.get(CALLS)
-    items = known.get("items") if isinstance(known, dict) else None
+    calls_schema = properties.get(CALLS)
+    items = calls_schema.get("items") if isinstance(calls_schema, dict) else None
     branches: list[Any] = []
     if isinstance(items, dict):
         branches = list(items["anyOf"]) if isinstance(items.get("anyOf"), list) else [items]
-    place = next((index for index, other in enumerate(branches) if _name(other) == name), len(branches))
+    place = next((index for index, candidate in enumerate(branches) if _name(candidate) == name), len(branches))
     branches[place : place + 1] = [branch]
-    properties[CALLS] = {**(known if isinstance(known, dict) else {}), "type": "array", "items": {"anyOf": branches}}
+    properties[CALLS] = {
+        **(calls_schema if isinstance(calls_schema, dict) else {}),
+        "type": "array",
+        "items": {"anyOf": branches},
+    }
     schema["properties"] = properties
     schema["type"] = "object"
     required = list(schema.get("required") or ())
@@ -69,8 +73,8 @@ def _branch(schema: dict[str, Any], name: str, parameters: dict[str, Any], descr
     for keyword in ("patternProperties", "dependentRequired", "dependentSchemas", "dependencies", "if", "then", "else",
                     "not", "minProperties", "maxProperties"):  # fmt: skip
         if keyword in parameters:
-            more = keyword in ("minProperties", "maxProperties") and isinstance(parameters[keyword], int)
-            branch[keyword] = parameters[keyword] + 1 if more else parameters[keyword]
+            counts_properties = keyword in ("minProperties", "maxProperties") and isinstance(parameters[keyword], int)
+            branch[keyword] = parameters[keyword] + 1 if counts_properties else parameters[keyword]
     if "$ref" in parameters:
         branch["allOf"] = [*branch.get("allOf", []), {"$ref": parameters["$ref"]}]
         branch.pop("additionalProperties", None)
@@ -92,11 +96,11 @@ def _refers(node: Any) -> bool:
 
 def _rebased(node: Any, root: str) -> Any:
     if isinstance(node, dict):
-        out = {key: _rebased(value, root) for key, value in node.items()}
-        reference = out.get("$ref")
+        schema = {key: _rebased(value, root) for key, value in node.items()}
+        reference = schema.get("$ref")
         if isinstance(reference, str) and reference.startswith("#") and (reference == "#" or reference[1] == "/"):
-            out["$ref"] = root + reference[1:]
-        return out
+            schema["$ref"] = root + reference[1:]
+        return schema
     return [_rebased(item, root) for item in node] if isinstance(node, list) else node
 
 

@@ -53,20 +53,20 @@ _FEATURE_WORDS = re.compile(
 _OTHER_STATUS = frozenset({401, 402, 403, 408, 409, 413, 425, 429})
 
 
-def unsupported_feature(error: TransportError, mode: Mode, quoted: Iterable[Any] = ()) -> str | None:
+def unsupported_feature(error: TransportError, mode: Mode, quoted_values: Iterable[Any] = ()) -> str | None:
     """The feature that the provider does not support, or None if the error is about something else.
 
     A server that fails over a grammar says so with a 5xx as often as with a 4xx. quoted: JSON values whose words are
     ignored, because the provider may be quoting them.
 
-    >>> unsupported_feature(TransportError("'tool_choice' is not supported", status=400), Mode("tool", forced=True))
+    >>> unsupported_feature(TransportError("'tool_choice' is not supported", status=400), Mode("tool", is_forced=True))
     'tool_choice'
     """
     if error.status in _OTHER_STATUS:
         return None
-    written = str([*quoted]).casefold()
+    quoted_text = str([*quoted_values]).casefold()
     text = _FEATURE_WORDS.sub(
-        lambda found: "" if found.group().casefold() in written else found.group(), f"{error.message} {error.body}"
+        lambda match: "" if match.group().casefold() in quoted_text else match.group(), f"{error.message} {error.body}"
     )
     if error.retryable or error.status not in (400, 404, 415, 422, 501):
         return _refused_form(text, mode)
@@ -104,7 +104,7 @@ def _named_feature(text: str, mode: Mode) -> str | None:
             # A schema that strict mode rejects may be accepted without it. An unknown format is rejected either way.
             is_strictness = mode.strict and is_schema_error and not _GRAMMAR_ERROR.search(text)
             return "native:strict" if is_strictness else "native"
-        if mode.strategy == "json" and mode.typed:
+        if mode.strategy == "json" and mode.json_object:
             return "json_object"
     for parameter in _PARAMETERS:
         if re.search(rf"(?<![\w.]){parameter}(?![\w])['\"`]?", text) and (

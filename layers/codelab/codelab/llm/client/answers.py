@@ -25,26 +25,26 @@ _KEY_ERROR = {
 #: Failures of this request or this account: the same call fails again, whatever the status says.
 _FINAL = frozenset({FailureKind.KEY, FailureKind.MODEL, FailureKind.QUOTA, FailureKind.WINDOW, FailureKind.PROTOCOL})
 #: What an answer begins with that is no event stream: an object, an array, or HTML.
-_OTHERS = (b"{", b"[", b"<")
+_DOCUMENT_STARTS = (b"{", b"[", b"<")
 #: A line of an event stream: a field, or a comment.
 _FIELD = re.compile(rb"(data|event|id|retry)?:|(data|event|id|retry)?\s*\Z")
 _SECONDS = re.compile(r"(\d{1,6}(?:\.\d{1,9})?)s")
 #: The status codes of an endpoint without a list of models.
 NO_LIST = frozenset({404, 405, 501})
 #: The most bytes of one event, or of an answer that is not streamed.
-LONGEST = 16 << 20
+MAX_ANSWER_BYTES = 16 << 20
 _QUOTED_CHARS = 4000
 
 #: Takes two thirds of the time of `json.loads`, which looks for the encoding and for spaces.
 _parse = json.JSONDecoder().raw_decode
 
 
-def whole(pieces: Iterator[bytes]) -> dict[str, Any]:
+def read_object(pieces: Iterator[bytes]) -> dict[str, Any]:
     """The object of an answer that is not streamed. Raises TransportError."""
     data = bytearray()
     for piece in pieces:
         data += piece
-        if len(data) > LONGEST:
+        if len(data) > MAX_ANSWER_BYTES:
             raise _too_large()
     try:
         value = json.loads(data)
@@ -52,7 +52,7 @@ def whole(pieces: Iterator[bytes]) -> dict[str, Any]:
         if not data.strip():
             raise TransportError("the provider's answer is empty", retryable=True) from None
         raise _no_answer("no JSON", bytes(data)) from None
-    return _checked(value)
+    return _checked_object(value)
 
 
 def events(pieces: Iterator[bytes]) -> Iterator[list[dict[str, Any]]]:
@@ -60,35 +60,35 @@ def events(pieces: Iterator[bytes]) -> Iterator[list[dict[str, Any]]]:
 
     An answer that is one JSON object in place of a stream is that object. Raises ModelError.
     """
-    begin = b""
+    prefix = b""
     for piece in pieces:
-        begin += piece
-        if begin.strip():
+        prefix += piece
+        if prefix.strip():
             break
-    if begin.lstrip()[:1] in _OTHERS:
-        yield [whole(chain((begin,), pieces))]
+    if prefix.lstrip()[:1] in _DOCUMENT_STARTS:
+        yield [read_object(chain((prefix,), pieces))]
     else:
-        yield from _events(chain((begin,), pieces))
+        yield from _events(chain((prefix,), pieces))
 
 
 def _events(pieces: Iterator[bytes]) -> Iterator[list[dict[str, Any]]]:
-    rest, stray, has_begun = bytearray(), b"", False
+    buffer, stray_line, has_begun = bytearray(), b"", False
     for piece in pieces:
         if b"\n" not in piece:
-            rest += piece
-            if len(rest) > LONGEST:
+            buffer += piece
+            if len(buffer) > MAX_ANSWER_BYTES:
                 raise _too_large()
             continue
-        if rest:
-            piece = bytes(rest) + piece
-            rest.clear()
+        if buffer:
+            piece = bytes(buffer) + piece
+            buffer.clear()
         lines = piece.split(b"\n")
-        rest += lines.pop()
+        buffer += lines.pop()
         chunks: list[dict[str, Any]] = []
         for line in lines:
             if not line.startswith(b"data:"):
-                if line and not (has_begun or stray or _FIELD.match(line)):
-                    stray = line
+                if line and not (has_begun or stray_line or _FIELD.match(line)):
+                    stray_line = line
                 continue
             data = line[5:].strip()
             if data.startswith(b"[DONE]"):
@@ -108,95 +108,95 @@ def _events(pieces: Iterator[bytes]) -> Iterator[list[dict[str, Any]]]:
                 if chunks:
                     yield chunks
                     chunks = []
-                chunk = _checked(chunk)
+                chunk = _checked_object(chunk)
             chunks.append(chunk)
         if chunks:
             has_begun = True
             yield chunks
-    if not (has_begun or _FIELD.match(stray or rest)):
-        raise _no_answer("no event stream", bytes(stray or rest))
-    if rest.startswith(b"data:") and not rest[5:].strip().startswith(b"[DONE]"):
+    if not (has_begun or _FIELD.match(stray_line or buffer)):
+        raise _no_answer("no event stream", bytes(stray_line or buffer))
+    if buffer.startswith(b"data:") and not buffer[5:].strip().startswith(b"[DONE]"):
         with contextlib.suppress(
             ValueError, RecursionError
         ):  # half a line: the missing finish reason becomes the error
-            yield [_checked(json.loads(rest[5:]))]
+            yield [_checked_object(json.loads(buffer[5:]))]
 
 
-def _checked(value: Any) -> dict[str, Any]:
+def _checked_object(value: Any) -> dict[str, Any]:
     """The object of an answer. Raises the error that it may be, with status 200 or in the middle of a stream."""
     if isinstance(value, list) and len(value) == 1:  # Gemini wraps errors in arrays
         value = value[0]
     if not isinstance(value, dict):
         raise _no_answer("no JSON object", json.dumps(value).encode())
-    told = _told(value)
-    if told is None:
+    error = _error_of(value)
+    if error is None:
         return value
-    code = _code_of(told)
+    code = _code_of(error)
     status = status_of(code)
-    raise _failure(status, {}, _message_of(told), told, passes=status is None)
+    raise _failure(status, {}, _message_of(error), error, is_transient=status is None)
 
 
-def _told(value: dict[str, Any]) -> Any:
+def _error_of(value: dict[str, Any]) -> Any:
     """What an object says of an error; None if it is an answer."""
     if value.get("error"):
         return value["error"]
     if value.get("object") == "error":  # vLLM
         return value
-    told = value.get("base_resp")  # MiniMax
-    if isinstance(told, dict) and told.get("status_code"):
-        return told
+    base_response = value.get("base_resp")  # MiniMax
+    if isinstance(base_response, dict) and base_response.get("status_code"):
+        return base_response
     if "choices" not in value and value.keys() & {"detail", "errors"}:  # FastAPI, Cloudflare
         return value
     return None
 
 
-def _code_of(told: Any) -> Any:
-    if not isinstance(told, dict):
+def _code_of(error: Any) -> Any:
+    if not isinstance(error, dict):
         return None
-    codes = [told.get(name) for name in ("code", "status", "type", "status_code")]
+    codes = [error.get(name) for name in ("code", "status", "type", "status_code")]
     return next((code for code in codes if status_of(code) is not None), next(filter(None, codes), None))
 
 
-def _message_of(told: Any) -> str:
+def _message_of(error: Any) -> str:
     """The words of an error, wherever a provider writes them."""
-    if isinstance(told, dict):
+    if isinstance(error, dict):
         for name in ("message", "status_msg", "detail", "error", "errors"):
-            if told.get(name):
-                return _message_of(told[name])
-    if isinstance(told, list):
-        return "; ".join(map(_message_of, told[:3]))
-    if isinstance(told, dict) and isinstance(told.get("msg"), str):
-        return str(told["msg"])
-    return told if isinstance(told, str) else json.dumps(told, default=str)
+            if error.get(name):
+                return _message_of(error[name])
+    if isinstance(error, list):
+        return "; ".join(map(_message_of, error[:3]))
+    if isinstance(error, dict) and isinstance(error.get("msg"), str):
+        return str(error["msg"])
+    return error if isinstance(error, str) else json.dumps(error, default=str)
 
 
 def _failure(
-    status: int | None, headers: Mapping[str, str], message: str, told: Any, *, passes: bool = False
+    status: int | None, headers: Mapping[str, str], message: str, error: Any, *, is_transient: bool = False
 ) -> ModelError:
     """The error that a provider tells of. passes: the same call may work later, whatever the status says."""
-    code = _code_of(told)
-    words = f"{message} {told if isinstance(told, str) else json.dumps(told, default=str)}"[:_QUOTED_CHARS]
+    code = _code_of(error)
+    words = f"{message} {error if isinstance(error, str) else json.dumps(error, default=str)}"[:_QUOTED_CHARS]
     kind = kind_of(status, code, words)
     if kind is FailureKind.FILTER:
         return ContentFilter("the provider's content filter refused the request", words=message)
     verdict = headers.get("x-should-retry")
-    passes = passes or status in RETRYABLE_STATUS or (status or 0) >= 500
-    passes = passes or (isinstance(told, dict) and str(told.get("code")) in _FAILED_GENERATIONS)
-    passes = passes and kind not in _FINAL
+    is_transient = is_transient or status in RETRYABLE_STATUS or (status or 0) >= 500
+    is_transient = is_transient or (isinstance(error, dict) and str(error.get("code")) in _FAILED_GENERATIONS)
+    is_transient = is_transient and kind not in _FINAL
     return TransportError(
         message,
         status=status,
-        retryable=verdict == "true" or (verdict != "false" and passes),
-        retry_after=_retry_after(headers, told),
-        body=(told if isinstance(told, str) else json.dumps(told, default=str))[:_QUOTED_CHARS],
+        retryable=verdict == "true" or (verdict != "false" and is_transient),
+        retry_after=_retry_after(headers, error),
+        body=(error if isinstance(error, str) else json.dumps(error, default=str))[:_QUOTED_CHARS],
         kind=kind,
     )
 
 
-def _no_answer(what: str, data: bytes) -> TransportError:
+def _no_answer(format_name: str, data: bytes) -> TransportError:
     """The error of an answer that is not of the protocol: another call would get the same."""
     return TransportError(
-        f"the provider's answer is {what}: is its address that of an OpenAI-compatible API?",
+        f"the provider's answer is {format_name}: is its address that of an OpenAI-compatible API?",
         body=_cut(data),
         kind=FailureKind.PROTOCOL,
     )
@@ -205,23 +205,23 @@ def _no_answer(what: str, data: bytes) -> TransportError:
 def unreachable(base_url: str, reason: str) -> TransportError:
     """The error of an endpoint that cannot be reached, or of a connection that broke. `reason` may quote the server."""
     host = urlsplit(base_url).hostname or ""
-    said = f"no answer from {base_url}: {reason}"
-    return TransportError(said, retryable=True, kind=FailureKind.UNREACHABLE, host=host)
+    message = f"no answer from {base_url}: {reason}"
+    return TransportError(message, retryable=True, kind=FailureKind.UNREACHABLE, host=host)
 
 
 def refusal_of(status: int, headers: Mapping[str, str], body: bytes) -> ModelError:
     """The error of an answer with an error's status, with a message like the openai SDK's."""
     text = body.decode("utf-8", "replace").strip()
     try:
-        told = json.loads(text)
+        error = json.loads(text)
     except (ValueError, RecursionError):
-        told = text
-    if isinstance(told, list) and len(told) == 1:
-        told = told[0]
-    if isinstance(told, dict):
-        told = told.get("error", told)
-    reason = _message_of(told) if isinstance(told, dict | list) else ""
-    return _failure(status, headers, f"Error code: {status}" + (f" - {reason}" if reason else ""), told)
+        error = text
+    if isinstance(error, list) and len(error) == 1:
+        error = error[0]
+    if isinstance(error, dict):
+        error = error.get("error", error)
+    reason = _message_of(error) if isinstance(error, dict | list) else ""
+    return _failure(status, headers, f"Error code: {status}" + (f" - {reason}" if reason else ""), error)
 
 
 def rejects_key(error: TransportError) -> bool:
@@ -230,7 +230,7 @@ def rejects_key(error: TransportError) -> bool:
     return error.status == 401 or (pattern is not None and pattern.search(f"{error.message} {error.body}") is not None)
 
 
-def _retry_after(headers: Mapping[str, str], told: Any) -> float | None:
+def _retry_after(headers: Mapping[str, str], error: Any) -> float | None:
     """Seconds, from `retry-after-ms`, `Retry-After` (seconds or an HTTP date, RFC 9110), or Google's `retryDelay`."""
     with contextlib.suppress(ValueError):
         return max(0.0, float(headers.get("retry-after-ms", "")) / 1000)
@@ -244,7 +244,7 @@ def _retry_after(headers: Mapping[str, str], told: Any) -> float | None:
             import datetime
 
             return max(0.0, (parsedate_to_datetime(value) - datetime.datetime.now(datetime.UTC)).total_seconds())
-    details = told.get("details") if isinstance(told, dict) else None
+    details = error.get("details") if isinstance(error, dict) else None
     for detail in details if isinstance(details, list) else ():
         delay = detail.get("retryDelay") if isinstance(detail, dict) else None
         if isinstance(delay, str) and (seconds := _SECONDS.fullmatch(delay)):

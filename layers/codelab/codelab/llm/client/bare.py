@@ -38,16 +38,16 @@ def parse_bare(
     for name in ("schema", "context"):
         if name not in payload:
             raise InvalidRequest(f"the {name} is missing", f"/{name}")
-    config = payload.get("config", {})
-    if isinstance(config, Mapping):
-        config = {**(defaults or {}), **config}
-    parsed = RequestConfig.parse(config)
+    settings = payload.get("config", {})
+    if isinstance(settings, Mapping):
+        settings = {**(defaults or {}), **settings}
+    config = RequestConfig.parse(settings)
     if bounds is None:
-        return Request(parsed, payload["schema"], payload["context"], unsupported=unsupported, remember=False)
-    bounds.check_settings(parsed)
+        return Request(config, payload["schema"], payload["context"], unsupported=unsupported, remember=False)
+    bounds.check_settings(config)
     bounds.check_input(payload["schema"], payload["context"])
     return Request(
-        parsed,
+        config,
         payload["schema"],
         payload["context"],
         registry=bounds.registry(),
@@ -74,7 +74,7 @@ def run_bare(
     """
     request = parse_bare(payload, defaults=defaults, bounds=bounds, unsupported=unsupported)
     result = request.run(transport, deadline=deadline)
-    out: dict[str, Any] = {
+    response: dict[str, Any] = {
         "solution": result.solution,
         "usage": result.usage.as_dict(),
         "strategy": result.strategy,
@@ -82,5 +82,5 @@ def run_bare(
         "finish_reason": result.finish_reason,
     }
     if request.config.n > 1:
-        out["solutions"] = result.solutions
-    return out
+        response["solutions"] = result.solutions
+    return response

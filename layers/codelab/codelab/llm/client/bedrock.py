@@ -58,14 +58,14 @@ class BedrockKey:
                 self._make(now)
             return self._token
 
-    def renew(self, rejected: str) -> bool:
+    def renew(self, rejected_token: str) -> bool:
         """Replace a token that Bedrock rejected; return whether a different one is available now."""
         with self._lock:
             now = self._clock()
-            if self._token == rejected and (self._renewed is None or now - self._renewed >= _RENEW_EVERY_S):
+            if self._token == rejected_token and (self._renewed is None or now - self._renewed >= _RENEW_EVERY_S):
                 self._renewed = now
                 self._make(now)
-            return self._token != rejected
+            return self._token != rejected_token
 
     def _make(self, now: float) -> None:
         self._token = self._presigned()
@@ -88,8 +88,8 @@ class BedrockKey:
         )
         frozen = credentials.get_frozen_credentials() if hasattr(credentials, "get_frozen_credentials") else credentials
         SigV4QueryAuth(frozen, "bedrock", self._region, expires=_LIFETIME_S).add_auth(request)
-        signed = str(request.url).removeprefix("https://") + "&Version=1"
-        return _PREFIX + base64.b64encode(signed.encode()).decode()
+        presigned_url = str(request.url).removeprefix("https://") + "&Version=1"
+        return _PREFIX + base64.b64encode(presigned_url.encode()).decode()
 
 
 def region_of(region: str | None = None) -> str:

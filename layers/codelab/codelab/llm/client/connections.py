@@ -125,7 +125,7 @@ class Response:
         self._connection = connection
         self._call = call
         self._reader = _Reader(connection, call, silence_s)
-        self._arrived = b""
+        self._first_piece = b""
         self._keep = keep
         #: The answer was read to its end, and another may follow on its connection.
         self._reusable = False
@@ -134,22 +134,22 @@ class Response:
 
     def begin(self, request: bytes) -> None:
         """Send the request and read the answer's head."""
-        lost = ""
+        send_error = ""
         try:
             self._call.check()
             self._send(request)
         except OSError as error:
-            lost = repr(error)  # It may have been answered already, for example that it is too large.
+            send_error = repr(error)  # It may have been answered already, for example that it is too large.
         self._call.waits()
         try:
-            self._head, self._arrived = read_head(self._reader.read)
+            self._head, self._first_piece = read_head(self._reader.read)
         except ConnectionFailed:
-            if lost:
-                raise ConnectionError(lost) from None
+            if send_error:
+                raise ConnectionError(send_error) from None
             raise
         self.status, self.headers = self._head.status, self._head.headers
         self._reader.head_ended()
-        if lost:
+        if send_error:
             self._head = self._head._replace(keeps_alive=False)
         coding = self.headers.get("content-encoding", "identity")
         if coding.lower() != "identity" and self.status < HTTPStatus.MULTIPLE_CHOICES:
@@ -157,22 +157,22 @@ class Response:
 
     def _send(self, request: bytes) -> None:
         """Send the request. Tells the caller if the server does not take it soon."""
-        left = memoryview(request)
+        remainder = memoryview(request)
         slow_at = time.monotonic() + min(_SENT_S, self._reader.seconds())
         with contextlib.suppress(TimeoutError):
-            while left and (seconds := slow_at - time.monotonic()) > 0:
+            while remainder and (seconds := slow_at - time.monotonic()) > 0:
                 self._connection.settimeout(seconds)
-                left = left[self._connection.send(left) :]
-        if left:
+                remainder = remainder[self._connection.send(remainder) :]
+        if remainder:
             self._call.waits()
             self._call.check()
             self._connection.settimeout(self._reader.seconds())
-            self._connection.sendall(left)
+            self._connection.sendall(remainder)
 
     def pieces(self) -> Iterator[bytes]:
         """The body; what arrived together comes in one piece. Raises what `Connections.open` does."""
-        arrived, self._arrived = self._arrived, b""
-        yield from read_body(self._head, arrived, self._reader.read)
+        first_piece, self._first_piece = self._first_piece, b""
+        yield from read_body(self._head, first_piece, self._reader.read)
         self._reusable = self._head.keeps_alive
 
     def end(self, pieces: Iterator[bytes]) -> None:

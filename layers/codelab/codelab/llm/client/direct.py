@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from typing import Any
 
-from codelab.llm.client.answers import NO_LIST, events, refusal_of, unreachable, whole
+from codelab.llm.client.answers import NO_LIST, events, read_object, refusal_of, unreachable
 from codelab.llm.client.connections import ConnectionFailed, Connections, Response
 from codelab.llm.client.keys import ApiKey, KeyHeader, key_headers, keyed
 from codelab.llm.client.transport import Call
@@ -43,20 +43,20 @@ class DirectTransport:
         call.begin()
         data = encode(body)
         response = keyed(self._key, lambda key: self._open("POST", "/chat/completions", key, data, call), call.check)
-        lost = ""
+        disconnect_reason = ""
         try:
             pieces = response.pieces()
             if body.get("stream"):
                 yield from events(pieces)
                 response.end(pieces)
             else:
-                yield [whole(pieces)]
+                yield [read_object(pieces)]
         except ConnectionFailed as error:
-            lost = _reason(error)
+            disconnect_reason = _reason(error)
         finally:
             response.close()
-        if lost and not call.is_answered:
-            raise self._unreachable(lost, call)
+        if disconnect_reason and not call.is_answered:
+            raise self._unreachable(disconnect_reason, call)
 
     def is_available(self, timeout_s: float) -> bool:
         """Whether the endpoint accepts our key and answers within `timeout_s`.
@@ -83,23 +83,23 @@ class DirectTransport:
         headers = key_headers(key, self._key_header)
         if body:
             headers["Content-Type"] = "application/json"
-        told, lost = bytearray(), ""
+        error_body, disconnect_reason = bytearray(), ""
         try:
             response = self._connections.open(method, path, headers, body, call)
             if response.status < HTTPStatus.MULTIPLE_CHOICES:
                 return response
             try:
                 for piece in response.pieces():
-                    told += piece
-                    if len(told) > _ERROR_BYTES:
+                    error_body += piece
+                    if len(error_body) > _ERROR_BYTES:
                         break
             finally:
                 response.close()
         except ConnectionFailed as error:
-            lost = _reason(error)
-        if lost:
-            raise self._unreachable(lost, call)
-        raise refusal_of(response.status, response.headers, bytes(told))
+            disconnect_reason = _reason(error)
+        if disconnect_reason:
+            raise self._unreachable(disconnect_reason, call)
+        raise refusal_of(response.status, response.headers, bytes(error_body))
 
     def _unreachable(self, reason: str, call: Call) -> TransportError:
         """The error of a broken connection. Raises Cancelled or DeadlineExceeded if that is what broke it."""

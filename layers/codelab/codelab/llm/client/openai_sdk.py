@@ -13,7 +13,7 @@ from typing import Any
 import httpx2
 import openai
 
-from codelab.llm.client.answers import NO_LIST, events, refusal_of, unreachable, whole
+from codelab.llm.client.answers import NO_LIST, events, read_object, refusal_of, unreachable
 from codelab.llm.client.keys import ApiKey, KeyHeader, key_headers, keyed
 from codelab.llm.client.transport import Call
 from codelab.llm.client.wire import Binding, InterruptibleTransport, serving
@@ -57,7 +57,7 @@ class SdkTransport:
                     for _ in pieces:
                         pass
                 else:
-                    yield [whole(pieces)]
+                    yield [read_object(pieces)]
             finally:
                 # Closes the connection when the answer was not read to its end.
                 manager.__exit__(None, None, None)

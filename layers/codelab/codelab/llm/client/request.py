@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any
 
 from codelab.http.cancellation import Cancellation
-from codelab.llm.client.received import Received
+from codelab.llm.client.partial_answer import PartialAnswer
 from codelab.llm.client.retry import RetryPolicy
 from codelab.llm.client.transport import Call, Transport
 from codelab.llm.client.unsupported_cache import UnsupportedFeatures
@@ -78,8 +78,8 @@ class Request:
     ) -> None:
         config.check()
         self.config, self.schema, self.messages = prepare(config, schema, context, registry)
-        native = reads_calls(PROFILES[config.provider], config)
-        if has_calls(self.schema) and self.config.stream_fields and not native:
+        reads_native_calls = reads_calls(PROFILES[config.provider], config)
+        if has_calls(self.schema) and self.config.stream_fields and not reads_native_calls:
             self.messages = in_answers_form(self.messages, self.config.stream_fields[-1], behind_results)
         if admit is not None:
             admit(self.config, self.schema, self.messages)
@@ -144,11 +144,11 @@ def shown_form(config: RequestConfig, schema: Any, unsupported: frozenset[str]) 
 
     unsupported: the features that the model is known not to support.
     """
-    compiled, profile = compile_schema(schema, config.open_objects), PROFILES[config.provider]
+    compiled_schema, profile = compile_schema(schema, config.open_objects), PROFILES[config.provider]
     unsupported |= profile.unsupported_keywords
-    strict = compiled.codec(unsupported).strict
+    strict = compiled_schema.codec(unsupported).strict
     for mode in modes(profile, config, streaming=True, strict=strict, unsupported=unsupported):
-        return None if shows_schema(profile, config, mode) else compiled.form_for(mode, unsupported)
+        return None if shows_schema(profile, config, mode) else compiled_schema.form_for(mode, unsupported)
     return None
 
 
@@ -178,41 +178,41 @@ class _Run:
 
     def events(self) -> Iterator[Event]:
         choices = yield from self._call_model(self._compiled, self._request.messages, self._config)
-        solved = []
+        answers = []
         for index, choice in enumerate(choices):
-            solved.append((yield from self._solve(choice, visible=index == 0)))
+            answers.append((yield from self._solve(choice, is_visible=index == 0)))
         assert self._mode is not None
         yield Done(
             Result(
-                solution=solved[0][0],
-                solutions=[solution for solution, _ in solved],
+                solution=answers[0][0],
+                solutions=[solution for solution, _ in answers],
                 usage=self.usage,
                 strategy=self._mode.strategy,
                 attempts=self.attempts,
-                finish_reason=solved[0][1],
+                finish_reason=answers[0][1],
                 streamed=self.streamed(),
             )
         )
 
-    def _solve(self, choice: Choice, *, visible: bool) -> Generator[Event, None, tuple[Any, str | None]]:
+    def _solve(self, choice: Choice, *, is_visible: bool) -> Generator[Event, None, tuple[Any, str | None]]:
         """Turn a choice into a valid solution, with repairs; return it with its finish reason."""
-        compiled, messages = self._compiled, self._request.messages
-        kept: dict[str, Any] = {}
+        compiled_schema, messages = self._compiled, self._request.messages
+        streamed_texts: dict[str, Any] = {}
         repairs = 0
         while True:
-            judged = self._judged(choice)
-            answer, problem = self._read(choice, compiled)
-            if choice.retracted and visible:
-                kept = self._keepable([])  # text that was shown stays, even if it was a thought
+            finish_problem = self._finish_problem(choice)
+            answer, problem = self._read(choice, compiled_schema)
+            if choice.retracted and is_visible:
+                streamed_texts = self._valid_texts([])  # text that was shown stays, even if it was a thought
             errors = [str(problem)]
             if problem is None:
-                solution = self._complete(answer, kept)
+                solution = self._complete(answer, streamed_texts)
                 errors = self._compiled.explain(solution)
                 if not errors:
                     return solution, choice.finish_reason
-            if judged is not None:
-                raise judged
-            if visible and self._open_field:
+            if finish_problem is not None:
+                raise finish_problem
+            if is_visible and self._open_field:
                 raise Truncated("the answer breaks off in the middle of a text")
             if repairs >= (
                 min(1, self._config.max_repairs) if isinstance(problem, NoJson) else self._config.max_repairs
@@ -221,15 +221,17 @@ class _Run:
                     raise Prose(str(problem)) if isinstance(problem, NoJson) else InvalidJson(str(problem))
                 raise InvalidAnswer("; ".join(errors), errors=errors)
             repairs += 1
-            if visible:
-                kept = self._keepable(errors)
-            compiled = self._reduced(kept)
+            if is_visible:
+                streamed_texts = self._valid_texts(errors)
+            compiled_schema = self._repair_schema(streamed_texts)
             # A function call becomes text in the history: otherwise its result would have to follow it.
-            said = {"role": "assistant", "content": choice.text or "(nothing)"}
-            messages = [*messages, said, {"role": "user", "content": repair_message(errors)}]
-            [choice] = yield from self._call_model(compiled, messages, self._config.changed(n=1), visible=visible)
+            answer_message = {"role": "assistant", "content": choice.text or "(nothing)"}
+            messages = [*messages, answer_message, {"role": "user", "content": repair_message(errors)}]
+            [choice] = yield from self._call_model(
+                compiled_schema, messages, self._config.changed(n=1), is_visible=is_visible
+            )
 
-    def _judged(self, choice: Choice) -> ModelError | None:
+    def _finish_problem(self, choice: Choice) -> ModelError | None:
         """The error of an answer that is not complete, or not meant to be shown, by its finish reason.
 
         Raises those that outweigh even a valid answer, and that of an answer without text.
@@ -245,7 +247,7 @@ class _Run:
             raise Empty("the model finished without an answer")
         return error
 
-    def _read(self, choice: Choice, compiled: CompiledSchema) -> tuple[Any, Exception | None]:
+    def _read(self, choice: Choice, compiled_schema: CompiledSchema) -> tuple[Any, Exception | None]:
         """The decoded answer, or why it cannot be decoded."""
         assert self._mode is not None
         tool = self._mode.strategy == "tool"
@@ -259,25 +261,25 @@ class _Run:
             return None, error
         except ValueError as error:
             return None, ValueError(f"the answer is not valid JSON: {error}")
-        codec = compiled.codec_for(self._mode, self._unsupported())
+        codec = compiled_schema.codec_for(self._mode, self._unsupported())
         return (codec.decode(value) if codec is not None else value), None
 
-    def _complete(self, answer: Any, kept: dict[str, Any]) -> Any:
+    def _complete(self, answer: Any, streamed_texts: dict[str, Any]) -> Any:
         """The repaired answer with the streamed text put back, in the order of the schema."""
-        if not kept or not isinstance(answer, dict):
+        if not streamed_texts or not isinstance(answer, dict):
             return answer
-        merged = {**answer, **{name: text for name, text in kept.items() if "." not in name}}
-        for name, text in kept.items():
-            *parents, last = name.split(".")
-            place: Any = merged
+        solution = {**answer, **{name: text for name, text in streamed_texts.items() if "." not in name}}
+        for name, text in streamed_texts.items():
+            *parents, leaf = name.split(".")
+            place: Any = solution
             for parent in parents:
                 place = place.get(parent) if isinstance(place, dict) else None
-            if parents and isinstance(place, dict) and last in place:
-                place[last] = text
-        order = [name for name in properties_of(self._request.schema) if name in merged]
-        return {name: merged[name] for name in [*order, *(name for name in merged if name not in order)]}
+            if parents and isinstance(place, dict) and leaf in place:
+                place[leaf] = text
+        order = [name for name in properties_of(self._request.schema) if name in solution]
+        return {name: solution[name] for name in [*order, *(name for name in solution if name not in order)]}
 
-    def _keepable(self, errors: list[str]) -> dict[str, Any]:
+    def _valid_texts(self, errors: list[str]) -> dict[str, Any]:
         """The streamed fields without errors."""
         return {
             name: text
@@ -285,23 +287,23 @@ class _Run:
             if not any(line.startswith(f"/{name.replace('.', '/')}:") for line in errors)
         }
 
-    def _reduced(self, kept: dict[str, Any]) -> CompiledSchema:
+    def _repair_schema(self, streamed_texts: dict[str, Any]) -> CompiledSchema:
         """The schema of a repair, without the fields to keep if it is plain enough to leave them out."""
         properties = properties_of(self._request.schema)
-        kept = {name: text for name, text in kept.items() if name in properties}
-        if not kept or len(properties) == len(kept):
+        streamed_texts = {name: text for name, text in streamed_texts.items() if name in properties}
+        if not streamed_texts or len(properties) == len(streamed_texts):
             return self._compiled
         schema = dict(self._request.schema)
-        schema["properties"] = {name: value for name, value in properties.items() if name not in kept}
-        schema["required"] = [name for name in schema.get("required", ()) if name not in kept]
+        schema["properties"] = {name: value for name, value in properties.items() if name not in streamed_texts}
+        schema["required"] = [name for name in schema.get("required", ()) if name not in streamed_texts]
         return self._request._compiler(schema, self._config.open_objects)
 
     # One call: how to ask, the call itself, its failures.
 
     def _unsupported(self) -> frozenset[str]:
         """The features not to use: those dropped in this run, those of the profile, and those known from other runs."""
-        known = self._request._unsupported.of(self._transport.base_url, self._config.model)
-        return self._dropped | self._profile.unsupported_keywords | known
+        learned_features = self._request._unsupported.of(self._transport.base_url, self._config.model)
+        return self._dropped | self._profile.unsupported_keywords | learned_features
 
     def _drop_feature(self, error: TransportError, mode: Mode, unsupported: frozenset[str]) -> bool:
         """Drop the feature that the error is about, or its whole strategy if that feature was dropped before.
@@ -321,53 +323,55 @@ class _Run:
             self._dropped |= {"native", "tool"}
         if self._request._remember:
             # The provider may be quoting a message, and its author must not decide how other Requests are made.
-            quoted = (it for it in self._request.messages if it.get("role") not in ("system", "developer"))
-            if unsupported_feature(error, mode, quoted) in (feature, *unsupported):
+            quotable_messages = (
+                message for message in self._request.messages if message.get("role") not in ("system", "developer")
+            )
+            if unsupported_feature(error, mode, quotable_messages) in (feature, *unsupported):
                 self._request._unsupported.add(self._transport.base_url, self._config.model, feature)
         return True
 
     def _call_model(
         self,
-        compiled: CompiledSchema,
+        compiled_schema: CompiledSchema,
         messages: list[dict[str, Any]],
         config: RequestConfig,
         *,
-        visible: bool = True,
+        is_visible: bool = True,
     ) -> Generator[Event, None, list[Choice]]:
         """Call the model, again after failures that allow it, and return the choices of its answer."""
         failures = 0
-        last: TransportError | None = None
+        last_error: TransportError | None = None
         calls = 0
         while True:
             unsupported = self._unsupported()
-            mode = self._choose(compiled, unsupported, last)
+            mode = self._choose(compiled_schema, unsupported, last_error)
             self._mode = mode
-            codec = compiled.codec_for(mode, unsupported)
+            codec = compiled_schema.codec_for(mode, unsupported)
             body = build(
                 mode,
                 self._profile,
                 config,
-                compiled.schema if codec is None else codec.schema,
+                compiled_schema.schema if codec is None else codec.schema,
                 messages,
                 streaming=self._streaming,
                 unsupported=unsupported,
-                form=self._form(compiled, mode, unsupported),
+                form=self._form(compiled_schema, mode, unsupported),
             )
-            received = Received(config.n, mode)
+            answer = PartialAnswer(config.n, mode)
             calls += 1
             try:
                 self.attempts += 1
-                yield from self._receive(body, received, compiled, visible=visible)
+                yield from self._receive(body, answer, compiled_schema, is_visible=is_visible)
             except TransportError as error:
-                self.usage += received.usage
+                self.usage += answer.usage
                 overflow = context_overflow(error)
                 if overflow is not None:
                     raise overflow from error
-                if received.begun:
+                if answer.has_text:
                     error.retryable = error.retryable or error.status is None
                     raise
                 if calls < self._request._retry.attempts and self._drop_feature(error, mode, unsupported):
-                    last = error.with_traceback(None)
+                    last_error = error.with_traceback(None)
                     continue
                 failures += 1
                 delay = self._request._retry.delay(error, max(failures, calls))
@@ -375,75 +379,79 @@ class _Run:
                     raise
                 self._wait(delay, error)
                 continue
-            self.usage += received.usage
-            if not received.begun and all(choice.finish_reason is None for choice in received.choices):
+            self.usage += answer.usage
+            if not answer.has_text and all(choice.finish_reason is None for choice in answer.choices):
                 # A stream that ends before the first token is a lost connection.
                 failures += 1
-                lost = TransportError("the stream ended before the first token", retryable=True)
-                delay = self._request._retry.delay(lost, max(failures, calls))
+                disconnect = TransportError("the stream ended before the first token", retryable=True)
+                delay = self._request._retry.delay(disconnect, max(failures, calls))
                 if delay is None:
                     raise Truncated("the stream ended before the first token")
-                self._wait(delay, lost)
+                self._wait(delay, disconnect)
                 continue
-            return received.choices
+            return answer.choices
 
-    def _choose(self, compiled: CompiledSchema, unsupported: frozenset[str], last: TransportError | None) -> Mode:
-        strict = compiled.codec(unsupported).strict
+    def _choose(
+        self, compiled_schema: CompiledSchema, unsupported: frozenset[str], last_error: TransportError | None
+    ) -> Mode:
+        strict = compiled_schema.codec(unsupported).strict
         for mode in modes(
             self._profile, self._config, streaming=self._streaming, strict=strict, unsupported=unsupported
         ):
             return mode
         message = "the provider supports no strategy, without " + ", ".join(sorted(unsupported))
-        if last is None:
+        if last_error is None:
             raise TransportError(message)
-        raise TransportError(f"{message}; the last error: {last.message}", status=last.status, body=last.body)
+        raise TransportError(
+            f"{message}; the last error: {last_error.message}", status=last_error.status, body=last_error.body
+        )
 
-    def _form(self, compiled: CompiledSchema, mode: Mode, unsupported: frozenset[str]) -> Form | None:
+    def _form(self, compiled_schema: CompiledSchema, mode: Mode, unsupported: frozenset[str]) -> Form | None:
         """The form of the answer, for a model that does not see the schema."""
         if shows_schema(self._profile, self._config, mode):
             return None
-        return compiled.form_for(mode, unsupported)
+        return compiled_schema.form_for(mode, unsupported)
 
     def _wait(self, delay: float, error: TransportError) -> None:
         self._call.waits()
-        remaining = self._call.remaining()
-        if remaining is not None and delay >= remaining:
+        seconds_left = self._call.remaining()
+        if seconds_left is not None and delay >= seconds_left:
             raise DeadlineExceeded("the deadline passes before the next attempt") from error
         if self._call.cancellation.wait(delay):
             raise Cancelled("cancelled while waiting for the next attempt") from error
 
     def _receive(
-        self, body: dict[str, Any], received: Received, compiled: CompiledSchema, *, visible: bool
+        self, body: dict[str, Any], answer: PartialAnswer, compiled_schema: CompiledSchema, *, is_visible: bool
     ) -> Iterator[Event]:
-        mode = received.mode
-        codec = compiled.codec_for(mode, self._unsupported())
+        mode = answer.mode
+        codec = compiled_schema.codec_for(mode, self._unsupported())
         scanner, names = None, dict[str, str]()
-        if self._streaming and visible:
+        if self._streaming and is_visible:
             scanner, names = self._scanner(codec, mode)
-        shown = self._shown
-        already = {name for name, parts in shown.items() if parts}
+        shown_parts = self._shown
+        shown_names = {name for name, parts in shown_parts.items() if parts}
         for chunks in chain(self._transport.send(body, self._call), (None,)):
-            text = received.finish() if chunks is None else received.take(chunks)
-            if received.thoughts and visible:
-                yield ThinkingDelta("".join(received.thoughts), self.attempts)
-                received.thoughts.clear()
+            text = answer.finish() if chunks is None else answer.take(chunks)
+            if answer.thoughts and is_visible:
+                yield ThinkingDelta("".join(answer.thoughts), self.attempts)
+                answer.thoughts.clear()
             for event in scanner.feed(text) if text and scanner is not None else ():
                 if type(event) is TextDelta:
                     name = names.get(event.field, event.field)
-                    if name in already:
+                    if name in shown_names:
                         continue  # an earlier attempt has shown it
                     event.field = name
-                    parts = shown.get(name)
+                    parts = shown_parts.get(name)
                     if parts is None:
-                        parts = shown[name] = []
+                        parts = shown_parts[name] = []
                     parts.append(event.text)
                 elif type(event) is ItemDone and codec is not None and self._items is not None:
                     event.value = codec.decode_item(self._items, event.value)
                 yield event
-            received.check()
-            if received.ended:
+            answer.check()
+            if answer.is_finished:
                 self._call.answered(_GRACE_S)
-        if visible:
+        if is_visible:
             self._open_field = scanner.open_field if scanner is not None else ""
 
     def _scanner(self, codec: Any, mode: Mode) -> tuple[Scanner, dict[str, str]]:

@@ -30,7 +30,7 @@ class RetryPolicy:
             return None
         if error.retry_after is not None:
             # A shorter wait is useless; a much longer one is the caller's decision.
-            wanted = error.retry_after
-            return wanted + 0.1 * self.base_s * self.jitter() if wanted <= self.longest_s else None
+            requested_delay = error.retry_after
+            return requested_delay + 0.1 * self.base_s * self.jitter() if requested_delay <= self.longest_s else None
         ceiling = min(self.cap_s, self.base_s * 2.0 ** (failures - 1))
         return ceiling * (0.5 + 0.5 * self.jitter())

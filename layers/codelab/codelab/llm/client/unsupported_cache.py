@@ -47,22 +47,26 @@ class UnsupportedFeatures:
     def of(self, base_url: str, model: str) -> frozenset[str]:
         """The features that the model does not support, as far as is known."""
         now = self._clock()
-        known = self._until.get((base_url, model))
-        if known is None:
-            loaded = self._store.load(base_url, model) if self._store and not self._lazy else {}
-            known = self._until.setdefault((base_url, model), dict(loaded))
+        expiries = self._until.get((base_url, model))
+        if expiries is None:
+            stored_expiries = self._store.load(base_url, model) if self._store and not self._lazy else {}
+            expiries = self._until.setdefault((base_url, model), dict(stored_expiries))
         # A copy, because another thread may add a feature meanwhile.
-        return frozenset(feature for feature, until in known.copy().items() if until > now) if known else frozenset()
+        return (
+            frozenset(feature for feature, expires_at in expiries.copy().items() if expires_at > now)
+            if expiries
+            else frozenset()
+        )
 
     def add(self, base_url: str, model: str, feature: str) -> None:
         """Remember a feature, and save it in the store."""
-        known = self.of(base_url, model)
+        features = self.of(base_url, model)
         if self._store and self._lazy and not self._until[base_url, model]:
             # Added to what is there, because another thread may add a feature meanwhile.
             self._until[base_url, model].update(self._store.load(base_url, model))
-            known = self.of(base_url, model)
-        if feature in known:
+            features = self.of(base_url, model)
+        if feature in features:
             return
         self._until[base_url, model][feature] = self._clock() + self._kept_s
         if self._store:
-            self._store.save(base_url, model, known | {feature})
+            self._store.save(base_url, model, features | {feature})

@@ -147,9 +147,9 @@ def _translated() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        for ours, theirs in _EXCEPTIONS:
-            if isinstance(error, ours):
-                raise theirs(str(error)) from error
+        for core_error, client_error in _EXCEPTIONS:
+            if isinstance(error, core_error):
+                raise client_error(str(error)) from error
         raise
 
 

@@ -13,10 +13,10 @@ def array(context: Context, facts: Facts, depth: int) -> Branch:
     """The strict form of an array: an array, or an object by position if the positions differ."""
     prefix = _prefix(facts)
     if prefix:
-        same = all(items == prefix[0] for items in prefix[1:]) and (
+        is_uniform = all(items == prefix[0] for items in prefix[1:]) and (
             facts.closed_items or facts.items == prefix[0] or facts.item_max == len(prefix)
         )
-        if not same:
+        if not is_uniform:
             return _tuple(context, facts, prefix, depth)
         facts.items = prefix[0]
         if facts.closed_items:
@@ -24,7 +24,7 @@ def array(context: Context, facts: Facts, depth: int) -> Branch:
             facts.closed_items = False
     if depth + 1 > context.settings.levels:
         return context.too_deep(facts)
-    most = facts.item_max
+    max_count = facts.item_max
     try:
         if facts.closed_items:
             raise Unsatisfiable
@@ -32,14 +32,14 @@ def array(context: Context, facts: Facts, depth: int) -> Branch:
     except Unsatisfiable:
         if facts.item_min:
             raise
-        item, most = Place([Branch({"type": "string"}, Plain("string"), "string")]), 0
+        item, max_count = Place([Branch({"type": "string"}, Plain("string"), "string")]), 0
     schema: Schema = {"type": "array", "items": context.written(item, depth + 1)}
-    if facts.item_min and "minItems" not in context.without:
+    if facts.item_min and "minItems" not in context.excluded_keywords:
         schema["minItems"] = facts.item_min
-    if most is not None and "maxItems" not in context.without:
-        schema["maxItems"] = most
+    if max_count is not None and "maxItems" not in context.excluded_keywords:
+        schema["maxItems"] = max_count
     describe(schema, facts.description("array"))
-    return Branch(schema, Array(item.node, facts.item_min, most), "array", item.height + 1, item.size)
+    return Branch(schema, Array(item.node, facts.item_min, max_count), "array", item.height + 1, item.size)
 
 
 def _prefix(facts: Facts) -> list[list[Raw]]:
@@ -68,7 +68,7 @@ def _tuple(context: Context, facts: Facts, prefix: list[list[Raw]], depth: int) 
         properties[str(index)] = context.written(place, depth + 1, null=index >= facts.item_min)
         nodes.append(place.node)
         height, size = max(height, place.height), size + place.size + 1
-    rest = None
+    rest_node = None
     if open_ended:
         try:
             item = context.child(tuple(facts.items) or (True,), depth + 2)
@@ -81,6 +81,6 @@ def _tuple(context: Context, facts: Facts, prefix: list[list[Raw]], depth: int) 
                     "items": context.written(item, depth + 2),
                     "description": "The items after these",
                 }
-                rest, height, size = Array(item.node), max(height, item.height + 1), size + item.size + 1
+                rest_node, height, size = Array(item.node), max(height, item.height + 1), size + item.size + 1
     schema = closed_object(properties, facts.description("array") or "An array, by position")
-    return Branch(schema, Tuple(nodes, facts.item_min, rest), "object", height + 1, size)
+    return Branch(schema, Tuple(nodes, facts.item_min, rest_node), "object", height + 1, size)

@@ -17,15 +17,15 @@ from codelab.llm.schema.nodes import matcher
 from codelab.llm.schema.references import References
 
 #: How often a validator may visit a place (0.1 µs each), and how many errors it may explain (10 µs and more each).
-_VISITS, _EXPLAINED = 2_000_000, 4000
+_MAX_VISITS, _MAX_ERRORS = 2_000_000, 4000
 #: Pairs of a place and a part of the value that the estimate may look at.
 _PAIRS = 60_000
 #: A schema with fewer places, with references followed, needs no estimate: its work is proportional to the value.
-_PLAIN = 4_000
+_PLAIN_PLACES = 4_000
 #: The maximum nesting depth of a value to explain: the validator does not quote deeper ones.
 _DEPTH = 200
 #: An error copies its value: this many parts of the value cost as much as one more error.
-_COPIED = 16
+_PARTS_PER_ERROR = 16
 
 
 class Verdict(Enum):
@@ -53,7 +53,7 @@ class BoundedValidator:
         effort: tuple[int, int] | None = None
         if not self._plain:
             effort = self._effort(value)
-            if effort is None or effort[0] > _VISITS:
+            if effort is None or effort[0] > _MAX_VISITS:
                 return Verdict.TOO_MUCH
         try:
             if self.validator.is_valid(value):
@@ -63,7 +63,7 @@ class BoundedValidator:
         if depth_of(value, _DEPTH) > _DEPTH:
             return Verdict.INVALID
         effort = effort or self._effort(value)
-        return Verdict.EXPLAINABLE if effort is not None and effort[1] <= _EXPLAINED else Verdict.INVALID
+        return Verdict.EXPLAINABLE if effort is not None and effort[1] <= _MAX_ERRORS else Verdict.INVALID
 
     def _effort(self, value: Any) -> tuple[int, int] | None:
         try:
@@ -91,31 +91,31 @@ class _Effort:
         if not isinstance(schema, dict):
             return 1, 1
         key = (id(schema), id(value))
-        known = self._known.get(key)
-        if known is not None:
-            return known
+        cached_effort = self._known.get(key)
+        if cached_effort is not None:
+            return cached_effort
         if len(self._known) >= _PAIRS:
             raise _TooMuch
         self._known[key] = 0, 0  # until it is counted
         options = len(schema.get("enum") or ()) // 16
-        visits, explained = 1 + options, _own_errors(schema) * (1 + self._size(value) // _COPIED)
+        visits, errors = 1 + options, _own_errors(schema) * (1 + self._size(value) // _PARTS_PER_ERROR)
         for child in same_value(schema, self._references):
-            visits, explained = _plus(visits, explained, self.of(child, value))
+            visits, errors = _plus(visits, errors, self.of(child, value))
         for child, part in _applied(schema, value):
-            visits, explained = _plus(visits, explained, self.of(child, part))
-        self._known[key] = visits, explained
-        return visits, explained
+            visits, errors = _plus(visits, errors, self.of(child, part))
+        self._known[key] = visits, errors
+        return visits, errors
 
     def _size(self, value: Any) -> int:
         if isinstance(value, str):
             return 1 + len(value) // 64
         if not isinstance(value, (dict, list)) or not value:
             return 1
-        known = self._sizes.get(id(value))
-        if known is None:
+        size = self._sizes.get(id(value))
+        if size is None:
             items = value.values() if isinstance(value, dict) else value
-            known = self._sizes[id(value)] = 1 + sum(map(self._size, items))
-        return known
+            size = self._sizes[id(value)] = 1 + sum(map(self._size, items))
+        return size
 
 
 def _own_errors(schema: dict[str, Any]) -> int:
@@ -126,8 +126,8 @@ def _own_errors(schema: dict[str, Any]) -> int:
     return 1 + sum(len(names) for names in lists if isinstance(names, list))
 
 
-def _plus(visits: int, explained: int, more: tuple[int, int]) -> tuple[int, int]:
-    return visits + more[0], explained + more[1]
+def _plus(visits: int, errors: int, effort: tuple[int, int]) -> tuple[int, int]:
+    return visits + effort[0], errors + effort[1]
 
 
 def _applied(schema: dict[str, Any], value: Any) -> Iterator[tuple[Any, Any]]:
@@ -157,8 +157,8 @@ def _applied(schema: dict[str, Any], value: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _dict(schema: dict[str, Any], keyword: str) -> dict[str, Any]:
-    found = schema.get(keyword)
-    return found if isinstance(found, dict) else {}
+    value = schema.get(keyword)
+    return value if isinstance(value, dict) else {}
 
 
 def _is_plain(schema: Any, references: References) -> bool:
@@ -174,10 +174,10 @@ def _is_plain(schema: Any, references: References) -> bool:
         sizes[id(node)] = None  # while it is being counted: recursive
         total = 1 + len(node.get("enum") or ()) // 16
         for child in (*same_value(node, references), *inner_values(node)):
-            more = size(child)
-            if more is None or total + more > _PLAIN:
+            child_size = size(child)
+            if child_size is None or total + child_size > _PLAIN_PLACES:
                 return None
-            total += more
+            total += child_size
         sizes[id(node)] = total
         return total
 

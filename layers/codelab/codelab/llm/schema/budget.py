@@ -37,8 +37,8 @@ class SchemaBudget:
 
     nbytes: bytes as JSON. places: JSON values. depth: levels of nesting. enum: values of one enumeration. patterns:
     different patterns. pattern_chars: characters of each. per_value: subschemas that apply to one value, with
-    references followed. chain: how many of these in a row. followed: places with all references followed, which forbids
-    recursion; None allows it.
+    references followed. chain: how many of these in a row. expanded_places: places with all references followed, which
+    forbids recursion; None allows it.
     """
 
     nbytes: int = 200_000
@@ -49,7 +49,7 @@ class SchemaBudget:
     pattern_chars: int = 2_000
     per_value: int = 1_000
     chain: int = 50
-    followed: int | None = None
+    expanded_places: int | None = None
 
 
 #: For the schemas of Requests from outside.
@@ -66,14 +66,14 @@ def check_schema(schema: Any, budget: SchemaBudget = REQUEST, pointer: str = "/s
         raise InvalidRequest("the schema is neither an object nor a boolean", pointer)
     if isinstance(schema, bool):
         return
-    written = _Written(schema, budget, pointer)
+    index = _SchemaIndex(schema, budget, pointer)
     if len(json.dumps(schema, ensure_ascii=False).encode("utf-8", "replace")) > budget.nbytes:
         raise InvalidRequest(f"the schema has more than {budget.nbytes} bytes", pointer)
-    options = linear_patterns(len(written.patterns))
-    for pattern, place in written.patterns.items():
+    options = linear_patterns(len(index.patterns))
+    for pattern, place in index.patterns.items():
         if not _compiles(pattern, options):
             raise InvalidRequest("the pattern cannot be matched in linear time, or repeats too much", place())
-    _Followed(schema, budget, written).check()
+    _PlaceCounter(schema, budget, index).check()
 
 
 def linear_patterns(patterns: int) -> jsonschema_rs.RegexOptions:
@@ -82,10 +82,10 @@ def linear_patterns(patterns: int) -> jsonschema_rs.RegexOptions:
     return jsonschema_rs.RegexOptions(size_limit=size, dfa_size_limit=size)
 
 
-def depth_of(value: Any, most: int) -> int:
-    """How deeply a JSON value is nested. Stops counting beyond `most`."""
+def depth_of(value: Any, max_depth: int) -> int:
+    """How deeply a JSON value is nested. Stops counting beyond `max_depth`."""
     level, depth = [value], 0
-    while level and depth <= most:
+    while level and depth <= max_depth:
         level = [item for node in level for item in _items(node)]
         depth += bool(level)
     return depth
@@ -105,16 +105,16 @@ def same_value(schema: dict[str, Any], references: References) -> Iterator[Any]:
 
 
 def _under(
-    schema: Mapping[str, Any], one: Iterable[str], several: Iterable[str], named: Iterable[str]
+    schema: Mapping[str, Any], single_keywords: Iterable[str], list_keywords: Iterable[str], map_keywords: Iterable[str]
 ) -> Iterator[Any]:
     """The schemas under keywords with one schema, a list or a map."""
-    for keyword in one:
+    for keyword in single_keywords:
         if isinstance(schema.get(keyword), dict):
             yield schema[keyword]
-    for keyword in several:
+    for keyword in list_keywords:
         if isinstance(schema.get(keyword), list):
             yield from schema[keyword]
-    for keyword in named:
+    for keyword in map_keywords:
         if isinstance(schema.get(keyword), dict):
             yield from schema[keyword].values()
 
@@ -151,7 +151,7 @@ class _Place:
         return "".join(reversed(parts))[:500]
 
 
-class _Written:
+class _SchemaIndex:
     """The places of a schema's objects by id, and its patterns with the first place of each.
 
     Raises InvalidRequest if the schema exceeds the budget.
@@ -195,12 +195,12 @@ class _Written:
             raise InvalidRequest(f"there are more than {self._budget.patterns} patterns", place())
 
 
-class _Followed:
+class _PlaceCounter:
     """Counts the places of a schema with references followed, each once."""
 
-    def __init__(self, schema: dict[str, Any], budget: SchemaBudget, written: _Written) -> None:
+    def __init__(self, schema: dict[str, Any], budget: SchemaBudget, index: _SchemaIndex) -> None:
         self._budget = budget
-        self._written = written
+        self._index = index
         self._root = schema
         self._references = References(schema)
         self._known_applied: dict[
@@ -211,33 +211,33 @@ class _Followed:
     def check(self) -> None:
         """Raise InvalidRequest if the schema exceeds the budget."""
         self._applied(self._root, 0, set())
-        stack, seen = [self._root], {id(self._root)}
+        stack, visited_ids = [self._root], {id(self._root)}
         while stack:
             node = stack.pop()
             self._applied(node, 0, set())
             for child in (*inner_values(node), *same_value(node, self._references)):
-                if isinstance(child, dict) and id(child) not in seen:
-                    seen.add(id(child))
+                if isinstance(child, dict) and id(child) not in visited_ids:
+                    visited_ids.add(id(child))
                     stack.append(child)
-        if self._budget.followed is not None:
+        if self._budget.expanded_places is not None:
             self._expand(self._root, 0, set())
 
-    def _applied(self, node: dict[str, Any], depth: int, active: set[int]) -> tuple[int, int]:
+    def _applied(self, node: dict[str, Any], depth: int, ancestor_ids: set[int]) -> tuple[int, int]:
         """How many places apply to a value of `node`, and the longest chain of them."""
-        known = self._known_applied.get(id(node))
-        if known is not None:
-            return known
-        if id(node) in active:
+        cached_counts = self._known_applied.get(id(node))
+        if cached_counts is not None:
+            return cached_counts
+        if id(node) in ancestor_ids:
             raise self._error(node, "the schema applies itself to the same value")
         if depth > self._budget.chain:
             raise self._error(node, f"more than {self._budget.chain} schemas in a row apply to one value")
-        active.add(id(node))
+        ancestor_ids.add(id(node))
         count, longest = 1, 0
         for child in same_value(node, self._references):
             if isinstance(child, dict):
-                more, chain = self._applied(child, depth + 1, active)
-                count, longest = count + more, max(longest, chain + 1)
-        active.discard(id(node))
+                child_count, chain = self._applied(child, depth + 1, ancestor_ids)
+                count, longest = count + child_count, max(longest, chain + 1)
+        ancestor_ids.discard(id(node))
         if count > self._budget.per_value:
             raise self._error(node, f"more than {self._budget.per_value} schemas apply to one value")
         if longest > self._budget.chain:
@@ -245,26 +245,26 @@ class _Followed:
         self._known_applied[id(node)] = count, longest
         return count, longest
 
-    def _expand(self, node: dict[str, Any], depth: int, active: set[int]) -> int:
+    def _expand(self, node: dict[str, Any], depth: int, ancestor_ids: set[int]) -> int:
         """How many places are at and below `node`."""
-        known = self._known_sizes.get(id(node))
-        if known is not None:
-            return known
-        assert self._budget.followed is not None
-        if id(node) in active:
+        cached_count = self._known_sizes.get(id(node))
+        if cached_count is not None:
+            return cached_count
+        assert self._budget.expanded_places is not None
+        if id(node) in ancestor_ids:
             raise self._error(node, "the schema is recursive")
         if depth > self._budget.depth:
             raise self._error(node, f"the schema is nested more than {self._budget.depth} levels deep")
-        active.add(id(node))
+        ancestor_ids.add(id(node))
         count = 1
         for child in (*same_value(node, self._references), *inner_values(node)):
-            count += self._expand(child, depth + 1, active) if isinstance(child, dict) else 1
-        active.discard(id(node))
-        if count > self._budget.followed:
+            count += self._expand(child, depth + 1, ancestor_ids) if isinstance(child, dict) else 1
+        ancestor_ids.discard(id(node))
+        if count > self._budget.expanded_places:
             raise self._error(node, "the schema is too large, with its references followed")
         self._known_sizes[id(node)] = count
         return count
 
-    def _error(self, node: dict[str, Any], why: str) -> InvalidRequest:
-        place = self._written.places.get(id(node))
-        return InvalidRequest(why, place() if place else "")
+    def _error(self, node: dict[str, Any], message: str) -> InvalidRequest:
+        place = self._index.places.get(id(node))
+        return InvalidRequest(message, place() if place else "")

@@ -20,10 +20,10 @@ from codelab.llm.schema.converter import Converter
 from codelab.llm.schema.limits import measure
 from codelab.llm.schema.nodes import (
     Link,
+    Memo,
     Mismatch,
     Node,
     Plain,
-    Tried,
     Union,
 )
 from codelab.llm.schema.strict import NeedsWrapping, Settings, StepCounter, TooLarge, Unsatisfiable
@@ -50,10 +50,10 @@ class Codec:
     an object, because the original schema is not that of a plain object.
     """
 
-    def __init__(self, schema: Any, node: Node | None, *, wrapped: bool = False) -> None:
+    def __init__(self, schema: Any, node: Node | None, *, is_wrapped: bool = False) -> None:
         self.schema = Fixed(schema) if node is not None else schema
         self.strict = node is not None
-        self.wrapped = wrapped
+        self.is_wrapped = is_wrapped
         self._node = node
 
     def decode(self, answer: Any) -> Any:
@@ -65,7 +65,7 @@ class Codec:
         node = self._node
         if node is None:
             return answer
-        if self.wrapped:
+        if self.is_wrapped:
             if not isinstance(answer, dict) or len(answer) != 1 or "value" not in answer:
                 return answer
             answer = answer["value"]
@@ -80,7 +80,7 @@ class Codec:
                 return None
         if node is not None and not _is_direct(node):
             return None
-        return (("value",) if self.wrapped else ()) + tuple(path)
+        return (("value",) if self.is_wrapped else ()) + tuple(path)
 
     def decode_item(self, path: Sequence[str], value: Any) -> Any:
         """One item of the array at `path`, in the original shape."""
@@ -94,12 +94,12 @@ class Codec:
 
 
 def _restored(node: Node, value: Any) -> Any:
-    tried: Tried = {}
+    memo: Memo = {}
     try:
         try:
-            return node.decode(value, True, tried)
+            return node.decode(value, True, memo)
         except Mismatch:
-            return node.decode(value, False, tried)
+            return node.decode(value, False, memo)
     except RecursionError:
         return value  # no real answer is nested so deeply
 
@@ -118,35 +118,44 @@ def _field(node: Node | None, name: str) -> Node | None:
 
 
 def _is_direct(node: Node) -> bool:
-    found = _resolved(node)
-    if isinstance(found, Union):
-        return all(_is_direct(inner) or not isinstance(inner, (Plain, Array)) for _, inner in found.branches)
-    return (isinstance(found, Plain) and found.type == "string") or isinstance(found, Array)
+    target = _resolved(node)
+    if isinstance(target, Union):
+        return all(_is_direct(branch) or not isinstance(branch, (Plain, Array)) for _, branch in target.branches)
+    return (isinstance(target, Plain) and target.type == "string") or isinstance(target, Array)
 
 
-def make_codec(schema: Any, *, open_objects: str = "close", without: frozenset[str] = frozenset()) -> Codec:
+def make_codec(schema: Any, *, open_objects: str = "close", excluded_keywords: frozenset[str] = frozenset()) -> Codec:
     """The codec of a schema. What is not a schema gets a codec that changes nothing.
 
     open_objects: "close" drops the further keys of objects that do not mention them, "keep" keeps them as a list.
-    without: strict keywords to leave out, for providers that do not support them.
+    excluded_keywords: strict keywords to leave out, for providers that do not support them.
     """
     if not isinstance(schema, (dict, bool)):
         return Codec(schema, None)
     steps = StepCounter(_MAX_STEPS)
     for settings in _ATTEMPTS:
-        new = partial(Converter, schema, keep=open_objects == "keep", settings=settings, without=without, steps=steps)
+        make_converter = partial(
+            Converter,
+            schema,
+            keep=open_objects == "keep",
+            settings=settings,
+            excluded_keywords=excluded_keywords,
+            steps=steps,
+        )
         try:
             try:
-                strict, node, wrapped = new().root()
+                strict, node, is_wrapped = make_converter().root()
             except NeedsWrapping:
-                strict, node, wrapped = new().root(depth=1)
+                strict, node, is_wrapped = make_converter().root(depth=1)
         except Unsatisfiable:
             break
         except (TooLarge, NeedsWrapping, RecursionError):
             continue
         if not measure(strict).exceeded():
-            return Codec(strict, node, wrapped=wrapped)
+            return Codec(strict, node, is_wrapped=is_wrapped)
     # The last resort: the whole answer as JSON text.
-    converter = Converter(True, keep=False, settings=Settings(), without=frozenset(), steps=StepCounter(_MAX_STEPS))
+    converter = Converter(
+        True, keep=False, settings=Settings(), excluded_keywords=frozenset(), steps=StepCounter(_MAX_STEPS)
+    )
     strict, node, _ = converter.root()
-    return Codec(strict, node, wrapped=True)
+    return Codec(strict, node, is_wrapped=True)

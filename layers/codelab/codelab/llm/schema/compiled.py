@@ -18,7 +18,7 @@ _MAX_CHARACTERS = 500_000
 _cache: dict[tuple[str, str], CompiledSchema] = {}  # the least recently used comes first
 #: The last schemas that were asked for, by their ids: to find one in the cache, all of it has to be written as text.
 _MAX_SAME = 16
-_same: dict[int, tuple[Any, str, CompiledSchema]] = {}
+_by_identity: dict[int, tuple[Any, str, CompiledSchema]] = {}
 
 
 class CompiledSchema:
@@ -37,10 +37,12 @@ class CompiledSchema:
 
     def codec(self, unsupported: Collection[str] = ()) -> Codec:
         """The codec of the strict form, without the keywords among the unsupported features."""
-        without = frozenset(feature[8:] for feature in unsupported if feature.startswith("keyword:"))
-        codec = self._codecs.get(without)
+        excluded_keywords = frozenset(feature[8:] for feature in unsupported if feature.startswith("keyword:"))
+        codec = self._codecs.get(excluded_keywords)
         if codec is None:
-            codec = self._codecs[without] = make_codec(self.schema, open_objects=self._open_objects, without=without)
+            codec = self._codecs[excluded_keywords] = make_codec(
+                self.schema, open_objects=self._open_objects, excluded_keywords=excluded_keywords
+            )
         return codec
 
     def codec_for(self, mode: Mode, unsupported: Collection[str]) -> Codec | None:
@@ -51,7 +53,7 @@ class CompiledSchema:
         is not an object: functions and JSON mode require one.
         """
         codec = self.codec(unsupported)
-        if codec.strict and (mode.strict or mode.strategy == "native" or codec.wrapped):
+        if codec.strict and (mode.strict or mode.strategy == "native" or codec.is_wrapped):
             return codec
         return None
 
@@ -64,10 +66,10 @@ class CompiledSchema:
             return None
         codec = self.codec_for(mode, unsupported)
         schema = self.schema if codec is None else codec.schema
-        known = self._forms.get(id(schema))
-        if known is None:
-            known = self._forms[id(schema)] = schema, form_of(schema) if isinstance(schema, dict) else None
-        return known[1]
+        schema_form = self._forms.get(id(schema))
+        if schema_form is None:
+            schema_form = self._forms[id(schema)] = schema, form_of(schema) if isinstance(schema, dict) else None
+        return schema_form[1]
 
     def explain(self, value: Any) -> list[str]:
         """Why a value is invalid, one sentence per error. Empty if it is valid."""
@@ -86,15 +88,15 @@ def compile_schema(schema: Any, open_objects: str) -> CompiledSchema:
 
     The schema must not be changed afterwards.
     """
-    known = _same.get(id(schema))
-    if known is not None and known[0] is schema and known[1] == open_objects:
-        return known[2]
-    compiled = _compiled(schema, open_objects)
-    if len(_same) >= _MAX_SAME:
-        _same.clear()
-    if compiled in _cache.values():
-        _same[id(schema)] = schema, open_objects, compiled
-    return compiled
+    entry = _by_identity.get(id(schema))
+    if entry is not None and entry[0] is schema and entry[1] == open_objects:
+        return entry[2]
+    compiled_schema = _compiled(schema, open_objects)
+    if len(_by_identity) >= _MAX_SAME:
+        _by_identity.clear()
+    if compiled_schema in _cache.values():
+        _by_identity[id(schema)] = schema, open_objects, compiled_schema
+    return compiled_schema
 
 
 def _compiled(schema: Any, open_objects: str) -> CompiledSchema:
@@ -104,9 +106,9 @@ def _compiled(schema: Any, open_objects: str) -> CompiledSchema:
     except (TypeError, ValueError, RecursionError):
         return CompiledSchema(schema, open_objects)
     # Threads may share the cache: at worst two of them compile the same schema.
-    _cache[key] = compiled = _cache.pop(key, None) or CompiledSchema(schema, open_objects)
+    _cache[key] = compiled_schema = _cache.pop(key, None) or CompiledSchema(schema, open_objects)
     keys = list(_cache)
     while len(keys) > _MAX_SCHEMAS or (len(keys) > 1 and sum(len(text) for text, _ in keys) > _MAX_CHARACTERS):
         _cache.pop(keys.pop(0), None)
-        _same.clear()  # so that none of them is kept here alone
-    return compiled
+        _by_identity.clear()  # so that none of them is kept here alone
+    return compiled_schema

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from codelab.llm.schema.nodes import Mismatch, Node, Text, Tried
+from codelab.llm.schema.nodes import Memo, Mismatch, Node, Text
 
 
 class Array(Node):
@@ -18,7 +18,7 @@ class Array(Node):
         self.min_count = min_count
         self.max_count = max_count
 
-    def decode(self, value: Any, exact: bool, tried: Tried) -> Any:
+    def decode(self, value: Any, exact: bool, memo: Memo) -> Any:
         if not isinstance(value, list):
             if exact:
                 raise Mismatch
@@ -26,7 +26,7 @@ class Array(Node):
         if exact and _wrong_count(len(value), self.min_count, self.max_count):
             raise Mismatch
         decode = self.item.decode
-        return [decode(item, exact, tried) for item in value]
+        return [decode(item, exact, memo) for item in value]
 
 
 def _wrong_count(count: int, min_count: int, max_count: int | None) -> bool:
@@ -36,39 +36,39 @@ def _wrong_count(count: int, min_count: int, max_count: int | None) -> bool:
 class Tuple(Node):
     """An array whose positions differ, as an object with the positions as keys. rest: the items after them."""
 
-    __slots__ = ("items", "min_count", "rest")
+    __slots__ = ("items", "min_count", "rest_node")
 
-    def __init__(self, items: list[Node], min_count: int, rest: Node | None) -> None:
+    def __init__(self, items: list[Node], min_count: int, rest_node: Node | None) -> None:
         self.items = items
         self.min_count = min_count
-        self.rest = rest
+        self.rest_node = rest_node
 
-    def decode(self, value: Any, exact: bool, tried: Tried) -> Any:
+    def decode(self, value: Any, exact: bool, memo: Memo) -> Any:
         size = len(self.items)
-        if not isinstance(value, dict) or (exact and len(value) != size + (self.rest is not None)):
+        if not isinstance(value, dict) or (exact and len(value) != size + (self.rest_node is not None)):
             if exact:
                 raise Mismatch
             return value
         if not exact and not any(str(index) in value for index in range(size)) and "rest" not in value:
             return value
-        out: list[Any] = []
-        absent = 0
+        items: list[Any] = []
+        omitted_count = 0
         for index, node in enumerate(self.items):
             if exact and str(index) not in value:
                 raise Mismatch
             item = value.get(str(index))
             if item is None and index >= self.min_count:
-                absent += 1
+                omitted_count += 1
                 continue
-            out += [None] * absent
-            absent = 0
-            out.append(node.decode(item, exact, tried))
-        if self.rest is not None:
-            rest = self.rest.decode(value.get("rest", []), exact, tried)
-            if rest:
-                out += [None] * absent
-                out += rest
-        return out
+            items += [None] * omitted_count
+            omitted_count = 0
+            items.append(node.decode(item, exact, memo))
+        if self.rest_node is not None:
+            rest_items = self.rest_node.decode(value.get("rest", []), exact, memo)
+            if rest_items:
+                items += [None] * omitted_count
+                items += rest_items
+        return items
 
 
 class Entry:
@@ -92,17 +92,17 @@ class Entries(Node):
         self.min_count = min_count
         self.max_count = max_count
 
-    def decode(self, value: Any, exact: bool, tried: Tried) -> Any:
+    def decode(self, value: Any, exact: bool, memo: Memo) -> Any:
         if isinstance(value, dict) and not exact:
             # The model answered in the original form.
-            return {key: self._value(key, item, exact, tried) for key, item in value.items()}
+            return {key: self._value(key, item, exact, memo) for key, item in value.items()}
         if not isinstance(value, list):
             if exact:
                 raise Mismatch
             return value
         if exact and _wrong_count(len(value), self.min_count, self.max_count):
             raise Mismatch
-        out: dict[str, Any] = {}
+        mapping: dict[str, Any] = {}
         for entry in value:
             if not isinstance(entry, dict) or len(entry) != 2 or "key" not in entry or "value" not in entry:
                 if exact:
@@ -113,19 +113,19 @@ class Entries(Node):
                 if exact:
                     raise Mismatch
                 return value
-            out[key] = self._value(key, entry["value"], exact, tried)
-        return out
+            mapping[key] = self._value(key, entry["value"], exact, memo)
+        return mapping
 
-    def _value(self, key: str, value: Any, exact: bool, tried: Tried) -> Any:
+    def _value(self, key: str, value: Any, exact: bool, memo: Memo) -> Any:
         kinds = [kind for kind in self.kinds if kind.matches is None or kind.matches(key)] or self.kinds
         for kind in kinds:
             try:
-                return kind.node.decode(value, True, tried)
+                return kind.node.decode(value, True, memo)
             except Mismatch:
                 continue
         if exact:
             raise Mismatch
-        return kinds[0].node.decode(value, False, tried)
+        return kinds[0].node.decode(value, False, memo)
 
 
 class Field:
@@ -150,14 +150,14 @@ class Object(Node):
         self.extra_name = extra_name
         self.extra = extra
 
-    def decode(self, value: Any, exact: bool, tried: Tried) -> Any:
+    def decode(self, value: Any, exact: bool, memo: Memo) -> Any:
         if not isinstance(value, dict):
             if exact:
                 raise Mismatch
             return value
         if exact and len(value) != len(self.fields) + (self.extra is not None):
             raise Mismatch
-        out: dict[str, Any] = {}
+        mapping: dict[str, Any] = {}
         for field in self.fields:
             name = field.name
             if name not in value:
@@ -167,13 +167,13 @@ class Object(Node):
             item = value[name]
             if item is None and field.optional:
                 continue
-            out[name] = field.node.decode(item, exact, tried)
+            mapping[name] = field.node.decode(item, exact, memo)
         if self.extra is not None:
             if self.extra_name in value:
-                more = self.extra.decode(value[self.extra_name], exact, tried)
-                if isinstance(more, dict):
-                    for key, item in more.items():
-                        out.setdefault(key, item)
+                extra_values = self.extra.decode(value[self.extra_name], exact, memo)
+                if isinstance(extra_values, dict):
+                    for key, item in extra_values.items():
+                        mapping.setdefault(key, item)
                 elif exact:
                     raise Mismatch
             elif exact:
@@ -181,8 +181,8 @@ class Object(Node):
         if not exact:
             for name, item in value.items():
                 if name not in self.names and not (self.extra is not None and name == self.extra_name):
-                    out[name] = item
-        return out
+                    mapping[name] = item
+        return mapping
 
 
 class ObjectText(Text):
@@ -190,9 +190,9 @@ class ObjectText(Text):
 
     __slots__ = ()
 
-    def decode(self, value: Any, exact: bool, tried: Tried) -> Any:
-        more = super().decode(value, exact, tried)
-        return more if isinstance(more, dict) else {}
+    def decode(self, value: Any, exact: bool, memo: Memo) -> Any:
+        mapping = super().decode(value, exact, memo)
+        return mapping if isinstance(mapping, dict) else {}
 
 
 #: The property that holds a boxed map.
@@ -207,9 +207,9 @@ class Boxed(Node):
     def __init__(self, inner: Node) -> None:
         self.inner = inner
 
-    def decode(self, value: Any, exact: bool, tried: Tried) -> Any:
+    def decode(self, value: Any, exact: bool, memo: Memo) -> Any:
         if isinstance(value, dict) and ENTRIES in value and len(value) == 1:
-            return self.inner.decode(value[ENTRIES], exact, tried)
+            return self.inner.decode(value[ENTRIES], exact, memo)
         if exact:
             raise Mismatch
-        return self.inner.decode(value, exact, tried)
+        return self.inner.decode(value, exact, memo)

@@ -18,10 +18,12 @@ class Context(ABC):
     keep: whether objects that say nothing about further keys keep them. without: keywords to leave out.
     """
 
-    def __init__(self, *, keep: bool, settings: Settings, without: frozenset[str], steps: StepCounter) -> None:
+    def __init__(
+        self, *, keep: bool, settings: Settings, excluded_keywords: frozenset[str], steps: StepCounter
+    ) -> None:
         self.keep = keep
         self.settings = settings
-        self.without = without
+        self.excluded_keywords = excluded_keywords
         self.steps = steps
         self.values_left = settings.values
         self.characters_left = settings.characters
@@ -40,10 +42,10 @@ class Context(ABC):
     def properties_of(self, raw: Raw) -> dict[str, Raw]:
         """The properties that a schema mentions, through references and allOf."""
 
-    def text(self, plain: Sequence[dict[str, Any]] = ()) -> Place:
+    def text(self, schemas: Sequence[dict[str, Any]] = ()) -> Place:
         """A string with JSON text. plain: the schemas that do not fit a limit."""
-        words = f"{JSON_TEXT} of a value for {short_json(plain[0])}" if plain else "Any value, as JSON text"
-        return Place([Branch({"type": "string", "description": words}, Text(), "string")], cut=bool(plain))
+        words = f"{JSON_TEXT} of a value for {short_json(schemas[0])}" if schemas else "Any value, as JSON text"
+        return Place([Branch({"type": "string", "description": words}, Text(), "string")], is_cut=bool(schemas))
 
     def too_deep(self, facts: Facts) -> Branch:
         """JSON text where the schema would be nested too deeply."""

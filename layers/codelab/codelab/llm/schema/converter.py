@@ -14,7 +14,7 @@ from typing import Any
 
 from codelab.llm.schema.containers import Boxed, Entries
 from codelab.llm.schema.context import Context
-from codelab.llm.schema.facts import Facts, Gathered, Raw, Raws, gather
+from codelab.llm.schema.facts import Conjunction, Facts, Raw, Raws, gather
 from codelab.llm.schema.keywords import APPLICATORS, CONSTRAINTS
 from codelab.llm.schema.nodes import Labels, Node, NullText, Plain, Text
 from codelab.llm.schema.objects import any_entries, boxed
@@ -42,7 +42,7 @@ from codelab.llm.schema.strict import (
 from codelab.llm.schema.unions import discriminated, is_null, only_required, says_more, trivial
 
 _COMBINING = frozenset(APPLICATORS)
-_OWN = CONSTRAINTS - {"$ref", "$dynamicRef", "$recursiveRef", "allOf"}
+_OWN_CONSTRAINTS = CONSTRAINTS - {"$ref", "$dynamicRef", "$recursiveRef", "allOf"}
 _STEPS_PER_PLACE, _MAX_BRANCHES = 8, 2_000
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]+")
 
@@ -51,9 +51,9 @@ class Converter(Context):
     """One attempt to convert a document, with given settings."""
 
     def __init__(
-        self, document: Any, *, keep: bool, settings: Settings, without: frozenset[str], steps: StepCounter
+        self, document: Any, *, keep: bool, settings: Settings, excluded_keywords: frozenset[str], steps: StepCounter
     ) -> None:
-        super().__init__(keep=keep, settings=settings, without=without, steps=steps)
+        super().__init__(keep=keep, settings=settings, excluded_keywords=excluded_keywords, steps=steps)
         self._document = document
         self._references = References(document)
         self._legacy = is_legacy(document)
@@ -77,9 +77,14 @@ class Converter(Context):
         """
         place = self.convert((self._document,), depth, root=True)
         root = next((definition for definition in self._definitions if definition.is_root), None)
-        first = place.branches[0] if len(place.branches) == 1 and not place.null else None
-        if first is not None and first.kind == "object" and first.definition is None and "properties" in first.schema:
-            schema, wrapped = annotated(first.schema, place), False
+        object_branch = place.branches[0] if len(place.branches) == 1 and not place.null else None
+        if (
+            object_branch is not None
+            and object_branch.kind == "object"
+            and object_branch.definition is None
+            and "properties" in object_branch.schema
+        ):
+            schema, is_wrapped = annotated(object_branch.schema, place), False
         else:
             if place.is_empty:
                 raise Unsatisfiable
@@ -89,18 +94,18 @@ class Converter(Context):
                 root.name = self._new_name("root")
                 for reference in root.references:
                     reference["$ref"] = f"#/$defs/{root.name}"
-            schema, wrapped = closed_object({"value": self.written(place, 1)}), True
+            schema, is_wrapped = closed_object({"value": self.written(place, 1)}), True
         definitions = self._named_definitions()
         if definitions:
             schema = {**schema, "$defs": definitions}
-        return schema, place.node, wrapped
+        return schema, place.node, is_wrapped
 
     def child(self, raws: Raws, depth: int, hint: str = "") -> Place:
-        outer, self._same_value = self._same_value, []
+        outer_places, self._same_value = self._same_value, []
         try:
             return self.convert(raws, depth, hint=hint)
         finally:
-            self._same_value = outer
+            self._same_value = outer_places
 
     def convert(self, raws: Raws, depth: int, *, root: bool = False, hint: str = "") -> Place:
         """Convert what applies to one value. Raises Unsatisfiable if no value fits."""
@@ -110,33 +115,35 @@ class Converter(Context):
             kind = raw.get("type")
             if isinstance(kind, str) and kind not in ("object", "array") and not root:
                 return plain_scalar(raw, kind) or self._described(branches_of(self, Facts([raw]), depth), [raw])
-            gathered = Gathered()
-            gathered.plain.append(raw)
+            conjunction = Conjunction()
+            conjunction.plain.append(raw)
             key: tuple[int, ...] = (id(raw),)
         else:
-            gathered = gather(raws, self._references, self._legacy, self.steps)
-            if gathered.false:
+            conjunction = gather(raws, self._references, self._legacy, self.steps)
+            if conjunction.false:
                 raise Unsatisfiable
-            key = tuple(sorted(id(raw) for raw in gathered.plain if not _OWN.isdisjoint(raw)))
+            key = tuple(sorted(id(raw) for raw in conjunction.plain if not _OWN_CONSTRAINTS.isdisjoint(raw)))
         if not key:
-            return self._described(self.text(), gathered.plain)
-        active = self._active.get(key)
-        if active is not None:
-            if active in self._same_value:
+            return self._described(self.text(), conjunction.plain)
+        open_definition = self._active.get(key)
+        if open_definition is not None:
+            if open_definition in self._same_value:
                 # A union that contains itself: this branch adds nothing to the others.
-                for definition in self._same_value[self._same_value.index(active) + 1 :]:
-                    definition.partial = True
+                for definition in self._same_value[self._same_value.index(open_definition) + 1 :]:
+                    definition.is_partial = True
                 raise Unsatisfiable
-            return self._refer(active)
+            return self._refer(open_definition)
         for definition in self._converted.get(key, ()):
-            if depth == definition.depth or (not definition.cut and depth + definition.height <= self.settings.levels):
+            if depth == definition.depth or (
+                not definition.is_cut and depth + definition.height <= self.settings.levels
+            ):
                 return self._reuse(definition, raws)
         definition = Definition(depth, hint or _hint(raws), is_root=root)
         self._definitions.append(definition)
         self._active[key] = definition
         self._same_value.append(definition)
         try:
-            place = self._convert_gathered(gathered, depth)
+            place = self._convert_gathered(conjunction, depth)
         except Unsatisfiable:
             # A place inside may still refer to it.
             definition.link.node, definition.schema = Text(), {"type": "string", "description": "Never used"}
@@ -146,11 +153,11 @@ class Converter(Context):
             self._same_value.pop()
         definition.link.node = place.node
         definition.height = place.height
-        definition.cut = place.cut
+        definition.is_cut = place.is_cut
         definition.size = place.size
-        definition.done = True
+        definition.is_done = True
         definition.schema = combine(place, place.null)
-        if not definition.partial:
+        if not definition.is_partial:
             self._converted.setdefault(key, []).append(definition)
         if root:
             return place
@@ -159,23 +166,23 @@ class Converter(Context):
             return self._refer(definition, raws)
         return place
 
-    def _convert_gathered(self, gathered: Gathered, depth: int) -> Place:
-        place = self._described(self._union(gathered, depth), gathered.plain)
+    def _convert_gathered(self, conjunction: Conjunction, depth: int) -> Place:
+        place = self._described(self._union(conjunction, depth), conjunction.plain)
         if len(place.branches) > 1:
             place.branches = self._distinct(place.branches, depth)
         if depth + place.height > self.settings.levels:
-            place = self._described(self.text(gathered.plain), gathered.plain)
-            place.cut = True
+            place = self._described(self.text(conjunction.plain), conjunction.plain)
+            place.is_cut = True
         return place
 
-    def _described(self, place: Place, plain: list[dict[str, Any]]) -> Place:
+    def _described(self, place: Place, schemas: list[dict[str, Any]]) -> Place:
         """The place with the description and the title of its schemas."""
         if place.is_empty:
             raise Unsatisfiable
-        place.cut = place.cut or any(
+        place.is_cut = place.is_cut or any(
             branch.schema.get("description", "").startswith(JSON_TEXT) for branch in place.branches
         )
-        for raw in plain:
+        for raw in schemas:
             if not place.description and isinstance(raw.get("description"), str):
                 place.description = raw["description"]
             if not place.title and isinstance(raw.get("title"), str):
@@ -191,22 +198,22 @@ class Converter(Context):
 
     # Unions.
 
-    def _union(self, gathered: Gathered, depth: int) -> Place:
+    def _union(self, conjunction: Conjunction, depth: int) -> Place:
         """All branches of a place. Raises Unsatisfiable if there are none."""
-        if len(gathered.groups) == 1 and not any(says_more(raw) for raw in gathered.plain):
-            place = self._alternatives(gathered.groups[0][1], depth)
+        if len(conjunction.groups) == 1 and not any(says_more(raw) for raw in conjunction.plain):
+            place = self._alternatives(conjunction.groups[0][1], depth)
         else:
-            hints = [*gathered.hints]
+            hints = [*conjunction.hints]
             groups = []
-            for kind, group in gathered.groups:
+            for kind, group in conjunction.groups:
                 if any(trivial(branch) for branch in group):
                     hints += [raw for branch in group for raw in branch]
                 else:
                     groups.append((kind, group))
             if groups:
-                place = self._combinations(gathered, groups, hints, depth)
+                place = self._combinations(conjunction, groups, hints, depth)
             else:
-                place = branches_of(self, Facts(gathered.plain), depth, hints)
+                place = branches_of(self, Facts(conjunction.plain), depth, hints)
         if place.is_empty:
             raise Unsatisfiable
         return place
@@ -214,105 +221,113 @@ class Converter(Context):
     def _alternatives(self, group: list[Raws], depth: int) -> Place:
         """A union that stands alone: each branch is a place of its own."""
         place = Place([])
-        inner = depth + 1 if sum(not is_null(branch) for branch in group) > 1 else depth
+        branch_depth = depth + 1 if sum(not is_null(branch) for branch in group) > 1 else depth
         for branch in group:
             try:
-                found = self.convert(branch, inner)
+                branch_place = self.convert(branch, branch_depth)
             except Unsatisfiable:
                 continue
-            found.branches = [replace(it, schema=annotated(it.schema, found)) for it in found.branches]
-            self._add(place, found)
+            branch_place.branches = [
+                replace(option, schema=annotated(option.schema, branch_place)) for option in branch_place.branches
+            ]
+            self._add(place, branch_place)
         return place
 
     def _combinations(
-        self, gathered: Gathered, groups: list[tuple[str, list[Raws]]], hints: list[Raw], depth: int
+        self, conjunction: Conjunction, groups: list[tuple[str, list[Raws]]], hints: list[Raw], depth: int
     ) -> Place:
         """Unions beside other keywords: each combination of branches becomes a branch, if there are few."""
-        width = sum(len(raw["properties"]) for raw in gathered.plain if isinstance(raw.get("properties"), dict))
-        kept: list[tuple[str, list[Raws]]] = []
+        width = sum(len(raw["properties"]) for raw in conjunction.plain if isinstance(raw.get("properties"), dict))
+        expanded_groups: list[tuple[str, list[Raws]]] = []
         count = 1
         for kind, group in sorted(groups, key=lambda g: len(g[1])):
-            required_only = all(only_required(raw) for branch in group for raw in branch)
-            more = count * len(group)
-            few = more <= self.settings.branches or (count == 1 and width <= 8 and len(group) <= 64)
-            if not few or more * width > 400 or (required_only and more * width > 24):
+            only_requires = all(only_required(raw) for branch in group for raw in branch)
+            combination_count = count * len(group)
+            is_affordable = combination_count <= self.settings.branches or (
+                count == 1 and width <= 8 and len(group) <= 64
+            )
+            if (
+                not is_affordable
+                or combination_count * width > 400
+                or (only_requires and combination_count * width > 24)
+            ):
                 hints = hints + [raw for branch in group for raw in branch]
             else:
-                kept.append((kind, group))
-                count = more
+                expanded_groups.append((kind, group))
+                count = combination_count
         place = Place([])
-        for choice in product(*(group for _, group in kept)):
+        for choice in product(*(group for _, group in expanded_groups)):
             self._count_place()
             # The base comes first: keys keep its order.
-            combined = Gathered()
-            combined.plain = [*gathered.plain]
+            combination = Conjunction()
+            combination.plain = [*conjunction.plain]
             raws = [raw for branch in choice for raw in branch]
-            combined = gather(raws, self._references, self._legacy, self.steps, combined)
-            if combined.false:
+            combination = gather(raws, self._references, self._legacy, self.steps, combination)
+            if combination.false:
                 continue
-            combined.hints += hints
-            for (kind, group), chosen in zip(kept, choice, strict=True):
+            combination.hints += hints
+            for (kind, group), chosen_branch in zip(expanded_groups, choice, strict=True):
                 if kind == "anyOf" and not discriminated(group):
-                    combined.hints += [raw for branch in group if branch is not chosen for raw in branch]
+                    combination.hints += [raw for branch in group if branch is not chosen_branch for raw in branch]
             try:
-                found = self._union(combined, depth + 1 if count > 1 else depth)
+                branch_place = self._union(combination, depth + 1 if count > 1 else depth)
             except Unsatisfiable:
                 continue
-            self._add(place, found)
+            self._add(place, branch_place)
         return place
 
-    def _add(self, place: Place, found: Place) -> None:
+    def _add(self, place: Place, addition: Place) -> None:
         """Add branches to a place. Each will be written out wherever the place is."""
-        count = len(place.branches) + len(found.branches)
+        count = len(place.branches) + len(addition.branches)
         self.steps.spend(count)
         if count > _MAX_BRANCHES:
             raise TooLarge
-        place.branches += found.branches
-        place.null = place.null or found.null
-        place.cut = place.cut or found.cut
+        place.branches += addition.branches
+        place.null = place.null or addition.null
+        place.is_cut = place.is_cut or addition.is_cut
 
     def _distinct(self, branches: list[Branch], depth: int) -> list[Branch]:
         """The branches without duplicates, and without those that decoding could not tell apart."""
         text = next((branch for branch in branches if isinstance(branch.node, Text)), None)
         if text is not None:  # JSON text is a string and stands for every string
             branches = [branch for branch in branches if branch.kind != "string"] + [text]
-        out: list[Branch] = []
-        seen: set[Any] = set()
-        complete: set[str | None] = set()  # the kinds with a branch for all of their values
+        distinct_branches: list[Branch] = []
+        contents: set[Any] = set()
+        complete_kinds: set[str | None] = set()  # the kinds with a branch for all of their values
         arrays = sum(branch.kind == "array" for branch in branches)
         for branch in branches:
             if arrays > 1 and isinstance(branch.node, Entries) and depth + branch.height + 2 <= self.settings.levels:
                 branch = boxed(branch)
-            if branch.kind in ("number", "boolean") and branch.kind in complete:
+            if branch.kind in ("number", "boolean") and branch.kind in complete_kinds:
                 continue
             content = self._number(
                 {key: value for key, value in branch.schema.items() if key not in ("description", "title")}
             )
-            if content in seen:
+            if content in contents:
                 continue
-            seen.add(content)
-            out.append(branch)
-            if isinstance(branch.node, Plain) and branch.node.allowed is None:
-                complete.add(branch.kind)
+            contents.add(content)
+            distinct_branches.append(branch)
+            if isinstance(branch.node, Plain) and branch.node.allowed_values is None:
+                complete_kinds.add(branch.kind)
         # These accept only special forms of a value, so they must be tried first.
-        out.sort(key=lambda branch: not isinstance(branch.node, (Labels, Boxed, NullText)))
-        return out
+        distinct_branches.sort(key=lambda branch: not isinstance(branch.node, (Labels, Boxed, NullText)))
+        return distinct_branches
 
     def _number(self, value: Any) -> Any:
         """Something hashable that is equal for equal schemas. Looks at each part once, however often it occurs."""
         if not isinstance(value, (dict, list)):
             return type(value).__name__, value
-        known = self._numbered.get(id(value))
-        if known is None:
+        entry = self._numbered.get(id(value))
+        if entry is None:
             self.steps.spend(1 + len(value))
             content: Any = (
                 frozenset((key, self._number(item)) for key, item in value.items())
                 if isinstance(value, dict)
                 else tuple(map(self._number, value))
             )
-            known = self._numbers_by_content.setdefault(content, len(self._numbers_by_content)), value
-            self._numbered[id(value)] = known
-        return known[0]
+            entry = self._numbers_by_content.setdefault(content, len(self._numbers_by_content)), value
+            self._numbered[id(value)] = entry
+        return entry[0]
 
     # Definitions.
 
@@ -324,14 +339,14 @@ class Converter(Context):
         else:
             definition.name = definition.name or self._new_name(definition.hint)
             reference["$ref"] = f"#/$defs/{definition.name}"
-        node: Any = definition.link.node if definition.done else definition.link
+        node: Any = definition.link.node if definition.is_done else definition.link
         kind = definition.schema.get("type") if definition.schema is not None else None
-        height = definition.height if definition.done else 0
+        height = definition.height if definition.is_done else 0
         branch = Branch(reference, node, kind if isinstance(kind, str) else None, height, 1, definition)
-        place = Place([branch], cut=definition.cut)
-        own = raws[0].get("description") if raws and isinstance(raws[0], dict) and "$ref" in raws[0] else None
-        if isinstance(own, str):
-            place.description = own
+        place = Place([branch], is_cut=definition.is_cut)
+        description = raws[0].get("description") if raws and isinstance(raws[0], dict) and "$ref" in raws[0] else None
+        if isinstance(description, str):
+            place.description = description
         return place
 
     def _reuse(self, definition: Definition, raws: Raws) -> Place:
@@ -344,7 +359,7 @@ class Converter(Context):
         schema = {key: value for key, value in definition.schema.items() if key not in ("description", "title")}
         kind = schema.get("type")  # a list if null is one of the types
         branch = Branch(schema, node, kind if isinstance(kind, str) else None, definition.height, definition.size)
-        place = Place([branch], cut=definition.cut)
+        place = Place([branch], is_cut=definition.is_cut)
         for raw in (*raws, definition.schema):
             if isinstance(raw, dict):
                 place.description = place.description or _text(raw, "description")
@@ -361,7 +376,7 @@ class Converter(Context):
             # A reference cannot have a description of its own.
             if null and depth + 1 + branch.height <= self.settings.levels:
                 return {"anyOf": [branch.schema, dict(NULL)], "description": place.description}
-            if definition.done and definition.schema is not None and definition.size <= 12:
+            if definition.is_done and definition.schema is not None and definition.size <= 12:
                 schema = nullable(definition.schema) if null else definition.schema
                 return {**schema, "description": place.description}
         if not null:
@@ -381,27 +396,27 @@ class Converter(Context):
         return name
 
     def _named_definitions(self) -> Schema:
-        out: Schema = {}
+        definitions: Schema = {}
         for definition in self._definitions:
             if definition.schema is None:
                 continue
             if definition.name:
-                out[definition.name] = definition.schema
+                definitions[definition.name] = definition.schema
             if definition.null_name:
-                out[definition.null_name] = nullable(definition.schema)
+                definitions[definition.null_name] = nullable(definition.schema)
         if self.uses_extra_entries:
-            out[EXTRA] = any_entries()
-        return out
+            definitions[EXTRA] = any_entries()
+        return definitions
 
     def properties_of(self, raw: Raw) -> dict[str, Raw]:
-        gathered = gather((raw,), self._references, self._legacy, self.steps)
-        branches = [inner for _, group in gathered.groups for branch in group for inner in branch]
-        out: dict[str, Raw] = {}
-        for schema in (*gathered.plain, *branches):
+        conjunction = gather((raw,), self._references, self._legacy, self.steps)
+        branches = [member for _, group in conjunction.groups for branch in group for member in branch]
+        properties: dict[str, Raw] = {}
+        for schema in (*conjunction.plain, *branches):
             if isinstance(schema, dict) and isinstance(schema.get("properties"), dict):
                 for name, child in schema["properties"].items():
-                    out.setdefault(name, child)
-        return out
+                    properties.setdefault(name, child)
+        return properties
 
 
 def _hint(raws: Raws) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from codelab.llm.schema.keywords import (
     CONSTRAINTS,
     FORMATS,
-    IMPLIED,
+    IMPLIED_TYPES,
     TYPES,
     count,
     in_words,
@@ -29,7 +29,7 @@ Raw = Any
 Raws = tuple[Raw, ...]
 
 
-class Gathered:
+class Conjunction:
     """The schemas of a place.
 
     plain: those that apply. groups: their unions. hints: schemas that only suggest properties. false: whether one
@@ -46,21 +46,21 @@ class Gathered:
 
 
 def gather(
-    raws: Iterable[Raw], references: References, legacy: bool, steps: StepCounter, into: Gathered | None = None
-) -> Gathered:
+    raws: Iterable[Raw], references: References, legacy: bool, steps: StepCounter, base: Conjunction | None = None
+) -> Conjunction:
     """List the schemas that apply, following references and `allOf`. The unions stay groups of branches."""
-    out = into or Gathered()
-    seen = {id(raw) for raw in out.plain}
+    conjunction = base or Conjunction()
+    visited_ids = {id(raw) for raw in conjunction.plain}
     stack = [*raws][::-1]
     while stack:
         raw = stack.pop()
         steps.spend()
         if raw is False:
-            out.false = True
+            conjunction.false = True
             continue
-        if not isinstance(raw, dict) or id(raw) in seen:
+        if not isinstance(raw, dict) or id(raw) in visited_ids:
             continue
-        seen.add(id(raw))
+        visited_ids.add(id(raw))
         for keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
             if keyword in raw:
                 target = references.target(raw, keyword)
@@ -68,23 +68,23 @@ def gather(
                     stack.append(target)
         if legacy and "$ref" in raw:
             continue
-        out.plain.append(raw)
+        conjunction.plain.append(raw)
         parts = raw.get("allOf")
         if isinstance(parts, list):
             stack.extend(reversed(parts))
         for keyword in ("anyOf", "oneOf"):
             branches = raw.get(keyword)
             if isinstance(branches, list) and branches:
-                out.groups.append((keyword, [(branch,) for branch in branches]))
+                conjunction.groups.append((keyword, [(branch,) for branch in branches]))
         condition = raw.get("if")
         if condition is not None and ("then" in raw or "else" in raw):
-            then, otherwise = raw.get("then", True), raw.get("else", True)
-            out.groups.append(("if", [(condition, then), (otherwise,)]))
+            then_schema, else_schema = raw.get("then", True), raw.get("else", True)
+            conjunction.groups.append(("if", [(condition, then_schema), (else_schema,)]))
         for keyword in ("dependentSchemas", "dependencies"):
-            dependent = raw.get(keyword)
-            if isinstance(dependent, dict):
-                out.hints.extend(schema for schema in dependent.values() if isinstance(schema, dict))
-    return out
+            schemas = raw.get(keyword)
+            if isinstance(schemas, dict):
+                conjunction.hints.extend(schema for schema in schemas.values() if isinstance(schema, dict))
+    return conjunction
 
 
 def constrains(raw: Raw) -> bool:
@@ -159,9 +159,9 @@ class Facts:
             handler = _HANDLERS.get(keyword)
             if handler is not None:
                 handler(self, keyword, value, raw)
-            implied = IMPLIED.get(keyword)
-            if implied is not None and implied not in self.implied:
-                self.implied.append(implied)
+            implied_type = IMPLIED_TYPES.get(keyword)
+            if implied_type is not None and implied_type not in self.implied:
+                self.implied.append(implied_type)
         if "properties" in raw or "patternProperties" in raw or "additionalProperties" in raw:
             properties, patterns = raw.get("properties"), raw.get("patternProperties")
             additional = raw.get("additionalProperties")
@@ -175,12 +175,12 @@ class Facts:
 
     def _type(self, keyword: str, value: Any, raw: dict[str, Any]) -> None:
         names = [value] if isinstance(value, str) else value if isinstance(value, list) else []
-        known = {name for name in names if isinstance(name, str) and name in TYPES}
-        if not known or len(known) < len(names):
+        types = {name for name in names if isinstance(name, str) and name in TYPES}
+        if not types or len(types) < len(names):
             return  # an unknown type, such as "any", says nothing
-        if "number" in known:
-            known.add("integer")
-        self.types = known if self.types is None else self.types & known
+        if "number" in types:
+            types.add("integer")
+        self.types = types if self.types is None else self.types & types
 
     def _values(self, keyword: str, value: Any, raw: dict[str, Any]) -> None:
         if not isinstance(value, list):
@@ -198,12 +198,12 @@ class Facts:
         value = number(value)
         if value is None:
             return
-        exclusive = {"minimum": "exclusiveMinimum", "maximum": "exclusiveMaximum"}.get(keyword, keyword)
-        if raw.get(exclusive) is True:  # draft 4
-            keyword = exclusive
-        known = self.bounds.get(keyword)
-        stricter = max if keyword.endswith("inimum") else min
-        self.bounds[keyword] = value if known is None else stricter(known, value)
+        exclusive_keyword = {"minimum": "exclusiveMinimum", "maximum": "exclusiveMaximum"}.get(keyword, keyword)
+        if raw.get(exclusive_keyword) is True:  # draft 4
+            keyword = exclusive_keyword
+        bound = self.bounds.get(keyword)
+        tighten = max if keyword.endswith("inimum") else min
+        self.bounds[keyword] = value if bound is None else tighten(bound, value)
 
     def _multiple(self, keyword: str, value: Any, raw: dict[str, Any]) -> None:
         value = number(value)
@@ -240,16 +240,16 @@ class Facts:
         if value is False and self.prefix and not self.items and "contains" not in raw:
             self.closed_items = True
 
-    def _least(self, keyword: str, value: Any, raw: dict[str, Any]) -> None:
+    def _minimum(self, keyword: str, value: Any, raw: dict[str, Any]) -> None:
         name = "item_min" if keyword == "minItems" else "key_min"
         setattr(self, name, max(getattr(self, name), count(value) or 0))
 
-    def _most(self, keyword: str, value: Any, raw: dict[str, Any]) -> None:
-        most = count(value)
-        if most is not None:
+    def _maximum(self, keyword: str, value: Any, raw: dict[str, Any]) -> None:
+        new_maximum = count(value)
+        if new_maximum is not None:
             name = "item_max" if keyword == "maxItems" else "key_max"
-            known = getattr(self, name)
-            setattr(self, name, most if known is None else min(known, most))
+            maximum = getattr(self, name)
+            setattr(self, name, new_maximum if maximum is None else min(maximum, new_maximum))
 
     def _required(self, keyword: str, value: Any, raw: dict[str, Any]) -> None:
         if isinstance(value, list):
@@ -283,20 +283,20 @@ class Facts:
         extra = "; ".join(dict.fromkeys(notes))
         return f"{self.own_description} ({extra})" if self.own_description else extra
 
-    def allowed(self) -> list[Any] | None:
+    def allowed_values(self) -> list[Any] | None:
         """The values of `enum` and `const` that the types allow, without duplicates; None for any value."""
         if self.values is None:
             return None
         types = self.types
-        out, seen = [], set()
+        values, keys = [], set()
         for value in self.values:
             if types is not None and json_type(value) not in types:
                 continue
             key = identity(value)
-            if key not in seen:
-                seen.add(key)
-                out.append(value)
-        return out
+            if key not in keys:
+                keys.add(key)
+                values.append(value)
+        return values
 
 
 _HANDLERS: dict[str, Any] = {
@@ -313,12 +313,12 @@ _HANDLERS: dict[str, Any] = {
     "items": Facts._items,
     "prefixItems": Facts._prefix,
     "unevaluatedItems": Facts._unevaluated_items,
-    "minItems": Facts._least,
-    "maxItems": Facts._most,
+    "minItems": Facts._minimum,
+    "maxItems": Facts._maximum,
     "required": Facts._required,
     "propertyNames": Facts._keys,
-    "minProperties": Facts._least,
-    "maxProperties": Facts._most,
+    "minProperties": Facts._minimum,
+    "maxProperties": Facts._maximum,
     "unevaluatedProperties": Facts._unevaluated,
     "description": Facts._description,
 }

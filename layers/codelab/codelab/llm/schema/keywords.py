@@ -22,7 +22,7 @@ _STRING = ("pattern", "format", "minLength", "maxLength", "contentEncoding", "co
 _NUMBER = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 
 # The type that each keyword is about: a schema without a type is read as if it named these types.
-IMPLIED: dict[str, str] = (
+IMPLIED_TYPES: dict[str, str] = (
     dict.fromkeys(_OBJECT, "object")
     | dict.fromkeys(_ARRAY, "array")
     | dict.fromkeys(_STRING, "string")
@@ -31,7 +31,7 @@ IMPLIED: dict[str, str] = (
 # Keywords that combine schemas.
 APPLICATORS = ("$ref", "$dynamicRef", "$recursiveRef", "allOf", "anyOf", "oneOf", "if", "dependencies",
                "dependentSchemas")  # fmt: skip
-CONSTRAINTS = frozenset(IMPLIED) | {"type", "enum", "const", "not"} | set(APPLICATORS)
+CONSTRAINTS = frozenset(IMPLIED_TYPES) | {"type", "enum", "const", "not"} | set(APPLICATORS)
 
 # By type, the keywords that strict mode does not have. The description states them instead.
 _IN_WORDS = {
@@ -61,20 +61,20 @@ def safe_pattern(pattern: Any) -> bool:
     """Whether all grammar engines read a pattern in the same way: no look-around, no anchor in the middle."""
     if not isinstance(pattern, str) or len(pattern) > 300 or _UNSAFE_PATTERN.search(pattern):
         return False
-    bare = re.sub(r"\\.", "x", pattern, flags=re.DOTALL)
-    bare = re.sub(r"\[[^\]]*\]", "x", bare)
-    if "^" in bare[1:] or "$" in bare[:-1]:
+    skeleton = re.sub(r"\\.", "x", pattern, flags=re.DOTALL)
+    skeleton = re.sub(r"\[[^\]]*\]", "x", skeleton)
+    if "^" in skeleton[1:] or "$" in skeleton[:-1]:
         return False
-    if "|" in bare and ("^" in bare or "$" in bare):
+    if "|" in skeleton and ("^" in skeleton or "$" in skeleton):
         depth = 0
-        for char in bare:
+        for char in skeleton:
             depth += (char == "(") - (char == ")")
             if char == "|" and depth == 0:
                 return False  # `^a|b$`: each anchor belongs to one alternative
-    for found in _REPEAT.finditer(bare):
-        if any(part and int(part) > 256 for part in found.groups()):
+    for repeat in _REPEAT.finditer(skeleton):
+        if any(part and int(part) > 256 for part in repeat.groups()):
             return False
-    if re.search(r"\{(?!\d+(,\d*)?\})", bare) or re.search(r"(?<!\{)(?<![\d,])\}", bare):
+    if re.search(r"\{(?!\d+(,\d*)?\})", skeleton) or re.search(r"(?<!\{)(?<![\d,])\}", skeleton):
         return False
     try:
         re.compile(pattern)
@@ -98,18 +98,18 @@ def count(value: Any) -> int | None:
 
 def in_words(raw: Mapping[str, Any], type_: str) -> list[str]:
     """The keywords that strict mode does not have, in words."""
-    out = []
+    phrases = []
     for keyword in _IN_WORDS.get(type_, ()) + _ALWAYS_IN_WORDS:
         if keyword in raw:
             value = raw[keyword]
             if keyword == "uniqueItems":
                 if value is True:
-                    out.append("items are unique")
+                    phrases.append("items are unique")
                 continue
             if keyword == "dependencies" and not isinstance(value, dict):
                 continue
-            out.append(f"{keyword}: {short_json(value)}")
-    return out
+            phrases.append(f"{keyword}: {short_json(value)}")
+    return phrases
 
 
 def short_json(value: Any) -> str:

@@ -41,14 +41,14 @@ class SchemaSize:
             "size": (self.places, MAX_PLACES),
             "enum characters": (self.long_enum_characters, MAX_LONG_ENUM_CHARACTERS),
         }
-        return [name for name, (used, limit) in limits.items() if used > limit]
+        return [name for name, (amount, limit) in limits.items() if amount > limit]
 
 
 def measure(schema: Mapping[str, Any]) -> SchemaSize:
     """The size of a strict schema. Each definition counts once."""
     size = SchemaSize()
     definitions = schema.get("$defs", {})
-    entered: set[str] = set()
+    visited_references: set[str] = set()
 
     def count(node: Any, level: int) -> None:
         size.places += 1
@@ -56,8 +56,8 @@ def measure(schema: Mapping[str, Any]) -> SchemaSize:
             return
         size.levels = max(size.levels, level)
         reference = node.get("$ref")
-        if reference is not None and reference != "#" and reference not in entered:
-            entered.add(reference)
+        if reference is not None and reference != "#" and reference not in visited_references:
+            visited_references.add(reference)
             name = reference.removeprefix("#/$defs/").replace("~1", "/").replace("~0", "~")
             if name in definitions:
                 count(definitions[name], level)
@@ -84,7 +84,7 @@ def measure(schema: Mapping[str, Any]) -> SchemaSize:
     count(schema, 0)
     for name in definitions:
         size.characters += len(name)
-        if f"#/$defs/{name}" not in entered:  # nothing refers to it, but it is part of the schema
-            entered.add(f"#/$defs/{name}")
+        if f"#/$defs/{name}" not in visited_references:  # nothing refers to it, but it is part of the schema
+            visited_references.add(f"#/$defs/{name}")
             count(definitions[name], 1)
     return size

@@ -22,7 +22,7 @@ class Mismatch(Exception):
 
 #: What unions have decoded so far, by the ids of union and value. The branches of a union decode the same parts in
 #: turn: without this, the work would double at each level.
-Tried = dict[tuple[int, int], tuple[Any, Any]]
+Memo = dict[tuple[int, int], tuple[Any, Any]]
 # Returned, never raised: an exception that is raised repeatedly keeps the frames of every raise.
 MISMATCH = Mismatch()
 _INFINITY = float("inf")
@@ -36,7 +36,7 @@ class Node:
     __slots__ = ()
     lenient = False
 
-    def decode(self, value: Any, exact: bool, tried: Tried) -> Any:
+    def decode(self, value: Any, exact: bool, memo: Memo) -> Any:
         raise NotImplementedError
 
 
@@ -67,31 +67,34 @@ def identity(value: Any) -> Any:
 
 
 class Plain(Node):
-    """A value of one JSON type that keeps its form. allowed: the only values. keywords: further strict keywords."""
+    """A value of one JSON type that keeps its form.
 
-    __slots__ = ("_keywords", "_validator", "allowed", "type")
+    allowed_values: the only values. keywords: further strict keywords.
+    """
+
+    __slots__ = ("_keywords", "_validator", "allowed_values", "type")
 
     def __init__(
-        self, type_: str, allowed: Sequence[Any] | None = None, keywords: dict[str, Any] | None = None
+        self, type_: str, allowed_values: Sequence[Any] | None = None, keywords: dict[str, Any] | None = None
     ) -> None:
         self.type = type_
-        self.allowed = None if allowed is None else frozenset(map(identity, allowed))
+        self.allowed_values = None if allowed_values is None else frozenset(map(identity, allowed_values))
         self._keywords = keywords
         self._validator: Any = None
 
     def fits(self, value: Any) -> bool:
-        found = json_type(value)
-        if found != self.type and not (found == "integer" and self.type == "number"):
+        value_type = json_type(value)
+        if value_type != self.type and not (value_type == "integer" and self.type == "number"):
             return False
-        if self.allowed is not None:
-            return identity(value) in self.allowed
+        if self.allowed_values is not None:
+            return identity(value) in self.allowed_values
         if not self._keywords:
             return True
         if self._validator is None:
             self._validator = strict_validator(self._keywords)
         return bool(self._validator.is_valid(value))
 
-    def decode(self, value: Any, exact: bool, tried: Tried) -> Any:
+    def decode(self, value: Any, exact: bool, memo: Memo) -> Any:
         if type(value) is float and value in (_INFINITY, -_INFINITY):
             # A JSON number that no double can hold, such as 1e999.
             value = sys.float_info.max if value > 0 else -sys.float_info.max
@@ -106,7 +109,7 @@ class Text(Node):
     __slots__ = ()
     lenient = True
 
-    def decode(self, value: Any, exact: bool, tried: Tried) -> Any:
+    def decode(self, value: Any, exact: bool, memo: Memo) -> Any:
         if not isinstance(value, str):
             if exact:
                 raise Mismatch
@@ -125,7 +128,7 @@ class Labels(Node):
     def __init__(self, values: Sequence[Any]) -> None:
         self.labels = frozenset(map(label, values))
 
-    def decode(self, value: Any, exact: bool, tried: Tried) -> Any:
+    def decode(self, value: Any, exact: bool, memo: Memo) -> Any:
         if isinstance(value, str) and value in self.labels:
             return json.loads(value)
         if exact:
@@ -146,9 +149,9 @@ class Link(Node):
     def __init__(self) -> None:
         self.node: Node | None = None
 
-    def decode(self, value: Any, exact: bool, tried: Tried) -> Any:
+    def decode(self, value: Any, exact: bool, memo: Memo) -> Any:
         assert self.node is not None
-        return self.node.decode(value, exact, tried)
+        return self.node.decode(value, exact, memo)
 
 
 class NullText(Node):
@@ -156,7 +159,7 @@ class NullText(Node):
 
     __slots__ = ()
 
-    def decode(self, value: Any, exact: bool, tried: Tried) -> Any:
+    def decode(self, value: Any, exact: bool, memo: Memo) -> Any:
         if exact and value != "null":
             raise Mismatch
         return None if value == "null" else value
@@ -167,7 +170,7 @@ class Null(Node):
 
     __slots__ = ()
 
-    def decode(self, value: Any, exact: bool, tried: Tried) -> Any:
+    def decode(self, value: Any, exact: bool, memo: Memo) -> Any:
         if exact and value is not None:
             raise Mismatch
         return value
@@ -193,36 +196,36 @@ class Union(Node):
     def __init__(self, branches: Sequence[tuple[str | None, Node]]) -> None:
         self.branches = [(_PYTHON.get(kind) if kind else None, node) for kind, node in branches]
 
-    def decode(self, value: Any, exact: bool, tried: Tried) -> Any:
-        found = self._exactly(value, tried)
-        if found is not MISMATCH:
-            return found
+    def decode(self, value: Any, exact: bool, memo: Memo) -> Any:
+        result = self._exactly(value, memo)
+        if result is not MISMATCH:
+            return result
         if exact:
             raise Mismatch
         for python, node in self.branches:
             if python is None or isinstance(value, python):
-                return node.decode(value, False, tried)
+                return node.decode(value, False, memo)
         for _, node in self.branches:
             if node.lenient:
-                return node.decode(value, False, tried)
+                return node.decode(value, False, memo)
         return value
 
-    def _exactly(self, value: Any, tried: Tried) -> Any:
+    def _exactly(self, value: Any, memo: Memo) -> Any:
         """The value decoded by the first branch whose form it has, or MISMATCH."""
         key = (id(self), id(value))
-        if key in tried:
-            return tried[key][0]
-        found: Any = MISMATCH
+        if key in memo:
+            return memo[key][0]
+        result: Any = MISMATCH
         for python, node in self.branches:
             if python is None or isinstance(value, python):
                 try:
-                    found = node.decode(value, True, tried)
+                    result = node.decode(value, True, memo)
                     break
                 except Mismatch:
                     continue
         if isinstance(value, (dict, list)):
-            tried[key] = found, value  # keeps the value alive, so that no other gets its id
-        return found
+            memo[key] = result, value  # keeps the value alive, so that no other gets its id
+        return result
 
 
 def strict_validator(schema: Any) -> Any:

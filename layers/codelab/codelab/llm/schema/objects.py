@@ -18,8 +18,8 @@ Kinds = list[tuple[str | None, tuple[Raw, ...]]]
 
 def object_(context: Context, facts: Facts, depth: int, hints: Sequence[Raw]) -> Branch:
     """The strict form of an object: an object, or a list of keys and values if no keys are known."""
-    children, closed, kinds, implicit = _members(context, facts, hints)
-    if not children and not closed and (kinds or implicit):
+    children, is_closed, kinds, is_implicit = _members(context, facts, hints)
+    if not children and not is_closed and (kinds or is_implicit):
         return _map(context, facts, kinds or [(None, (True,))], depth)
     if depth + 1 > context.settings.levels and (children or kinds):
         return context.too_deep(facts)
@@ -39,13 +39,13 @@ def object_(context: Context, facts: Facts, depth: int, hints: Sequence[Raw]) ->
             continue
         if optional and context.keep and place.null and depth + 2 <= context.settings.levels:
             # Null means absent here, so null itself is written as a string.
-            place = Place([null_as_text(), *place.branches], False, place.description, place.title, place.cut)
+            place = Place([null_as_text(), *place.branches], False, place.description, place.title, place.is_cut)
         properties[name] = context.written(place, depth + 1, null=optional)
         fields.append(Field(name, place.node, optional))
-        above = place.height
+        child_height = place.height
         if place.description and optional and place.branches and place.branches[0].definition is not None:
-            above += 1
-        height, size = max(height, above), size + place.size + 1
+            child_height += 1
+        height, size = max(height, child_height), size + place.size + 1
     extra_name, extra = "", None
     if left_out:
         kinds = [(None, (True,))]
@@ -53,10 +53,10 @@ def object_(context: Context, facts: Facts, depth: int, hints: Sequence[Raw]) ->
         extra_name = EXTRA
         while extra_name in children:
             extra_name += "_"
-        schema, extra, deep, wide = _extra(context, kinds, facts, depth + 1)
+        schema, extra, extra_height, extra_size = _extra(context, kinds, facts, depth + 1)
         if extra is not None:
             properties[extra_name] = schema
-            height, size = max(height, deep), size + wide + 1
+            height, size = max(height, extra_height), size + extra_size + 1
     words = facts.description("object")
     node = Object(fields, extra_name, extra)
     return Branch(closed_object(properties, words), node, "object", height + 1 if properties else 0, size)
@@ -79,43 +79,43 @@ def _members(
     for name in names:
         raws: list[Raw] = []
         for part, patterns in zip(parts, matchers, strict=True):
-            known = name in part.properties
-            if known:
+            is_known = name in part.properties
+            if is_known:
                 raws.append(part.properties[name])
             for matches, raw in patterns:
                 if matches(name):
-                    known = True
+                    is_known = True
                     raws.append(raw)
-            if not known and part.additional is not None and part.additional is not True:
+            if not is_known and part.additional is not None and part.additional is not True:
                 raws.append(part.additional)
         if False in raws and name not in facts.required:
             continue
         children[name] = tuple(raw for raw in raws if raw is False or constrains(raw)) or tuple(raws) or (True,)
-    closed = [part for part in parts if part.additional is False]
-    named = any(part.properties for part in parts)
+    closed_parts = [part for part in parts if part.additional is False]
+    has_names = any(part.properties for part in parts)
     kinds: Kinds = []
-    if closed:
-        kinds = [(pattern, (raw,)) for pattern, raw in closed[0].patterns.items() if raw is not False]
+    if closed_parts:
+        kinds = [(pattern, (raw,)) for pattern, raw in closed_parts[0].patterns.items() if raw is not False]
         return children, not kinds, kinds, False
     kinds = [(pattern, (raw,)) for part in parts for pattern, raw in part.patterns.items() if raw is not False]
-    explicit = [part.additional for part in parts if part.additional is not None]
-    if facts.unevaluated is not None and not explicit:
+    additional_schemas = [part.additional for part in parts if part.additional is not None]
+    if facts.unevaluated is not None and not additional_schemas:
         if facts.unevaluated is False:
             return children, not kinds and not any(_declares(raw) for raw in facts.raws), kinds, False
-        explicit = [facts.unevaluated]
-    if explicit:
-        kinds.append((None, tuple(raw for raw in explicit if isinstance(raw, dict)) or (True,)))
+        additional_schemas = [facts.unevaluated]
+    if additional_schemas:
+        kinds.append((None, tuple(raw for raw in additional_schemas if isinstance(raw, dict)) or (True,)))
         return children, False, kinds, False
     for raw in hints:
-        found = context.properties_of(raw)
-        context.steps.spend(len(found))
-        if len(children) + len(found) <= 60:
-            for name, child in found.items():
+        hinted_properties = context.properties_of(raw)
+        context.steps.spend(len(hinted_properties))
+        if len(children) + len(hinted_properties) <= 60:
+            for name, child in hinted_properties.items():
                 children.setdefault(name, (child,))
-    declared = any(_declares(raw) for raw in facts.raws)
+    is_declared = any(_declares(raw) for raw in facts.raws)
     if context.keep:
         kinds.append((None, (True,)))
-    return children, declared and not named and not children and not kinds, kinds, True
+    return children, is_declared and not has_names and not children and not kinds, kinds, True
 
 
 def _declares(raw: dict[str, Any]) -> bool:
@@ -127,12 +127,12 @@ def _narrowed(
     children: dict[str, tuple[Raw, ...]], required: dict[str, None], width: int
 ) -> dict[str, tuple[Raw, ...]]:
     """The required keys first, then as many others as fit."""
-    chosen = {name for name in children if name in required}
+    names = {name for name in children if name in required}
     for name in children:
-        if len(chosen) >= width:
+        if len(names) >= width:
             break
-        chosen.add(name)
-    return {name: raws for name, raws in children.items() if name in chosen}
+        names.add(name)
+    return {name: raws for name, raws in children.items() if name in names}
 
 
 def _map(context: Context, facts: Facts, kinds: Kinds, depth: int) -> Branch:
@@ -140,9 +140,9 @@ def _map(context: Context, facts: Facts, kinds: Kinds, depth: int) -> Branch:
         return context.too_deep(facts)
     schema, node, height, size = _entries(context, kinds, facts, depth)
     node.min_count, node.max_count = facts.key_min, facts.key_max
-    if facts.key_min and "minItems" not in context.without:
+    if facts.key_min and "minItems" not in context.excluded_keywords:
         schema["minItems"] = facts.key_min
-    if facts.key_max is not None and "maxItems" not in context.without:
+    if facts.key_max is not None and "maxItems" not in context.excluded_keywords:
         schema["maxItems"] = facts.key_max
     words = facts.description("object")
     schema["description"] = (
@@ -153,8 +153,8 @@ def _map(context: Context, facts: Facts, kinds: Kinds, depth: int) -> Branch:
 
 def _entries(context: Context, kinds: Kinds, facts: Facts, depth: int) -> tuple[Schema, Entries, int, int]:
     """A list of keys and values. Raises Unsatisfiable if no kind of key is left."""
-    several = len(kinds) > 1
-    item_depth = depth + 1 + several
+    is_union = len(kinds) > 1
+    item_depth = depth + 1 + is_union
     entries: list[Entry] = []
     schemas: list[Schema] = []
     height = size = 0
@@ -167,7 +167,7 @@ def _entries(context: Context, kinds: Kinds, facts: Facts, depth: int) -> tuple[
         key = dict(key_schema)
         if pattern is not None and "pattern" not in key and "enum" not in key and "const" not in key:
             probe = Facts([{"pattern": pattern}])
-            if probe.pattern is not None and "pattern" not in context.without:
+            if probe.pattern is not None and "pattern" not in context.excluded_keywords:
                 key["pattern"] = pattern
             else:
                 key["description"] = f"matches {pattern}"[:200]
@@ -178,7 +178,7 @@ def _entries(context: Context, kinds: Kinds, facts: Facts, depth: int) -> tuple[
     if not schemas:
         raise Unsatisfiable
     items = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
-    return {"type": "array", "items": items}, Entries(entries), height + 2 + several, size
+    return {"type": "array", "items": items}, Entries(entries), height + 2 + is_union, size
 
 
 def _key(context: Context, facts: Facts, depth: int) -> Schema:

@@ -11,13 +11,13 @@ from urllib.parse import unquote, urldefrag, urljoin
 
 # The values of these keywords are data, not schemas.
 _DATA = frozenset({"enum", "const", "default", "examples", "example"})
-_LEGACY = ("draft-03", "draft-04", "draft-05", "draft-06", "draft-07")
+_LEGACY_DRAFTS = ("draft-03", "draft-04", "draft-05", "draft-06", "draft-07")
 
 
 def is_legacy(schema: Any) -> bool:
     """Whether a `$ref` hides its siblings, as in draft 7 and older."""
-    named = schema.get("$schema") if isinstance(schema, dict) else None
-    return isinstance(named, str) and any(draft in named for draft in _LEGACY)
+    dialect = schema.get("$schema") if isinstance(schema, dict) else None
+    return isinstance(dialect, str) and any(draft in dialect for draft in _LEGACY_DRAFTS)
 
 
 class References:
@@ -94,12 +94,12 @@ class References:
                 continue
             if not isinstance(node, dict):
                 continue
-            own = _identifier(node)
-            if own is not None and node is not document:
-                if own.startswith("#"):  # an anchor in drafts 4 to 7
-                    self._anchors.setdefault((base, own[1:]), node)
+            identifier = _identifier(node)
+            if identifier is not None and node is not document:
+                if identifier.startswith("#"):  # an anchor in drafts 4 to 7
+                    self._anchors.setdefault((base, identifier[1:]), node)
                 else:
-                    base = urldefrag(_join(base, own))[0]
+                    base = urldefrag(_join(base, identifier))[0]
                     self._resources.setdefault(base, node)
             if base != self._root:
                 self._bases[id(node)] = base
@@ -141,12 +141,12 @@ def _has_ids(document: Any) -> bool:
 
 def _join(base: str, reference: str) -> str:
     try:
-        joined = urljoin(base, reference)
+        uri = urljoin(base, reference)
     except ValueError:
         return reference
-    if joined == reference and reference.startswith("#"):
+    if uri == reference and reference.startswith("#"):
         return base + reference  # urljoin does not support urn: and other schemes
-    return joined
+    return uri
 
 
 def _tail(uri: str) -> str:

@@ -13,7 +13,7 @@ from codelab.llm.schema.strict import Branch, Place, Schema, describe
 SCALARS = ("string", "integer", "number", "boolean")
 _BOUNDS = ("multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 _SIMPLE = frozenset({"type", "description", "title"})
-_PLAIN = {kind: Plain(kind) for kind in SCALARS}
+_PLAIN_NODES = {kind: Plain(kind) for kind in SCALARS}
 
 
 def plain_scalar(raw: dict[str, Any], kind: str) -> Place | None:
@@ -21,7 +21,7 @@ def plain_scalar(raw: dict[str, Any], kind: str) -> Place | None:
 
     Faster than `branches_of`.
     """
-    node = _PLAIN.get(kind)
+    node = _PLAIN_NODES.get(kind)
     if node is None or not raw.keys() <= _SIMPLE:
         return None
     description, title = raw.get("description"), raw.get("title")
@@ -38,9 +38,9 @@ def plain_scalar(raw: dict[str, Any], kind: str) -> Place | None:
 def string(context: Context, facts: Facts) -> Branch:
     """The strict form of a string."""
     schema: Schema = {"type": "string"}
-    if facts.pattern is not None and "pattern" not in context.without:
+    if facts.pattern is not None and "pattern" not in context.excluded_keywords:
         schema["pattern"] = facts.pattern
-    elif facts.format is not None and "format" not in context.without:
+    elif facts.format is not None and "format" not in context.excluded_keywords:
         schema["format"] = facts.format
     keywords = dict(schema) if len(schema) > 1 else None
     return Branch(describe(schema, facts.description("string")), Plain("string", keywords=keywords), "string")
@@ -50,7 +50,7 @@ def number(context: Context, facts: Facts, kind: str) -> Branch:
     """The strict form of a number. kind: "number" or "integer"."""
     schema: Schema = {"type": kind}
     for keyword in _BOUNDS:
-        if keyword in facts.bounds and keyword not in context.without:
+        if keyword in facts.bounds and keyword not in context.excluded_keywords:
             schema[keyword] = facts.bounds[keyword]
     keywords = dict(schema) if len(schema) > 1 else None
     return Branch(describe(schema, facts.description(kind)), Plain(kind, keywords=keywords), "number")
@@ -66,7 +66,7 @@ def enumeration(context: Context, facts: Facts, values: list[Any]) -> Place:
     if "integer" in groups and "number" in groups:
         groups["number"] = [value for value in values if json_type(value) in ("integer", "number")]
         del groups["integer"]
-    out = []
+    branches = []
     for kind, members in groups.items():
         node: Plain | Labels | Text
         if kind == "compound":
@@ -84,12 +84,12 @@ def enumeration(context: Context, facts: Facts, values: list[Any]) -> Place:
                 (f"{words} " if words else "") + "One of many values, for example " + ", ".join(map(str, members[:5]))
             )
             node = Text() if isinstance(node, Labels) else Plain(kind)
-        elif len(members) == 1 and "const" not in context.without:
+        elif len(members) == 1 and "const" not in context.excluded_keywords:
             schema["const"] = members[0]
         else:
             schema["enum"] = members
-        out.append(Branch(describe(schema, words), node, "number" if kind == "integer" else kind))
-    return Place(out, null)
+        branches.append(Branch(describe(schema, words), node, "number" if kind == "integer" else kind))
+    return Place(branches, null)
 
 
 def _affordable(context: Context, members: list[Any]) -> bool:

@@ -16,7 +16,7 @@ from codelab.llm.schema.strict import Branch, Place, Unsatisfiable, describe
 
 def branches_of(context: Context, facts: Facts, depth: int, hints: Sequence[Raw] = ()) -> Place:
     """Convert a place without unions."""
-    values = facts.allowed()
+    values = facts.allowed_values()
     context.steps.spend(sum(map(len, facts.raws)) + 2 * len(values or ()))
     if values is not None:
         return enumeration(context, facts, values)
@@ -31,23 +31,23 @@ def branches_of(context: Context, facts: Facts, depth: int, hints: Sequence[Raw]
         types = set(facts.implied)
         if "number" in types:
             types.add("integer")
-    out: list[Branch] = []
+    branches: list[Branch] = []
     if "object" in types:
         with contextlib.suppress(Unsatisfiable):
-            out.append(object_(context, facts, depth, hints))
+            branches.append(object_(context, facts, depth, hints))
     if "array" in types:
         with contextlib.suppress(Unsatisfiable):
-            out.append(array(context, facts, depth))
+            branches.append(array(context, facts, depth))
     if "string" in types:
-        out.append(string(context, facts))
+        branches.append(string(context, facts))
     if "number" in types:
-        out.append(number(context, facts, "number"))
+        branches.append(number(context, facts, "number"))
     elif "integer" in types:
-        out.append(number(context, facts, "integer"))
+        branches.append(number(context, facts, "integer"))
     if "boolean" in types:
         schema = describe({"type": "boolean"}, facts.description("boolean"))
-        out.append(Branch(schema, Plain("boolean"), "boolean"))
+        branches.append(Branch(schema, Plain("boolean"), "boolean"))
     if facts.types is None and context.keep:
         # The keywords only imply these types: a value of another type is valid too.
-        out += context.text().branches
-    return Place(out, "null" in types)
+        branches += context.text().branches
+    return Place(branches, "null" in types)

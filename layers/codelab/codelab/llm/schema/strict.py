@@ -29,12 +29,12 @@ class TooLarge(Exception):
 class StepCounter:
     """The steps left for a schema. Work that a small schema can cause any number of times costs steps."""
 
-    left: int
+    remaining: int
 
     def spend(self, steps: int = 1) -> None:
         """Raise TooLarge if no steps are left."""
-        self.left -= steps
-        if self.left < 0:
+        self.remaining -= steps
+        if self.remaining < 0:
             raise TooLarge
 
 
@@ -65,14 +65,14 @@ class Definition:
     name: str = ""
     null_name: str = ""
     schema: Schema | None = None
-    done: bool = False
-    cut: bool = False
+    is_done: bool = False
+    is_cut: bool = False
     height: int = 0
     size: int = 0
     references: list[Schema] = field(default_factory=list)
     # Whether a branch was left out because it leads back to a surrounding union of the same value. The schema is then
     # only correct inside that union.
-    partial: bool = False
+    is_partial: bool = False
 
 
 @dataclass(slots=True)
@@ -91,14 +91,14 @@ class Branch:
 class Place:
     """A converted place: its branches other than null, and whether null is one.
 
-    cut: whether a part of it is JSON text because a limit left no room.
+    is_cut: whether a part of it is JSON text because a limit left no room.
     """
 
     branches: list[Branch]
     null: bool = False
     description: str = ""
     title: str = ""
-    cut: bool = False
+    is_cut: bool = False
 
     @property
     def is_empty(self) -> bool:
@@ -107,8 +107,8 @@ class Place:
     @property
     def height(self) -> int:
         """Levels below this place."""
-        highest = max((branch.height for branch in self.branches), default=0)
-        return highest + (len(self.branches) > 1)
+        child_height = max((branch.height for branch in self.branches), default=0)
+        return child_height + (len(self.branches) > 1)
 
     @property
     def size(self) -> int:
@@ -119,10 +119,10 @@ class Place:
     def node(self) -> Node:
         if len(self.branches) == 1 and not self.null:
             return self.branches[0].node
-        found: list[tuple[str | None, Node]] = [(branch.kind, branch.node) for branch in self.branches]
+        branches: list[tuple[str | None, Node]] = [(branch.kind, branch.node) for branch in self.branches]
         if self.null:
-            found.append(("null", Null()))
-        return Union(found)
+            branches.append(("null", Null()))
+        return Union(branches)
 
 
 def combine(place: Place, null: bool) -> Schema:
@@ -157,12 +157,12 @@ def nullable(schema: Schema) -> Schema:
         return schema
     if not isinstance(kind, str) or "$ref" in schema:
         return {"anyOf": [schema, dict(NULL)]}
-    out = {**schema, "type": [kind, "null"]}
-    if "const" in out:
-        out = {key: value for key, value in out.items() if key != "const"} | {"enum": [schema["const"], None]}
-    elif "enum" in out:
-        out["enum"] = [*schema["enum"], None]
-    return out
+    result = {**schema, "type": [kind, "null"]}
+    if "const" in result:
+        result = {key: value for key, value in result.items() if key != "const"} | {"enum": [schema["const"], None]}
+    elif "enum" in result:
+        result["enum"] = [*schema["enum"], None]
+    return result
 
 
 def describe(schema: Schema, description: str) -> Schema:

@@ -7,12 +7,12 @@ from typing import Any
 from codelab.llm.schema.facts import Raw, Raws, constrains
 from codelab.llm.schema.keywords import CONSTRAINTS
 
-_OWN = CONSTRAINTS - {"$ref", "$dynamicRef", "$recursiveRef", "allOf", "anyOf", "oneOf"}
+_OWN_CONSTRAINTS = CONSTRAINTS - {"$ref", "$dynamicRef", "$recursiveRef", "allOf", "anyOf", "oneOf"}
 
 
 def says_more(raw: dict[str, Any]) -> bool:
     """Whether a schema constrains its value beyond what its unions and references say."""
-    return any(key in _OWN and not (key == "if" and "then" not in raw and "else" not in raw) for key in raw)
+    return any(key in _OWN_CONSTRAINTS and not (key == "if" and "then" not in raw and "else" not in raw) for key in raw)
 
 
 def trivial(branch: Raws) -> bool:

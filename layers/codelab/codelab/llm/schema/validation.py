@@ -16,7 +16,7 @@ import jsonschema_rs
 
 from codelab.llm.errors import InvalidRequest, json_pointer
 
-_OLDER = (jsonschema_rs.Draft7Validator, jsonschema_rs.Draft4Validator)
+_OLDER_VALIDATORS = (jsonschema_rs.Draft7Validator, jsonschema_rs.Draft4Validator)
 # Limits only patterns that need backtracking.
 _PATTERNS = jsonschema_rs.FancyRegexOptions(backtrack_limit=100_000)
 _MAX_ERRORS = 8
@@ -33,14 +33,14 @@ def compile_validator(schema: Any) -> jsonschema_rs.Validator:
         return jsonschema_rs.validator_for(schema, retriever=_no_retrieval, pattern_options=_PATTERNS)
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError, RecursionError) as error:
         if isinstance(schema, dict) and "$schema" not in schema:
-            for older in _OLDER:
+            for validator_class in _OLDER_VALIDATORS:
                 try:
-                    return older(schema, retriever=_no_retrieval, pattern_options=_PATTERNS)
+                    return validator_class(schema, retriever=_no_retrieval, pattern_options=_PATTERNS)
                 except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError):
                     continue
-        where = json_pointer(*(getattr(error, "instance_path", None) or ()))
+        schema_pointer = json_pointer(*(getattr(error, "instance_path", None) or ()))
         message = getattr(error, "message", None) or str(error)
-        raise InvalidRequest(f"the schema is not valid: {_short(str(message))}", f"/schema{where}") from error
+        raise InvalidRequest(f"the schema is not valid: {_short(str(message))}", f"/schema{schema_pointer}") from error
 
 
 def _is_known(dialect: str) -> bool:
@@ -78,23 +78,23 @@ def _phrased(error: Any, depth: int = 0) -> Iterator[tuple[str, str]]:
     path = json_pointer(*error.instance_path)
     branches = getattr(kind, "context", None)
     if branches and depth < 6:
-        meant = _meant(branches)
-        if meant:
-            for inner in meant:
-                yield from _phrased(inner, depth + 1)
+        branch_errors = _intended_errors(branches)
+        if branch_errors:
+            for branch_error in branch_errors:
+                yield from _phrased(branch_error, depth + 1)
             return
     yield path, _short(error.message)
 
 
-def _meant(branches: list[list[Any]]) -> list[Any]:
+def _intended_errors(branches: list[list[Any]]) -> list[Any]:
     """The errors of the branch that the model meant."""
-    shallowest = min((len(error.instance_path) for errors in branches for error in errors), default=0)
+    min_depth = min((len(error.instance_path) for errors in branches for error in errors), default=0)
 
     def distance(errors: list[Any]) -> tuple[int, int, int]:
         wrong_type = wrong_constant = 0
         for error in errors:
             name = type(error.kind).__name__
-            if len(error.instance_path) <= shallowest:
+            if len(error.instance_path) <= min_depth:
                 wrong_type += name.endswith("Type")
             wrong_constant += "Constant" in name or "Enum" in name
         return wrong_type, wrong_constant, len(errors)

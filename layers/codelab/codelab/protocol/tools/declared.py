@@ -156,7 +156,7 @@ def check_schema(schema: Mapping[str, Any]) -> None:
     from codelab.llm.schema.budget import SchemaBudget, linear_patterns
     from codelab.llm.schema.budget import check_schema as check_budget
 
-    budget = SchemaBudget(limits.DECLARED_BYTES, places=_PLACES, depth=_DEPTH, followed=_PLACES)
+    budget = SchemaBudget(limits.DECLARED_BYTES, places=_PLACES, depth=_DEPTH, expanded_places=_PLACES)
     try:
         check_budget(schema, budget, "")
     except InvalidRequest as error:

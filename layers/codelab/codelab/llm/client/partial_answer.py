@@ -13,16 +13,16 @@ from codelab.llm.strategies import Choice
 _MOST_CHOICES = 128
 
 
-class Received:
+class PartialAnswer:
     """The choices of an answer, its usage, and what is wrong with it."""
 
-    __slots__ = ("_problem", "begun", "choices", "mode", "thoughts", "usage")
+    __slots__ = ("_problem", "choices", "has_text", "mode", "thoughts", "usage")
 
     def __init__(self, n: int, mode: Mode) -> None:
         self.mode = mode
         self.choices = [Choice(mode.strategy) for _ in range(n)]
         self.usage = Usage()
-        self.begun = False
+        self.has_text = False
         #: The thoughts of the first choice, in pieces.
         self.thoughts = self.choices[0].thoughts
         self._problem: TransportError | None = None
@@ -57,18 +57,18 @@ class Received:
                     self.choices.append(Choice(self.mode.strategy))
                 if choice.get("error"):
                     raise TransportError(f"the provider broke off: {choice['error']}", retryable=True)
-                new = self.choices[index].take(choice)
-                if new:
-                    self.begun = True
+                text = self.choices[index].take(choice)
+                if text:
+                    self.has_text = True
                     if index == 0:
-                        texts.append(new)
+                        texts.append(text)
             usage = chunk.get("usage") or _usage_elsewhere(chunk)
             if usage:
                 # Some providers send a growing usage with each chunk: the last one counts.
                 self.usage = Usage.parse(usage)
 
     @property
-    def ended(self) -> bool:
+    def is_finished(self) -> bool:
         """Have all choices a finish reason?"""
         return all(choice.finish_reason for choice in self.choices)
 
