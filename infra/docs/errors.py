@@ -1,7 +1,7 @@
 """docs/errors.md: every error code."""
 
 from codelab.protocol.errors import ALIASES, FACTS, CodeFacts, ErrorCode, Where
-from codelab.rest.errors import name_of, status_of
+from codelab.rest.error_responses import name_of, status_of
 
 from infra.docs.markdown import note, table
 
@@ -16,7 +16,12 @@ def page() -> str:
     """The page."""
     parts = [note("layers/codelab/codelab/protocol/errors.py"), "# Error codes\n", _ABOUT]
     rows = [
-        (f"`{code.value}`", f"{facts.meaning}. {facts.sent}", _where(code, facts), "yes" if facts.retryable else "no")
+        (
+            f"`{code.value}`",
+            f"{facts.meaning}. {facts.occasion}",
+            _where(code, facts),
+            "yes" if facts.retryable else "no",
+        )
         for code, facts in FACTS.items()
     ]
     parts += table(("code", "meaning", "where", "retry"), rows)
@@ -30,8 +35,8 @@ _SHORT = {Where.REPLY: "reply", Where.TURN: "turn", Where.CALL: "call", Where.RE
 
 
 def _where(code: ErrorCode, facts: CodeFacts) -> str:
-    words = [_SHORT[where] for where in facts.met if where is not Where.REST]
-    if Where.REST in facts.met:
+    words = [_SHORT[where] for where in facts.places if where is not Where.REST]
+    if Where.REST in facts.places:
         named = "" if name_of(code) == code.value else f" as `{name_of(code)}`"
         words.append(f"REST {status_of(code)}{named}")
     return ", ".join(words)

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from typing import Any
 
 from codelab.protocol.protected import PROTECTED, PROTECTED_FILES
-from codelab.protocol.tools import ALIASES, CATALOGUE, KNOWN, Tool
+from codelab.protocol.tools import ALIASES, CATALOGUE, KNOWN_TOOLS, Tool
 
 from infra.docs.markdown import anchor, fields, note, table
 
@@ -61,7 +61,7 @@ itself. `*` stands for any part of a name.
 def page() -> str:
     """The page."""
     own = [tool for tool in CATALOGUE.values() if tool.server_side]
-    others = [tool for tool in KNOWN.values() if tool.name not in CATALOGUE]
+    others = [tool for tool in KNOWN_TOOLS.values() if tool.name not in CATALOGUE]
     parts = [
         note("layers/codelab/codelab/protocol/tools"),
         "# Tools\n",

@@ -10,10 +10,10 @@ from codelab.llm.config import RequestConfig
 from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.incoming import Hello, parse_frame
-from codelab.protocol.tools import ALIASES, KNOWN
+from codelab.protocol.tools import ALIASES, KNOWN_TOOLS
 from codelab.protocol.tools.declared import check_schema, declared_tool
 from codelab.protocol.tools.tool import Tool
-from codelab.turns.answers import ANSWER
+from codelab.turns.model_answers import ANSWER
 
 from tests.llm.schemas import Schemas
 from tests.turns.world import refusal
@@ -67,7 +67,7 @@ def test_parameters_may_be_missing_or_null() -> None:
     assert declare().capabilities.tools == []
 
 
-@pytest.mark.parametrize("name", [*KNOWN, *ALIASES])
+@pytest.mark.parametrize("name", [*KNOWN_TOOLS, *ALIASES])
 def test_names_and_aliases_of_the_catalogue_are_refused(name: str) -> None:
     error = refused({**DEPLOY, "name": name})
     assert error.details["field"] == "capabilities.tools.0.name"

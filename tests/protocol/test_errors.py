@@ -8,8 +8,8 @@ def test_every_code_is_documented() -> None:
     assert list(FACTS) == list(ErrorCode)
     for facts in FACTS.values():
         assert facts.meaning
-        assert facts.sent.endswith(".")
-        assert facts.met
+        assert facts.occasion.endswith(".")
+        assert facts.places
 
 
 def test_all_codes_of_the_documents_exist() -> None:

@@ -7,7 +7,7 @@ from codelab.agents import agents
 from codelab.protocol.diffs import check_diff
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.paths import workspace_path
-from codelab.protocol.tools import ALIASES, CATALOGUE, KNOWN, SEED, find_tool
+from codelab.protocol.tools import ALIASES, CATALOGUE, KNOWN_TOOLS, SEED, find_tool
 from codelab.protocol.tools.tool import Tool
 
 from tests.turns.world import refusal
@@ -31,7 +31,7 @@ def test_the_catalogue_has_the_documents_tools_the_extensions_and_the_servers_ow
         *("apply_patch", "apply_patch_review", "prompt_user"),
         *("switch_agent", "update_plan", "read_result"),
     }
-    assert set(KNOWN) - set(CATALOGUE) == {"git.push"}
+    assert set(KNOWN_TOOLS) - set(CATALOGUE) == {"git.push"}
 
 
 def test_the_seed_documents_tools_are_as_those_have_them() -> None:
@@ -52,7 +52,7 @@ def test_the_universal_agent_may_call_every_tool() -> None:
     assert {**tools, "switch_agent": CATALOGUE["switch_agent"]} == CATALOGUE
 
 
-@pytest.mark.parametrize("tool", KNOWN.values(), ids=KNOWN)
+@pytest.mark.parametrize("tool", KNOWN_TOOLS.values(), ids=KNOWN_TOOLS)
 def test_every_field_of_every_tool_has_a_description(tool: Tool) -> None:
     assert tool.description.endswith(".")
     assert all(schema["description"] for schema in tool.parameters["properties"].values())
@@ -76,7 +76,7 @@ def test_every_example_is_valid_for_its_tool(tool: Tool) -> None:
 
 def test_an_alias_finds_its_tool() -> None:
     assert {alias: find_tool(alias).name for alias in ALIASES} == ALIASES
-    assert not set(ALIASES) & set(KNOWN)
+    assert not set(ALIASES) & set(KNOWN_TOOLS)
 
 
 @pytest.mark.parametrize("name", ["format_disk", "git.push", "", "READ_FILE"])

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from codelab.protocol.errors import ErrorCode, ProtocolError
-from codelab.protocol.tools import CATALOGUE, KNOWN
+from codelab.protocol.tools import CATALOGUE, KNOWN_TOOLS
 
 from tests.processes import run
 from tests.protocol.test_tools import with_path
@@ -41,7 +41,7 @@ def repository(tmp_path: Path) -> Path:
 
 
 def refused(tool: str, /, **arguments: Any) -> tuple[ErrorCode, str]:
-    error = refusal(lambda: KNOWN[tool].check(arguments))
+    error = refusal(lambda: KNOWN_TOOLS[tool].check(arguments))
     return error.code, error.details["field"]
 
 
@@ -71,7 +71,7 @@ def test_paths_that_look_like_options_are_refused(tool: str) -> None:
     for what, option in OPTIONS.items():
         code, field = refused(tool, **with_path(tool, option))
         assert code is ErrorCode.INVALID_PATH, what
-        assert field in KNOWN[tool].paths, what
+        assert field in KNOWN_TOOLS[tool].paths, what
 
 
 @pytest.mark.parametrize("tool", PATHS)
@@ -83,7 +83,7 @@ def test_pathspec_magic_is_refused(tool: str) -> None:
 @pytest.mark.parametrize("tool", PATHS)
 def test_a_dash_inside_a_path_is_accepted(tool: str) -> None:
     for path in (".", "a-b", "src/-x", "src/--output=x", ".-x", "app/[id]/page.tsx", "\u00fc-x"):
-        assert KNOWN[tool].check(with_path(tool, path)) == with_path(tool, path)
+        assert KNOWN_TOOLS[tool].check(with_path(tool, path)) == with_path(tool, path)
 
 
 def test_file_tools_accept_names_that_begin_with_a_dash() -> None:
@@ -101,12 +101,12 @@ def test_file_tools_accept_names_that_begin_with_a_dash() -> None:
 
 def test_queries_and_messages_may_begin_with_a_dash() -> None:
     for name, arguments in (("search_in_project", {"query": "--output"}), ("git.commit", {"message": "- a list"})):
-        assert KNOWN[name].check(arguments) == arguments
+        assert KNOWN_TOOLS[name].check(arguments) == arguments
 
 
 def test_every_text_argument_of_git_tools_is_tested() -> None:
     free = {"message"}
-    for name, tool in KNOWN.items():
+    for name, tool in KNOWN_TOOLS.items():
         if name.startswith("git."):
             texts = {
                 key
@@ -195,7 +195,7 @@ def test_usual_names_are_accepted(name: str) -> None:
         ("git.branch", {"action": "create", "name": name}),
         ("git.push", {"remote": name, "branch": name}),
     ):
-        assert KNOWN[tool].check(arguments) == arguments
+        assert KNOWN_TOOLS[tool].check(arguments) == arguments
 
 
 @needs_git
@@ -206,7 +206,7 @@ def test_git_refuses_the_same_names(repository: Path) -> None:
     names |= {*BRANCHES, *(name for name in NO_BRANCHES if name.isascii() and "\0" not in name)}
     taken = {name for name in names if git(repository, "check-ref-format", "--branch", name).returncode == 0}
     assert 30 < len(taken) < len(names) - 30
-    tool, wrong = KNOWN["git.branch"], []
+    tool, wrong = KNOWN_TOOLS["git.branch"], []
     for name in sorted(names):
         try:
             tool.check({"action": "create", "name": name})

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 from codelab.config import Settings
-from codelab.protocol.tools import KNOWN
+from codelab.protocol.tools import KNOWN_TOOLS
 from codelab.turns.policy import needs_approval
 
 
 def asked(*names: Any, **settings: Any) -> Any:
     configured = Settings(**settings)
-    tools = [KNOWN[name] for name in names or ("read_file", "write_file", "apply_patch", "run_command")]
+    tools = [KNOWN_TOOLS[name] for name in names or ("read_file", "write_file", "apply_patch", "run_command")]
     return {tool.name for tool in tools if needs_approval(tool, {}, configured)}
 
 
@@ -34,7 +34,7 @@ def test_an_operator_who_lists_write_file_means_edit_file_too() -> None:
 
 
 def test_by_default_everything_that_changes_something_asks() -> None:
-    assert asked(*KNOWN) == {
+    assert asked(*KNOWN_TOOLS) == {
         "write_file",
         "edit_file",
         "fetch_url",
@@ -66,7 +66,7 @@ def test_by_default_everything_that_changes_something_asks() -> None:
     ],
 )
 def test_whether_a_branch_call_asks_depends_on_what_it_does(action: str, settings: Any, asks: Any) -> None:
-    branch = KNOWN["git.branch"]
+    branch = KNOWN_TOOLS["git.branch"]
     assert needs_approval(branch, {"action": action, "name": "x"}, Settings(**settings)) is asks
 
 

@@ -222,7 +222,7 @@ def test_every_code_is_tested_everywhere_it_can_occur() -> None:
     here = {(code, Where.REPLY) for code in REFUSED}
     here |= {(code, Where.REPLY) for code in (ErrorCode.BUSY, ErrorCode.PERMISSION_DENIED, ErrorCode.RATE_LIMITED)}
     here |= {(code, Where.TURN) for code in FAILING} | {(code, Where.CALL) for code in (*IDE_SAYS, *UNSENT)}
-    met = {(code, where) for code, facts in FACTS.items() for where in facts.met if where is not Where.REST}
+    met = {(code, where) for code, facts in FACTS.items() for where in facts.places if where is not Where.REST}
     assert met == here | set(ELSEWHERE)
     for test in ELSEWHERE.values():
         path, name = test.split("::")

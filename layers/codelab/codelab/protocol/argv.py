@@ -22,8 +22,8 @@ _MINUS = "\N{MINUS SIGN}"
 def check_operand(path: str) -> None:
     """Raise ProtocolError INVALID_PATH for a path that a program may take for an option."""
     if _is_option(path):
-        why = "The path must not begin with '-', because a program would take it for an option; name its directory"
-        raise ProtocolError(ErrorCode.INVALID_PATH, why, details={"field": "path"})
+        message = "The path must not begin with '-', because a program would take it for an option; name its directory"
+        raise ProtocolError(ErrorCode.INVALID_PATH, message, details={"field": "path"})
 
 
 def check_ref(name: str) -> None:
@@ -32,12 +32,12 @@ def check_ref(name: str) -> None:
     The URL of a remote is refused too: `ext::sh -c ...` would run a program.
     """
     if not name or name in ("@", "HEAD") or _NOT_IN_REF.search(name) or _is_option(name):
-        why = "Not a valid name of a branch or a remote (see git check-ref-format)"
-        raise ProtocolError(ErrorCode.INVALID_ARGUMENTS, why, details={"field": "name"})
+        message = "Not a valid name of a branch or a remote (see git check-ref-format)"
+        raise ProtocolError(ErrorCode.INVALID_ARGUMENTS, message, details={"field": "name"})
 
 
 def _is_option(value: str) -> bool:
     """Does it begin with a dash, even after an IDE turns `./-x` into `-x` or Windows maps a Unicode dash to ASCII?"""
     names = (name.strip() for name in re.split(r"[/\\]", unicodedata.normalize("NFKC", value)))
-    first = next((name for name in names if name not in ("", ".")), "")
-    return bool(first) and (unicodedata.category(first[0]) == "Pd" or first[0] == _MINUS)
+    first_name = next((name for name in names if name not in ("", ".")), "")
+    return bool(first_name) and (unicodedata.category(first_name[0]) == "Pd" or first_name[0] == _MINUS)

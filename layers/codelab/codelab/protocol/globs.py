@@ -6,7 +6,7 @@ Patterns come from users, so matching takes quadratic time at worst, never expon
 import re
 from collections.abc import Callable, Sequence
 
-_MANY = "**"
+_ANY_DIRECTORIES = "**"
 
 
 def matches(glob: str, path: str) -> bool:
@@ -17,28 +17,28 @@ def matches(glob: str, path: str) -> bool:
     parts = [part for part in re.split(r"[/\\]", path) if part not in ("", ".")]
     if "/" not in glob:
         return bool(parts) and _name(glob, parts[-1])
-    wanted = [part for part in glob.split("/") if part]
-    if wanted[-1:] == [_MANY]:
-        wanted.append("*")  # below it, not itself
-    return _run(wanted, parts, _MANY, _name)
+    pattern = [part for part in glob.split("/") if part]
+    if pattern[-1:] == [_ANY_DIRECTORIES]:
+        pattern.append("*")  # below it, not itself
+    return _run(pattern, parts, _ANY_DIRECTORIES, _name)
 
 
 def _name(glob: str, name: str) -> bool:
-    return _run(glob, name, "*", lambda wanted, found: wanted in ("?", found))
+    return _run(glob, name, "*", lambda symbol, character: symbol in ("?", character))
 
 
-def _run(wanted: Sequence[str], found: Sequence[str], star: str, fits: Callable[[str, str], bool]) -> bool:
+def _run(pattern: Sequence[str], parts: Sequence[str], star: str, element_matches: Callable[[str, str], bool]) -> bool:
     """Match a sequence in which `star` stands for any number of elements. Only the last star is ever retried."""
-    at, seen, retry = 0, 0, None
-    while seen < len(found):
-        if at < len(wanted) and wanted[at] == star:
-            retry = (at + 1, seen)
-            at += 1
-        elif at < len(wanted) and fits(wanted[at], found[seen]):
-            at, seen = at + 1, seen + 1
+    pattern_index, part_index, retry = 0, 0, None
+    while part_index < len(parts):
+        if pattern_index < len(pattern) and pattern[pattern_index] == star:
+            retry = (pattern_index + 1, part_index)
+            pattern_index += 1
+        elif pattern_index < len(pattern) and element_matches(pattern[pattern_index], parts[part_index]):
+            pattern_index, part_index = pattern_index + 1, part_index + 1
         elif retry is not None:
             retry = (retry[0], retry[1] + 1)
-            at, seen = retry
+            pattern_index, part_index = retry
         else:
             return False
-    return all(rest == star for rest in wanted[at:])
+    return all(element == star for element in pattern[pattern_index:])

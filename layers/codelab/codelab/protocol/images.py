@@ -17,7 +17,7 @@ MEDIA_TYPES = tuple(_BEGINNINGS)
 
 
 def image_problem(image: Any) -> str | None:
-    """Why `image` is not {media_type, data}; None if it is one. The data must be of the type that it is said to be."""
+    """Why `image` is not {media_type, data}; None if it is one. The data must match the type."""
     if not isinstance(image, dict) or not isinstance(image.get("data"), str):
         return "an image has media_type and data"
     if image.get("media_type") not in MEDIA_TYPES:  # a tuple, because a client may send what is not hashable

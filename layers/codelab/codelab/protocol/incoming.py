@@ -75,8 +75,8 @@ class Attachment(BaseModel):
 
     def wire(self) -> dict[str, Any]:
         """The attachment without what does not belong to its type."""
-        other = {"content"} if self.type == "image" else {"media_type", "data"}
-        return self.model_dump(exclude_none=True, exclude=other)
+        excluded_fields = {"content"} if self.type == "image" else {"media_type", "data"}
+        return self.model_dump(exclude_none=True, exclude=excluded_fields)
 
 
 _Line = Annotated[str, StringConstraints(min_length=1, max_length=limits.ENVIRONMENT_LINE_CHARS, pattern=ONE_LINE)]
@@ -387,11 +387,11 @@ class Hello(ClientFrame):
 
     @model_validator(mode="after")
     def instructions_are_bounded(self) -> Self:
-        told = self.instructions or []
-        if sum(len(file.path.encode()) + len(file.content.encode()) for file in told) > limits.INSTRUCTIONS_BYTES:
-            most = f"{limits.INSTRUCTIONS_BYTES} bytes"
-            raise PydanticCustomError("too_long", "at most {most} in total", {"field": "instructions", "most": most})
-        if len({file.path for file in told}) < len(told):
+        files = self.instructions or []
+        if sum(len(file.path.encode()) + len(file.content.encode()) for file in files) > limits.INSTRUCTIONS_BYTES:
+            limit = f"{limits.INSTRUCTIONS_BYTES} bytes"
+            raise PydanticCustomError("too_long", "at most {most} in total", {"field": "instructions", "most": limit})
+        if len({file.path for file in files}) < len(files):
             raise PydanticCustomError("repeated", "two files have the same path", {"field": "instructions"})
         return self
 
@@ -587,8 +587,8 @@ def parse_frame(body: str | None) -> ClientFrame:
         return _parse(raw)
     except ProtocolError as error:
         for name in NAMING:
-            if isinstance(given := raw.get(name), str) and 0 < len(given) <= limits.ID_CHARS:
-                error.names.setdefault(name, given)
+            if isinstance(identifier := raw.get(name), str) and 0 < len(identifier) <= limits.ID_CHARS:
+                error.names.setdefault(name, identifier)
         raise
 
 
@@ -613,8 +613,8 @@ def _parse(raw: dict[str, Any]) -> ClientFrame:
     fields = {key: value for key, value in raw.items() if value is not None or key in keep_null}
     for name, synonym in SYNONYMS:
         if synonym in fields:
-            other = fields.pop(synonym)
-            if fields.setdefault(name, other) != other:
+            value = fields.pop(synonym)
+            if fields.setdefault(name, value) != value:
                 raise ProtocolError(
                     ErrorCode.INVALID_ARGUMENTS,
                     f"{name} and {synonym} differ",
@@ -644,11 +644,11 @@ def _tool_error(error: object, sibling_code: object) -> ToolError:
 
 
 def _refusal(error: ValidationError, call_id: str | None) -> ProtocolError:
-    first = error.errors(include_url=False, include_input=False)[0]
-    field = first.get("ctx", {}).get("field") or ".".join(str(part) for part in first["loc"])
+    pydantic_error = error.errors(include_url=False, include_input=False)[0]
+    field = pydantic_error.get("ctx", {}).get("field") or ".".join(str(part) for part in pydantic_error["loc"])
     details = {"field": field}
-    if first["type"] == "missing":
+    if pydantic_error["type"] == "missing":
         return ProtocolError(ErrorCode.MISSING_FIELD, f"Missing field: {field}", call_id=call_id, details=details)
     return ProtocolError(
-        ErrorCode.INVALID_ARGUMENTS, f"Invalid {field}: {first['msg']}", call_id=call_id, details=details
+        ErrorCode.INVALID_ARGUMENTS, f"Invalid {field}: {pydantic_error['msg']}", call_id=call_id, details=details
     )

@@ -492,9 +492,9 @@ class SessionInfo(Reply):
 
     def wire(self) -> dict[str, Any]:
         frame = super().wire()
-        for call, shown in zip(self.pending_calls, frame["pending_calls"], strict=True):
+        for call, call_frame in zip(self.pending_calls, frame["pending_calls"], strict=True):
             if call.arguments is not None:
-                shown["arguments"] = call.arguments  # Keeps nulls inside the arguments.
+                call_frame["arguments"] = call.arguments  # Keeps nulls inside the arguments.
         return frame
 
 

@@ -9,9 +9,9 @@ _PORTS = {"http": 80, "https": 443}
 
 def web_origin(url: str) -> str:
     """The origin in one spelling, as in `https://example.com:8443`; empty if the URL is not clearly one."""
-    found = _URL.fullmatch(url)
-    if found is None or not found[2].strip("."):
+    match = _URL.fullmatch(url)
+    if match is None or not match[2].strip("."):
         return ""
-    scheme, host = found[1].lower(), found[2].lower().removesuffix(".")
-    is_usual = found[3] is None or int(found[3]) == _PORTS[scheme]
-    return f"{scheme}://{host}" + ("" if is_usual else f":{int(found[3])}")
+    scheme, host = match[1].lower(), match[2].lower().removesuffix(".")
+    is_usual = match[3] is None or int(match[3]) == _PORTS[scheme]
+    return f"{scheme}://{host}" + ("" if is_usual else f":{int(match[3])}")

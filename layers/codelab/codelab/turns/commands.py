@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from codelab.protocol.tools import KNOWN, Tool
+from codelab.protocol.tools import KNOWN_TOOLS, Tool
 from codelab.sessions.items import CallItem
 from codelab.sessions.register import CallState, Register
 from codelab.turns.draft import Draft
@@ -71,5 +71,5 @@ def invalidate(draft: Draft, call: CallItem, tool: Tool) -> None:
 
 
 def _changes(tool_name: str) -> bool:
-    tool = KNOWN.get(tool_name)
+    tool = KNOWN_TOOLS.get(tool_name)
     return tool is None or tool.risk != "read"

@@ -86,8 +86,10 @@ class BedrockKey:
         request = AWSRequest(
             method="POST", url=f"https://{_HOST}/", headers={"host": _HOST}, params={"Action": "CallWithBearerToken"}
         )
-        frozen = credentials.get_frozen_credentials() if hasattr(credentials, "get_frozen_credentials") else credentials
-        SigV4QueryAuth(frozen, "bedrock", self._region, expires=_LIFETIME_S).add_auth(request)
+        frozen_credentials = (
+            credentials.get_frozen_credentials() if hasattr(credentials, "get_frozen_credentials") else credentials
+        )
+        SigV4QueryAuth(frozen_credentials, "bedrock", self._region, expires=_LIFETIME_S).add_auth(request)
         presigned_url = str(request.url).removeprefix("https://") + "&Version=1"
         return _PREFIX + base64.b64encode(presigned_url.encode()).decode()
 

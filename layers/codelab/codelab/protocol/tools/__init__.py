@@ -11,7 +11,7 @@ from codelab.protocol.tools.tool import Example, Risk, Tool
 __all__ = [
     "ALIASES",
     "CATALOGUE",
-    "KNOWN",
+    "KNOWN_TOOLS",
     "Example",
     "ExecutorTools",
     "ResultForm",
@@ -27,7 +27,7 @@ CATALOGUE: Mapping[str, Tool] = {
 }
 
 #: The catalogue and the tools that the policy knows but no agent gets.
-KNOWN: Mapping[str, Tool] = {**CATALOGUE, **{tool.name: tool for tool in git.NOT_OFFERED}}
+KNOWN_TOOLS: Mapping[str, Tool] = {**CATALOGUE, **{tool.name: tool for tool in git.NOT_OFFERED}}
 
 #: The tools of the seed documents that IDEs execute, as those have them.
 SEED: Mapping[str, Tool] = {
@@ -64,7 +64,7 @@ def find_tool(name: str) -> Tool:
 class ExecutorTools:
     """What a session's executor executes: its `own` tools, and those of the catalogue in `supported`.
 
-    None: it has not said so, like a client of the seed documents, and executes the tools of those.
+    None: it has not declared any, like a client of the seed documents, and executes their tools.
     """
 
     own: tuple[Tool, ...] = ()
@@ -86,8 +86,8 @@ class ExecutorTools:
 
     def find(self, name: str) -> Tool:
         """The tool of that name or alias. Raises ProtocolError TOOL_NOT_FOUND."""
-        own = next((tool for tool in self.own if tool.name == name), None)
-        tool = own or self.offered(find_tool(name))
+        declared_tool = next((tool for tool in self.own if tool.name == name), None)
+        tool = declared_tool or self.offered(find_tool(name))
         if tool is None:
             raise ProtocolError(ErrorCode.TOOL_NOT_FOUND, f"The connected IDE does not execute {name[:64]}")
         return tool

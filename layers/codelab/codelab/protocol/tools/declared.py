@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 from pydantic_core import PydanticCustomError
 
 from codelab.protocol import limits
-from codelab.protocol.tools import ALIASES, KNOWN
+from codelab.protocol.tools import ALIASES, KNOWN_TOOLS
 from codelab.protocol.tools.tool import Tool
 from codelab.protocol.tools.words import visible, without_words, words_of
 
@@ -26,14 +26,14 @@ _DEPTH = 40
 #: Keywords that let a reference point to something other than a place in this schema.
 _ELSEWHERE = frozenset({"$id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor"})
 #: The catalogue's names, which are reserved in upper and lower case.
-_TAKEN = frozenset(name.casefold() for name in (*KNOWN, *ALIASES))
-#: Stands where a trusted description would.
+_RESERVED_NAMES = frozenset(name.casefold() for name in (*KNOWN_TOOLS, *ALIASES))
+#: The description of a tool whose own description is not trusted.
 _DESCRIBED_AS_DATA = "The user's first message has its description."
 _POINTER = re.compile(r"#(/[^#]*)?")
 
 
 def _free_name(name: str) -> str:
-    if name.casefold() in _TAKEN:
+    if name.casefold() in _RESERVED_NAMES:
         raise PydanticCustomError("name", "{name} is a tool of the catalogue", {"name": name})
     return name
 
@@ -70,8 +70,8 @@ class ToolDeclaration(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def null_is_absent(cls, given: Any) -> Any:
-        return {name: value for name, value in given.items() if value is not None} if isinstance(given, dict) else given
+    def null_is_absent(cls, raw: Any) -> Any:
+        return {name: value for name, value in raw.items() if value is not None} if isinstance(raw, dict) else raw
 
 
 Declarations = Annotated[list[ToolDeclaration], Field(max_length=limits.DECLARED_TOOLS)]
@@ -99,10 +99,10 @@ class Capabilities(BaseModel):
     @model_validator(mode="after")
     def bounded(self) -> Self:
         names = [tool.name.casefold() for tool in self.tools or ()]
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
-            where = {"name": twice, "field": "capabilities.tools"}
-            raise PydanticCustomError("names", "{name} is declared twice", where)
+        duplicate = next((name for name in names if names.count(name) > 1), None)
+        if duplicate is not None:
+            details = {"name": duplicate, "field": "capabilities.tools"}
+            raise PydanticCustomError("names", "{name} is declared twice", details)
         size = len(json.dumps([tool.model_dump() for tool in self.tools or ()], ensure_ascii=False).encode())
         if size > limits.DECLARED_BYTES:
             raise PydanticCustomError(
@@ -115,18 +115,18 @@ class Capabilities(BaseModel):
 
 def declared_tool(declaration: Mapping[str, Any]) -> Tool:
     """Build a tool from a checked declaration in JSON."""
-    reads = declaration["read_only"]
+    is_read_only = declaration["read_only"]
     parameters = _without_dialect({"type": "object", **declaration["parameters"]})
-    described: dict[str, Any] = {"description": visible(declaration["description"])}
+    texts: dict[str, Any] = {"description": visible(declaration["description"])}
     if not declaration.get("trusted", False):
         words = words_of(declaration["description"], parameters)
-        described = {"description": _DESCRIBED_AS_DATA, "words": words, "shape": _shape(parameters)}
+        texts = {"description": _DESCRIBED_AS_DATA, "words": words, "shape": _shape(parameters)}
     return Tool(
         name=declaration["name"],
-        **described,
+        **texts,
         parameters=parameters,
-        risk="read" if reads else "execute",
-        approval=not reads,
+        risk="read" if is_read_only else "execute",
+        approval=not is_read_only,
         declaration=dict(declaration),
     )
 
@@ -194,16 +194,16 @@ def _check_references(schema: Any) -> None:
 def _target(reference: str, root: Mapping[str, Any]) -> Any:
     if not _POINTER.fullmatch(reference):
         raise ValueError(f"$ref {reference[:64]!r} must point into this schema")
-    found: Any = root
+    node: Any = root
     for part in reference[1:].split("/")[1:]:
         name = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(found, Mapping) and name in found:
-            found = found[name]
-        elif isinstance(found, list) and name.isdecimal() and int(name) < len(found):
-            found = found[int(name)]
+        if isinstance(node, Mapping) and name in node:
+            node = node[name]
+        elif isinstance(node, list) and name.isdecimal() and int(name) < len(node):
+            node = node[int(name)]
         else:
             raise ValueError(f"$ref {reference[:64]!r} points nowhere")
-    return found
+    return node
 
 
 def _nothing(uri: str) -> Any:

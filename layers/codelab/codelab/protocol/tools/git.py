@@ -18,7 +18,7 @@ _SETUP = "The workspace must be a git repository and git must be installed."
 _PATHS = _SETUP + " An IDE that runs git passes paths after `--` and literally (`git --literal-pathspecs`)."
 _READING = _PATHS + " It also passes `--no-ext-diff --no-textconv`, so that no configured program runs."
 
-_CHANGED = ResultForm(
+_FILE_STATUS = ResultForm(
     reply(
         {"path": PATH},
         {
@@ -77,12 +77,12 @@ TOOLS = (
         parameters=arguments({}, {"path": string("Path to look at, '.' or absent for the whole project")}),
         result=ResultForm(
             reply(
-                {"files": array(_CHANGED.schema, "Changed files, empty if there are none")},
+                {"files": array(_FILE_STATUS.schema, "Changed files, empty if there are none")},
                 {"branch": string("The current branch")},
             ),
             names={"files": ("items", "changes", "entries")},
             bare="files",
-            parts={"files": _CHANGED},
+            parts={"files": _FILE_STATUS},
         ),
         paths=("path",),
         operands=("path",),

@@ -37,20 +37,20 @@ class ResultForm:
 
     def normal(self, result: Any) -> Any:
         """`result` in the expected form if it can be converted, else unchanged."""
-        found = self._renamed(result)
-        return found if self.fits(found) else result
+        candidate = self._renamed(result)
+        return candidate if self.fits(candidate) else result
 
     def _renamed(self, result: Any) -> Any:
         if not isinstance(result, dict):
             if self.acknowledges and (result is None or isinstance(result, bool)):
                 return {"success": result is not False}
             return {self.bare: self._part(self.bare, result)} if self.bare and result is not None else result
-        found = dict(result)
-        for name, others in self.names.items():
-            for other in others:
-                if name not in found and other in found:
-                    found[name] = found.pop(other)
-        return {name: self._part(name, value) for name, value in found.items()}
+        fields = dict(result)
+        for name, aliases in self.names.items():
+            for alias in aliases:
+                if name not in fields and alias in fields:
+                    fields[name] = fields.pop(alias)
+        return {name: self._part(name, value) for name, value in fields.items()}
 
     def _part(self, name: str, value: Any) -> Any:
         form = self.parts.get(name)

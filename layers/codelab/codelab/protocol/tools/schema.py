@@ -20,14 +20,14 @@ def reply(required: dict[str, Any], optional: dict[str, Any] | None = None) -> d
     return {"type": "object", "properties": {**required, **(optional or {})}, "required": list(required)}
 
 
-def string(description: str, **more: Any) -> dict[str, Any]:
-    """The schema of a string. more: further keywords."""
-    return {"type": "string", "description": description, **more}
+def string(description: str, **keywords: Any) -> dict[str, Any]:
+    """The schema of a string. keywords: further ones."""
+    return {"type": "string", "description": description, **keywords}
 
 
-def integer(description: str, **more: Any) -> dict[str, Any]:
-    """The schema of an integer. more: further keywords."""
-    return {"type": "integer", "description": description, **more}
+def integer(description: str, **keywords: Any) -> dict[str, Any]:
+    """The schema of an integer. keywords: further ones."""
+    return {"type": "integer", "description": description, **keywords}
 
 
 def boolean(description: str) -> dict[str, Any]:
@@ -35,9 +35,9 @@ def boolean(description: str) -> dict[str, Any]:
     return {"type": "boolean", "description": description}
 
 
-def array(items: dict[str, Any], description: str, **more: Any) -> dict[str, Any]:
-    """The schema of an array. more: further keywords."""
-    return {"type": "array", "items": items, "description": description, **more}
+def array(items: dict[str, Any], description: str, **keywords: Any) -> dict[str, Any]:
+    """The schema of an array. keywords: further ones."""
+    return {"type": "array", "items": items, "description": description, **keywords}
 
 
 PATH = string("Path relative to the workspace")

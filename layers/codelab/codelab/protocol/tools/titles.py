@@ -12,13 +12,13 @@ from typing import Any
 _CHARS = 160
 _VALUES = 3
 _OPTIONAL = re.compile(r"\[([^\]]*\{(\w+)\}[^\]]*)\]")
-_NAMED = re.compile(r"\{(\w+)\}")
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
 def title(form: str, arguments: Mapping[str, Any]) -> str:
     """The title of a call with these arguments."""
-    needed = _OPTIONAL.sub(lambda found: found[1] if found[2] in arguments else "", form)
-    text = _NAMED.sub(lambda found: _value(arguments.get(found[1], "")), needed)
+    template = _OPTIONAL.sub(lambda match: match[1] if match[2] in arguments else "", form)
+    text = _PLACEHOLDER.sub(lambda match: _value(arguments.get(match[1], "")), template)
     line = " ".join(_printable(text).split())
     return line if len(line) <= _CHARS else line[: _CHARS - 1] + "…"
 
@@ -26,13 +26,13 @@ def title(form: str, arguments: Mapping[str, Any]) -> str:
 def _value(value: Any) -> str:
     if not isinstance(value, list):
         return str(value)[: 2 * _CHARS]
-    shown = ", ".join(str(item)[:_CHARS] for item in value[:_VALUES])
-    return shown if len(value) <= _VALUES else f"{shown} and {len(value) - _VALUES} more"
+    text = ", ".join(str(item)[:_CHARS] for item in value[:_VALUES])
+    return text if len(value) <= _VALUES else f"{text} and {len(value) - _VALUES} more"
 
 
 def _printable(text: str) -> str:
     """The text without what controls a terminal, ends a line, changes the direction of writing or is unseen."""
-    return _UNSEEN.sub(" ", "".join(one if one.isprintable() else " " for one in text))
+    return _UNSEEN.sub(" ", "".join(character if character.isprintable() else " " for character in text))
 
 
 #: Letters and marks that are printable for Unicode, and drawn as nothing or as a space.

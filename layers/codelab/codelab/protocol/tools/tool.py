@@ -63,7 +63,7 @@ class Tool:
     platforms: differences between platforms, and rules for programs that an IDE runs.
     declaration: the client's declaration, for a client's own tool.
     shape: the schema of the arguments in the schema of the answer, if it must be another one than `parameters`.
-    words: what nobody has trusted of its description; the model gets it as data.
+    words: the untrusted part of its description, which the model gets as data.
     kind: what a call does, for humans.
     title: a call in a few words, see `titles`; empty: the tool's name.
     extension: not in the seed documents: only for an IDE that says that it executes it.
@@ -105,8 +105,8 @@ class Tool:
         """The tool as in the seed documents."""
         if not self.extras:
             return self
-        known = {name: schema for name, schema in self.parameters["properties"].items() if name not in self.extras}
-        return replace(self, parameters={**self.parameters, "properties": known}, extras=())
+        properties = {name: schema for name, schema in self.parameters["properties"].items() if name not in self.extras}
+        return replace(self, parameters={**self.parameters, "properties": properties}, extras=())
 
     @property
     def offered_parameters(self) -> dict[str, Any]:
@@ -132,8 +132,8 @@ class Tool:
             if verdict is Verdict.VALID:
                 return None
             if verdict is not Verdict.EXPLAINABLE:
-                why = f"{self.name}: the arguments are invalid or too large to validate"
-                raise ProtocolError(ErrorCode.INVALID_ARGUMENTS, why, details={"field": "arguments"})
+                message = f"{self.name}: the arguments are invalid or too large to validate"
+                raise ProtocolError(ErrorCode.INVALID_ARGUMENTS, message, details={"field": "arguments"})
         return next(self._validator.iter_errors(arguments), None)
 
     def is_harmless(self, arguments: Mapping[str, Any]) -> bool:
@@ -150,14 +150,14 @@ class Tool:
 
     def paths_of(self, arguments: Mapping[str, Any]) -> list[str]:
         """The paths in a checked call, including those inside its diffs."""
-        found: list[str] = []
+        paths: list[str] = []
         for name in self.paths:
             value = arguments.get(name, [])
-            found += value if isinstance(value, list) else [value]
+            paths += value if isinstance(value, list) else [value]
         for name in self.diffs:
             if name in arguments:
-                found += check_diff(arguments[name], posix=True)  # It was checked for its client.
-        return found
+                paths += check_diff(arguments[name], posix=True)  # It was checked for its client.
+        return paths
 
     def shown_paths(self, arguments: Mapping[str, Any]) -> list[str]:
         """The first paths in a checked call, each once."""
@@ -188,29 +188,29 @@ class Tool:
         Raises ProtocolError: INVALID_ARGUMENTS, INVALID_PATH, PATH_OUTSIDE_WORKSPACE, FILE_TOO_LARGE or
         ENCODING_ERROR, each with `details.field`.
         """
-        checked = self._without_nulls(arguments)
-        error = self._error(checked)
+        client_arguments = self._without_nulls(arguments)
+        error = self._error(client_arguments)
         if error is not None:
             raise ProtocolError(
                 ErrorCode.INVALID_ARGUMENTS, f"{self.name}: {_short(error.message)}", details={"field": _place(error)}
             )
-        for name, most in self.byte_limits.items():
-            size = _utf8_bytes(name, checked.get(name, ""))
-            if size > most:
+        for name, max_bytes in self.byte_limits.items():
+            size = _utf8_bytes(name, client_arguments.get(name, ""))
+            if size > max_bytes:
                 raise ProtocolError(
                     ErrorCode.FILE_TOO_LARGE,
-                    f"{self.name}: {name} has {size} bytes; at most {most} are allowed",
+                    f"{self.name}: {name} has {size} bytes; at most {max_bytes} are allowed",
                     details={"field": name},
                 )
         for name in self.paths:
-            if name in checked:
-                checked[name] = _checked(name, checked[name], lenient_paths, posix_paths)
+            if name in client_arguments:
+                client_arguments[name] = _checked(name, client_arguments[name], lenient_paths, posix_paths)
         diffs = partial(check_diff, posix=posix_paths)
         for names, check in ((self.operands, check_operand), (self.diffs, diffs), (self.refs, check_ref)):
             for name in names:
-                if name in checked:
-                    _check(name, checked[name], check)
-        return checked
+                if name in client_arguments:
+                    _check(name, client_arguments[name], check)
+        return client_arguments
 
     def _without_nulls(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """The arguments without explicit nulls, except where the schema allows null as a value."""
@@ -231,12 +231,12 @@ def _short(message: str) -> str:
 def _place(error: jsonschema_rs.ValidationError) -> str:
     """The argument that the error is in, or `arguments` if it concerns all of them."""
     parts = [str(part) for part in error.instance_path]
-    missing = getattr(error.kind, "property", None)
-    unexpected = getattr(error.kind, "unexpected", None)
-    if isinstance(missing, str):
-        parts.append(missing)
-    elif unexpected:
-        parts.append(str(unexpected[0]))
+    missing_name = getattr(error.kind, "property", None)
+    unexpected_names = getattr(error.kind, "unexpected", None)
+    if isinstance(missing_name, str):
+        parts.append(missing_name)
+    elif unexpected_names:
+        parts.append(str(unexpected_names[0]))
     return ".".join(parts) or "arguments"
 
 

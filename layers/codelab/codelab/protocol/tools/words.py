@@ -1,7 +1,7 @@
-"""The words of a tool that nobody has trusted: taken out of its schema, and made visible.
+"""Untrusted descriptions of tools: taken out of the schema, with invisible characters made visible.
 
-A model takes what stands in the schema of its answers for the words of whoever asks it. So of a tool that a repository
-or another program describes, the schema keeps names and rules only; the rest is data.
+A model obeys texts in the schema of its answers like instructions of its user. So the schema of a tool that a
+repository or another program describes keeps only names and rules; the texts are passed as data.
 """
 
 import re
@@ -23,11 +23,11 @@ _RULES = frozenset(
 )
 #: Keywords with schemas: one, a list of them, or several by name. Not those with which a schema that allows more makes
 #: the whole allow less, such as `not`.
-_ONE = frozenset({"items", "additionalProperties", "contains"})
+_SCHEMA_KEYWORDS = frozenset({"items", "additionalProperties", "contains"})
 _LISTS = {"anyOf": "anyOf", "oneOf": "anyOf", "allOf": "allOf", "prefixItems": "prefixItems"}
-_NAMED = frozenset({"properties", "$defs", "definitions"})
+_SCHEMA_MAPS = frozenset({"properties", "$defs", "definitions"})
 #: A name or a value that is no sentence.
-_PLAIN = re.compile(r"[\w.$:/@+*#<>=~%-]{0,64}")
+_PLAIN_WORD = re.compile(r"[\w.$:/@+*#<>=~%-]{0,64}")
 #: Categories of characters that control something, end a line, or are half a character.
 _CONTROL = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _BLANK = "\u2800"
@@ -47,7 +47,7 @@ def _is_hidden(character: str) -> bool:
 
 
 def _is_plain(text: str) -> bool:
-    return bool(_PLAIN.fullmatch(text)) and visible(text) == text
+    return bool(_PLAIN_WORD.fullmatch(text)) and visible(text) == text
 
 
 def without_words(schema: Any) -> Any:
@@ -57,21 +57,21 @@ def without_words(schema: Any) -> Any:
     """
     if not isinstance(schema, Mapping):
         return schema if isinstance(schema, bool) else {}
-    kept: dict[str, Any] = {}
+    rules: dict[str, Any] = {}
     for keyword, value in schema.items():
-        if keyword in _ONE:
-            kept[keyword] = without_words(value)
+        if keyword in _SCHEMA_KEYWORDS:
+            rules[keyword] = without_words(value)
         elif keyword in _LISTS and isinstance(value, list):
-            kept[_LISTS[keyword]] = [without_words(one) for one in value]
-        elif keyword in _NAMED and isinstance(value, Mapping):
-            kept[keyword] = {name: without_words(one) for name, one in value.items() if _is_plain(name)}
+            rules[_LISTS[keyword]] = [without_words(child) for child in value]
+        elif keyword in _SCHEMA_MAPS and isinstance(value, Mapping):
+            rules[keyword] = {name: without_words(child) for name, child in value.items() if _is_plain(name)}
         elif keyword in _RULES and all(_is_plain(text) for _, text in _texts(value, "")):
-            kept[keyword] = value
-    if isinstance(required := kept.get("required"), list):
-        kept["required"] = [name for name in required if name in kept.get("properties", {})]
-    if len(kept.get("properties", ())) < len(schema.get("properties", ())):
-        kept["additionalProperties"] = True
-    return {**kept, **_values(schema)}
+            rules[keyword] = value
+    if isinstance(required := rules.get("required"), list):
+        rules["required"] = [name for name in required if name in rules.get("properties", {})]
+    if len(rules.get("properties", ())) < len(schema.get("properties", ())):
+        rules["additionalProperties"] = True
+    return {**rules, **_values(schema)}
 
 
 def _values(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -108,6 +108,6 @@ def _texts(node: Any, place: str) -> Iterator[tuple[str, str]]:
             yield from _texts(value, place)
     elif isinstance(node, Mapping):
         for name, value in node.items():
-            inner = f"{place}.{name}" if place else name
+            member_place = f"{place}.{name}" if place else name
             yield place[-120:], name
-            yield from _texts(value, inner)
+            yield from _texts(value, member_place)
