@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from codelab.llm.models import known
+from codelab.llm.models import capabilities_of
 from codelab.protocol.tools import CATALOGUE, SEED
 from codelab.turns import models
 
@@ -137,7 +137,7 @@ def test_who_edits_texts_is_offered_no_patches(extended: System) -> None:
 
 
 def test_a_model_whose_row_says_so_is_offered_both(extended: System, monkeypatch: pytest.MonkeyPatch) -> None:
-    row = replace(known("gpt-4.1"), patches=True)
+    row = replace(capabilities_of("gpt-4.1"), patches=True)
     monkeypatch.setattr(models, "capabilities", lambda name, settings: row)
     supports(extended, sorted(CATALOGUE))
     extended.ask("c1", "Hi")

@@ -6,7 +6,7 @@ from io import BytesIO
 from typing import Any
 
 import pytest
-from codelab.http.answers import Head, read_body, read_head
+from codelab.http.responses import Head, read_body, read_head
 
 
 def arriving(data: bytes, size: int) -> Callable[[], bytes]:

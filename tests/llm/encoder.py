@@ -13,6 +13,7 @@ from typing import Any
 from codelab.llm.schema.codec import Codec
 from codelab.llm.schema.containers import ENTRIES, Array, Boxed, Entries, Object, Tuple
 from codelab.llm.schema.nodes import (
+    JsonText,
     Labels,
     Link,
     Mismatch,
@@ -20,7 +21,6 @@ from codelab.llm.schema.nodes import (
     Null,
     NullText,
     Plain,
-    Text,
     Union,
     identity,
     label,
@@ -75,7 +75,7 @@ def _form(node: Node | None, value: Any) -> Any:
             return value
         case NullText() if value is None:
             return "null"
-        case Text():
+        case JsonText():
             return label(value)
         case Labels() if any(same := [text for text in node.labels if identity(json.loads(text)) == identity(value)]):
             return same[0]

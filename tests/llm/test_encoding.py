@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from codelab.llm.client.request import Request
 from codelab.llm.config import RequestConfig
-from codelab.llm.encoding import Fixed, Text, encode
+from codelab.llm.encoding import Fixed, TextMessage, encode
 from codelab.llm.tokens import estimate_context
 
 from tests.fakes.model.in_process import InProcess
@@ -47,7 +47,7 @@ def _plain(value: Any) -> Any:
 
 @pytest.mark.parametrize("strategy", ["native", "tool", "json"])
 def test_a_history_that_was_encoded_before_is_sent_as_one_that_was_not(strategy: Any) -> None:
-    history = [Text("user" if n % 2 else "assistant", content) for n, content in enumerate(CONTENTS)]
+    history = [TextMessage("user" if n % 2 else "assistant", content) for n, content in enumerate(CONTENTS)]
     config = RequestConfig("m", strategy=strategy, temperature=0.5, extra_body={"user": {"a": [1, None]}})
     sent = []
     for messages in ([dict(message) for message in history], history, history):
@@ -92,7 +92,7 @@ def test_what_json_does_not_know_is_refused() -> None:
 
 
 def test_what_keeps_its_json_cannot_be_changed_and_counts_as_any_message() -> None:
-    message = Text("user", "Hello there")
+    message = TextMessage("user", "Hello there")
     with pytest.raises(TypeError):
         message["content"] = "Bye"
     with pytest.raises(TypeError):

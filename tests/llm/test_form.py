@@ -17,7 +17,7 @@ from codelab.llm.profiles import PROFILES
 from codelab.llm.schema.validation import compile_validator
 from codelab.protocol.tools import CATALOGUE, ExecutorTools
 from codelab.turns import routing
-from codelab.turns.answers import ANSWER, answer_schema
+from codelab.turns.model_answers import ANSWER, answer_schema
 from codelab.turns.titles import with_title
 
 from tests.fakes.http import Exchange
@@ -124,7 +124,7 @@ def test_the_catalogue_is_the_same_in_a_routed_and_titled_step_and_in_the_next()
     }
     router = routing.combined(agents()["orchestrator"], answering, answering)
     first = with_title(routing.schema(ANSWER, sorted(answering)))
-    from codelab.llm.tools import with_tool
+    from codelab.llm.call_schema import with_tool
 
     for tool in router.tools.values():
         first = with_tool(first, tool.name, tool.parameters, tool.description)

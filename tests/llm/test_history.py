@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+from codelab.llm.call_schema import with_tool
 from codelab.llm.client.request import Request
 from codelab.llm.client.transport import Call
 from codelab.llm.client.unsupported_cache import UnsupportedFeatures
@@ -15,7 +16,6 @@ from codelab.llm.config import RequestConfig
 from codelab.llm.history import in_answers_form, reminder
 from codelab.llm.modes import modes
 from codelab.llm.profiles import PROFILES, STRATEGIES
-from codelab.llm.tools import with_tool
 
 from tests.fakes.model.in_process import Body, Chunk, InProcess
 from tests.fakes.model.told_results import told_results

@@ -9,7 +9,7 @@ from typing import Any
 from codelab.agents import agents
 from codelab.protocol.tools import ExecutorTools
 from codelab.turns import compaction, routing, titles
-from codelab.turns.answers import ANSWER, answer_schema
+from codelab.turns.model_answers import ANSWER, answer_schema
 
 _CORPUS = Path(__file__).parents[1] / "llm" / "corpus" / "schemas.jsonl"
 #: What executors may execute. Prompts with all tools (None) are long, so one agent is enough.

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from codelab.protocol.errors import ErrorCode
-from codelab.rest.errors import name_of, status_of
+from codelab.rest.error_responses import name_of, status_of
 from codelab_local import LocalCloud
 
 from tests.conftest import TEMPLATE

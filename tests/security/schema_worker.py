@@ -20,7 +20,7 @@ from codelab.llm.config import RequestConfig
 from codelab.llm.errors import InvalidRequest, ModelError
 from codelab.protocol.errors import ProtocolError
 from codelab.protocol.tools.declared import check_schema, declared_tool
-from codelab.turns.answers import ANSWER
+from codelab.turns.model_answers import ANSWER
 
 from tests.fakes.model.in_process import Body, InProcess
 from tests.security.hostile_schemas import Hostile

@@ -189,7 +189,7 @@ def test_a_stream_over_http_ends_on_revocation(system: System) -> None:
     register = engine.store.read("SESSION#ann#s1")
     assert register is not None
     now = engine.clock()
-    reader = LogReader(engine.store, engine.payloads, register, 0, issued=int(time.time()))
+    reader = LogReader(engine.store, engine.payloads, register, 0, issued_at=int(time.time()))
     assert reader.read(now)
     revoke(system)
     assert reader.read(now + 11_000) == []

@@ -8,7 +8,7 @@ from codelab.llm.pipeline import prepare
 from codelab.protocol.tools import ExecutorTools, Tool
 from codelab.sessions.items import ToolsItem
 from codelab.turns import titles
-from codelab.turns.answers import ANSWER, answer_schema, tool_messages
+from codelab.turns.model_answers import ANSWER, answer_schema, tool_messages
 from codelab.turns.own_tools import executed_by
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from codelab.llm.encoding import Text, encode
+from codelab.llm.encoding import TextMessage, encode
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.sessions.items import CallRequest, MessageItem, SummaryItem
 from codelab.turns import context
@@ -102,7 +102,7 @@ def test_a_conversation_of_texts_is_told_as_any_other_although_it_takes_a_shorte
 ) -> None:
     took_it = 0
 
-    def begun(opening: str, texts: Sequence[Text]) -> Sequence[dict[str, Any]]:
+    def begun(opening: str, texts: Sequence[TextMessage]) -> Sequence[dict[str, Any]]:
         nonlocal took_it
         took_it += 1
         return really_begun(opening, texts)

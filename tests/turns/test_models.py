@@ -2,7 +2,7 @@
 
 import pytest
 from codelab.config import ConfigurationError, Settings, read_settings
-from codelab.llm.models import known, settable
+from codelab.llm.models import capabilities_of, settable
 from codelab.llm.profiles import PROFILES
 from codelab.sessions.register import Register
 from codelab.turns import models
@@ -26,12 +26,12 @@ from codelab.turns import models
     ],
 )
 def test_a_model_is_known_by_its_name_in_any_dress(name: str, window: int, images: bool, thinking: tuple[str]) -> None:
-    found = known(name)
+    found = capabilities_of(name)
     assert (found.window, found.images, found.thinking) == (window, images, thinking)
 
 
 def test_a_level_needs_the_model_and_the_profile() -> None:
-    model = known("gpt-5.1")
+    model = capabilities_of("gpt-5.1")
     assert settable(model, "openai") == ("none", "low", "medium", "high")
     assert settable(model, "vllm") == ("none", "high")
     assert settable(model, "generic") == ()

@@ -7,7 +7,7 @@ from codelab.agents import Agent, agents
 from codelab.llm.errors import Cancelled, DeadlineExceeded, InvalidAnswer, Refusal, TransportError
 from codelab.llm.outcome import TextDelta
 from codelab.turns import routing
-from codelab.turns.answers import ANSWER
+from codelab.turns.model_answers import ANSWER
 from codelab.turns.titles import with_title
 
 from tests.turns.world import World, running

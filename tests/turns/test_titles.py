@@ -2,7 +2,7 @@
 
 import pytest
 from codelab.turns import titles
-from codelab.turns.answers import ANSWER
+from codelab.turns.model_answers import ANSWER
 
 from tests.turns.world import READ, World, dispatched
 

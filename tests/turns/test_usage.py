@@ -5,7 +5,7 @@ import hashlib
 import pytest
 from codelab.config import ConfigurationError, read_settings
 from codelab.json_settings import Price
-from codelab.llm.encoding import Text
+from codelab.llm.encoding import TextMessage
 from codelab.llm.outcome import Usage
 from codelab.turns.usage import breakdown, counted, turn_usage
 
@@ -51,7 +51,7 @@ def test_a_text_that_knows_its_tokens_counts_like_any_other() -> None:
     said = [("user", "What does main.py do, and why is it so long?"), ("assistant", "It starts the server")]
     prompt = {"role": "system", "content": "Be brief"}
     plain = breakdown([], [prompt, *({"role": role, "content": text} for role, text in said)])
-    assert breakdown([], [prompt, *(Text(role, text) for role, text in said)]) == plain
+    assert breakdown([], [prompt, *(TextMessage(role, text) for role, text in said)]) == plain
     assert plain["history"] > 10
 
 

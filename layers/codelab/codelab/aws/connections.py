@@ -19,8 +19,8 @@ from urllib.parse import urlsplit
 from codelab.aws.errors import AwsTimeout, AwsUnreachable
 from codelab.aws.session import certificates, credentials, region
 from codelab.aws.signing import signed_headers
-from codelab.http.answers import read_body, read_head
 from codelab.http.pool import Pool
+from codelab.http.responses import read_body, read_head
 from codelab.http.route import Route
 from codelab.snapshot import before_snapshot
 

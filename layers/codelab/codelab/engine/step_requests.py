@@ -8,6 +8,7 @@ from typing import Any
 
 from codelab.agents import FALLBACK, Agent, agents
 from codelab.config import ConfigurationError, Settings
+from codelab.llm.call_schema import with_tool
 from codelab.llm.client.request import Request, shown_form
 from codelab.llm.client.retry import RetryPolicy
 from codelab.llm.client.unsupported_cache import UnsupportedFeatures
@@ -16,13 +17,12 @@ from codelab.llm.history import reminder
 from codelab.llm.models import thinking_at
 from codelab.llm.outcome import Usage
 from codelab.llm.tokens import estimate_tokens
-from codelab.llm.tools import with_tool
 from codelab.protocol.tools import ExecutorTools
 from codelab.sessions.register import Register
 from codelab.sessions.store import Conversation
 from codelab.turns import described_tools, models, routing, titles
-from codelab.turns.answers import ANSWER, MESSAGE, answer_schema, tool_messages
 from codelab.turns.context import assemble, shown_files
+from codelab.turns.model_answers import ANSWER, MESSAGE, answer_schema, tool_messages
 from codelab.turns.text import head_and_tail
 from codelab.turns.usage import breakdown, counted, estimated
 

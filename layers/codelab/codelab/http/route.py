@@ -17,9 +17,9 @@ from itertools import chain, zip_longest
 from typing import Any
 from urllib.parse import urlsplit
 
-from codelab.http.answers import read_head
 from codelab.http.cancellation import Cancellation
 from codelab.http.proxies import proxy_for
+from codelab.http.responses import read_head
 
 #: Seconds after which the next address is tried too. Within them a cancellation is noticed.
 _NEXT_ADDRESS_S = 0.25

@@ -6,11 +6,11 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from codelab.llm.call_schema import with_tool
 from codelab.llm.config import RequestConfig
 from codelab.llm.errors import InvalidRequest
 from codelab.llm.fence import fenced
 from codelab.llm.pipeline import ContentError, Message, PreparedRequest, Registry
-from codelab.llm.tools import with_tool
 
 BUILT_IN = Registry()
 

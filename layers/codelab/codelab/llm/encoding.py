@@ -17,7 +17,7 @@ _DEPTH = 2
 
 
 class Fixed(dict[str, Any]):
-    """A JSON object that nobody changes, so that it keeps its JSON."""
+    """An immutable JSON object, which caches its JSON."""
 
     __slots__ = ("_json",)
 
@@ -40,21 +40,21 @@ class Fixed(dict[str, Any]):
         return dict, (dict(self),)  # a copy may be changed
 
 
-class Text(Fixed):
+class TextMessage(Fixed):
     """A message that is only a text."""
 
     __slots__ = ("tokens",)
 
     def __init__(self, role: str, content: str, tokens: int | None = None) -> None:
         super().__init__(role=role, content=content)
-        #: As `estimate_context` counts it; about that for a caller who gives them to save the time.
+        #: As `estimate_context` counts; the caller may pass an approximate value to save time.
         self.tokens = estimate_message(self) if tokens is None else tokens
         self._json = _encoded(self)
 
 
 def are_texts(messages: Iterable[Any]) -> bool:
     """Are all of these only texts? Then they need not be looked at one by one."""
-    return set(map(type, messages)) == {Text}
+    return set(map(type, messages)) == {TextMessage}
 
 
 def encode(body: Mapping[str, Any]) -> bytes:

@@ -136,7 +136,7 @@ class TransportError(ModelError):
 
     status: the HTTP status, None without an answer. retryable: whether the same call may work later. retry_after: how
     long the provider wants us to wait, in seconds. body: the provider's error object as text. kind: what failed. host:
-    whom nobody could reach.
+    the one that could not be reached.
     """
 
     code = "transport"
@@ -195,7 +195,7 @@ class ContextOverflow(TransportError):
         return "what it was sent does not fit into its context"
 
 
-#: What people read of a failure, and what they can do.
+#: What users read about a failure, and what they can do.
 _SENTENCES = {
     FailureKind.KEY: "its provider refused the API key; correct it with `codelab setup`, LLM_API_KEY or LlmApiKey",
     FailureKind.MODEL: "its provider has no such model for this key; choose one with `codelab setup` or LLM_MODEL",

@@ -92,7 +92,7 @@ _SECRETS = _any(
     r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{13,}|\b(org|proj|req|user|acct|run)[-_][A-Za-z0-9]{8,}",
     r"arn:aws[\w-]*:\S+|\b[0-9]{12}\b|\b[A-Za-z0-9+/_-]{32,}={0,2}",
 )
-#: What is called a secret, and has a digit in it.
+#: A value with a digit in it, after a name such as `token=`.
 _NAMED_SECRET = re.compile(
     r"((?<![A-Za-z])(?:api_?key|key|token|secret|password|sig|signature)(?: provided)?['\"]?\s{0,3}[:=]\s{0,3}['\"]?)"
     r"(?=[^\s'\"&,;]{0,100}\d)[^\s'\"&,;]{6,}",

@@ -1,4 +1,4 @@
-"""Code fences around texts that anybody may have written."""
+"""Code fences around texts of unknown authors."""
 
 import re
 

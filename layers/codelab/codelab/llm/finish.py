@@ -36,5 +36,5 @@ def finish_error(reason: str | None) -> ModelError | None:
 
 
 def outweighs_answer(error: ModelError) -> bool:
-    """Whether an answer that is complete and valid all the same must not count: the provider has judged it."""
+    """Whether the error counts even if the answer is complete and valid."""
     return isinstance(error, ContentFilter | Refusal)

@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby, takewhile
 from typing import Any
 
+from codelab.llm.call_schema import CALLS, TOOL
 from codelab.llm.encoding import are_texts
 from codelab.llm.fence import fenced
-from codelab.llm.tools import CALLS, TOOL
 
 Message = dict[str, Any]
 
@@ -51,7 +51,7 @@ def reminder(task: str) -> str:
 def in_answers_form(messages: list[Message], text_field: str, closing_text: str = "") -> list[Message]:
     """The messages with each native call as JSON, and the results that follow as one message of the user.
 
-    text_field: the field of the answer that has its text. behind: a text for the end of the newest results (see
+    text_field: the field of the answer that has its text. closing_text: a text for the end of the newest results (see
     `reminder`). Messages without calls are the same objects.
     """
     if are_texts(messages[1:]) or not any(

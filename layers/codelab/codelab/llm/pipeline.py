@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from codelab.llm.config import RequestConfig
-from codelab.llm.encoding import Text, are_texts
+from codelab.llm.encoding import TextMessage, are_texts
 from codelab.llm.errors import InvalidRequest, json_pointer
 
 Message = dict[str, Any]
@@ -87,7 +87,7 @@ def prepare(config: RequestConfig, schema: Any, context: Any, registry: Registry
     prepared_messages: list[Message] = []
     original_config = config
     for index, raw in enumerate(context):
-        if type(raw) is Text and registry.leaves_texts:  # most messages of a conversation, so they are not copied
+        if type(raw) is TextMessage and registry.leaves_texts:  # most messages, so they are not copied
             prepared_messages.append(raw)
             continue
         entries = [(raw.copy(), "")] if _is_plain(raw) else _normalised(raw, f"/context/{index}", registry)

@@ -55,7 +55,7 @@ class Profile:
     # Where the model does not see the schema.
     hides_schema: tuple[SchemaHidden, ...] = ()
     # A pattern for the names of models whose template writes native calls of a conversation as the model was trained on
-    # them, also in a request without `tools`. All others are told calls in the form of the answer, see `history`.
+    # them, also in a request without `tools`. All others get past calls in the form of the answer, see `history`.
     reads_calls: str | None = None
     # Whether `tool_choice` names the function. If not, it is "required": the same, because there is only one function.
     forces_by_name: bool = True

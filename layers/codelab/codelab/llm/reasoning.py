@@ -149,7 +149,7 @@ class Separator:
             else:
                 position = self._start(piece, position)
 
-    # Each of these takes the piece from `at` on and returns how far it got.
+    # Each of these takes the piece from `position` on and returns how far it got.
 
     def _start(self, piece: str, position: int) -> int:
         start = position

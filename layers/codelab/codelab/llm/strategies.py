@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from codelab.llm.config import RequestConfig
-from codelab.llm.encoding import Text
+from codelab.llm.encoding import TextMessage
 from codelab.llm.form import Form
 from codelab.llm.modes import Mode
 from codelab.llm.profiles import Profile
@@ -123,9 +123,9 @@ def _formed(messages: list[dict[str, Any]], form: Form) -> list[dict[str, Any]]:
 
 
 @lru_cache(32)
-def _with_form(role: str, prompt: str, form: Form) -> Text:
+def _with_form(role: str, prompt: str, form: Form) -> TextMessage:
     """Kept, because it is long and the same in every step of a session."""
-    return Text(role, form.added_to(prompt))
+    return TextMessage(role, form.added_to(prompt))
 
 
 def _details(parts: Any) -> str:

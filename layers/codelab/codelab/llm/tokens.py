@@ -28,13 +28,16 @@ IMAGE_TOKENS = 1_000
 _WORD = 8
 
 #: Estimates by the hash of a text, because a history is estimated again at each step. The texts themselves are
-#: somebody's, so they are not kept. The shortest texts are estimated as fast as they are found here.
+#: somebody's, so they are not kept. The shortest texts are not cached: estimating them is as fast as a lookup.
 _estimates: dict[int, int] = {}
 _MAX_ESTIMATES, _SHORT = 2_048, 8
 
 
 def estimate_tokens(text: str, *, once: bool = False) -> int:
-    """The approximate number of tokens of a text. `once`: this process will hardly be asked again, so forget it."""
+    """The approximate number of tokens of a text.
+
+    once: do not cache it, because the process will hardly need it again.
+    """
     if once or len(text) < _SHORT:
         return _estimate(text)
     key = hash(text)

@@ -56,8 +56,8 @@ _OTHER_STATUS = frozenset({401, 402, 403, 408, 409, 413, 425, 429})
 def unsupported_feature(error: TransportError, mode: Mode, quoted_values: Iterable[Any] = ()) -> str | None:
     """The feature that the provider does not support, or None if the error is about something else.
 
-    A server that fails over a grammar says so with a 5xx as often as with a 4xx. quoted: JSON values whose words are
-    ignored, because the provider may be quoting them.
+    A server that fails over a grammar says so with a 5xx as often as with a 4xx. quoted_values: JSON values whose words
+    are ignored, because the provider may be quoting them.
 
     >>> unsupported_feature(TransportError("'tool_choice' is not supported", status=400), Mode("tool", is_forced=True))
     'tool_choice'

@@ -11,7 +11,7 @@ from codelab.rest import (
     client_config,
     context,
     docs_page,
-    errors,
+    error_responses,
     health,
     prompt,
     requests,
@@ -49,8 +49,8 @@ def create_app() -> FastAPI:
         separate_input_output_schemas=False,
     )
     app.add_middleware(_Preflights)
-    errors.install(app)
-    errors.document(app)
+    error_responses.install(app)
+    error_responses.document(app)
     app.include_router(health.router)
     app.include_router(client_config.router)
     app.include_router(docs_page.router)

@@ -7,7 +7,7 @@ from pydantic import BaseModel
 
 from codelab.protocol.errors import ErrorCode
 from codelab.rest.bodies import timestamp, with_example
-from codelab.rest.errors import refusals
+from codelab.rest.error_responses import refusals
 from codelab.rest.identity import SessionId, User
 from codelab.rest.routes import DirectRoute
 from codelab.rest.sessions import existing
@@ -68,24 +68,24 @@ def list_pending_approvals(session_id: SessionId, user: User) -> PendingApproval
     """The open calls. Decide and answer them on the WebSocket, with the same ids."""
     store = engine().store
     register = existing(store.read(keys.partition(user, session_id)))
-    shown = [_shown(register, call) for call in store.calls(register.pk, register.open_calls)]
-    shown.sort(key=lambda call: (call.created_at, call.call_id))
+    open_calls = [_open_call(register, call) for call in store.calls(register.pk, register.open_calls)]
+    open_calls.sort(key=lambda call: (call.created_at, call.call_id))
     return PendingApprovals(
         session_id=session_id,
-        pending_approvals=[call for call in shown if call.state is CallState.AWAITING_APPROVAL],
-        executing=[call for call in shown if call.state is not CallState.AWAITING_APPROVAL],
+        pending_approvals=[call for call in open_calls if call.state is CallState.AWAITING_APPROVAL],
+        executing=[call for call in open_calls if call.state is not CallState.AWAITING_APPROVAL],
     )
 
 
-def _shown(register: Register, call: CallItem) -> OpenCall:
+def _open_call(register: Register, call: CallItem) -> OpenCall:
     entry, arguments, tool = register.open_calls[call.call_id], call.effective_arguments, calls.tool_of(call)
-    large = arguments if isinstance(arguments, Reference) else None
+    reference = arguments if isinstance(arguments, Reference) else None
     return OpenCall(
         call_id=call.call_id,
         tool_name=call.tool,
         arguments=None if isinstance(arguments, Reference) else arguments,
-        payload_url=engine().payloads.url(register.user, register.session_id, large.digest) if large else None,
-        payload_bytes=large.bytes if large else None,
+        payload_url=engine().payloads.url(register.user, register.session_id, reference.digest) if reference else None,
+        payload_bytes=reference.bytes if reference else None,
         state=entry.state,
         risk=tool.risk if isinstance(arguments, Reference) else tool.risk_of(arguments),
         created_at=timestamp(call.at),

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field, StringConstraints
 from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.rest.bodies import Body, JsonRoute, with_example
-from codelab.rest.errors import refusals
+from codelab.rest.error_responses import refusals
 from codelab.rest.identity import RemainingMs, Sender, SessionName, User
 from codelab.rest.sessions import IdempotencyKey, existing
 from codelab.sessions import keys
@@ -32,7 +32,7 @@ _MARGIN_S = 2.0
 #: The most bytes of a result in the answer itself; Lambda's limit is 6 MB.
 _INLINE_BYTES = 4_000_000
 
-_SHOWN = {CallState.AWAITING_APPROVAL: "pending_approval", CallState.EXECUTING: "pending"}
+_STATUS_BY_STATE = {CallState.AWAITING_APPROVAL: "pending_approval", CallState.EXECUTING: "pending"}
 
 SessionOf = Annotated[SessionName, Query(description="The session of the call")]
 
@@ -93,7 +93,7 @@ class Call(BaseModel):
     },
 )
 def execute_tool(
-    new: NewCall,
+    new_call: NewCall,
     sender: Sender,
     response: Response,
     remaining_ms: RemainingMs,
@@ -107,26 +107,26 @@ def execute_tool(
     The call belongs to no turn and is not part of the history. 202: it is not finished; send the same request again,
     which is answered at once, or read `/tools/calls/{call_id}`.
     """
-    sessions, caller = engine(), sender(new.session_id)
+    sessions, caller = engine(), sender(new_call.session_id)
     user = caller.user
-    call_id = new.call_id or "call_" + (_digest(idempotency_key) if idempotency_key else sessions.ids())
-    made = sessions.handle(
-        out_of_turn_calls.execute, ExecuteTool(call_id, new.tool_name, new.arguments), caller
+    call_id = new_call.call_id or "call_" + (_digest(idempotency_key) if idempotency_key else sessions.ids())
+    transition = sessions.handle(
+        out_of_turn_calls.execute, ExecuteTool(call_id, new_call.tool_name, new_call.arguments), caller
     ).transition
     # A repeated request does not wait: the first one did, and each wait holds an execution.
-    wait_s = min(wait, remaining_ms() / 1000 - _MARGIN_S) if made is not None else 0.0
-    call = _settled(user, new.session_id, call_id, wait_s)
-    shown = _shown(user, new.session_id, call)
-    if shown.error is not None:
+    wait_s = min(wait, remaining_ms() / 1000 - _MARGIN_S) if transition is not None else 0.0
+    call = _wait_until_settled(user, new_call.session_id, call_id, wait_s)
+    call_status = _status_of(user, new_call.session_id, call)
+    if call_status.error is not None:
         raise ProtocolError(
             ErrorCode.EXECUTION_FAILED,
-            shown.error.message or f"{call.tool} failed",
+            call_status.error.message or f"{call.tool} failed",
             call_id=call_id,
-            details={"reason": shown.error.code.value, "status": shown.status},
+            details={"reason": call_status.error.code.value, "status": call_status.status},
         )
     if CallState(call.state).is_open:
         response.status_code = 202
-    return shown
+    return call_status
 
 
 @router.get(
@@ -142,7 +142,7 @@ def get_call(
     existing(register)
     if call is None:
         raise ProtocolError(ErrorCode.INVALID_CALL_ID, "No such call in this session", call_id=call_id)
-    return _shown(user, session_id, call)
+    return _status_of(user, session_id, call)
 
 
 def _digest(key: str) -> str:
@@ -150,38 +150,38 @@ def _digest(key: str) -> str:
     return hashlib.sha256(key.encode()).hexdigest()[:24]
 
 
-def _settled(user: str, session_id: str, call_id: str, wait_s: float) -> CallItem:
+def _wait_until_settled(user: str, session_id: str, call_id: str, wait_s: float) -> CallItem:
     """The call once it is settled, or as it is after `wait_s` seconds. Reads one item by key each time."""
-    pk, began = keys.partition(user, session_id), time.monotonic()
+    pk, started_at = keys.partition(user, session_id), time.monotonic()
     while True:
-        found = engine().store.calls(pk, [call_id])
-        if not found:  # the session was deleted meanwhile
+        items = engine().store.calls(pk, [call_id])
+        if not items:  # the session was deleted meanwhile
             raise ProtocolError(ErrorCode.SESSION_NOT_FOUND, "The session was deleted")
-        (call,) = found
-        waited = time.monotonic() - began
-        if not CallState(call.state).is_open or waited >= wait_s:
+        (call,) = items
+        elapsed = time.monotonic() - started_at
+        if not CallState(call.state).is_open or elapsed >= wait_s:
             return call
-        time.sleep(min(_SOON_S if waited < _SOON_FOR_S else _LATER_S, wait_s - waited))
+        time.sleep(min(_SOON_S if elapsed < _SOON_FOR_S else _LATER_S, wait_s - elapsed))
 
 
-def _shown(user: str, session_id: str, call: CallItem) -> Call:
+def _status_of(user: str, session_id: str, call: CallItem) -> Call:
     state = CallState(call.state)
-    shown = Call(call_id=call.call_id, status=_SHOWN.get(state, state.value))
+    call_status = Call(call_id=call.call_id, status=_STATUS_BY_STATE.get(state, state.value))
     if call.outcome is None:
-        return shown
+        return call_status
     if isinstance(call.outcome, Reference) and call.outcome.bytes > _INLINE_BYTES:
-        shown.payload_url = engine().payloads.url(user, session_id, call.outcome.digest)
-        return shown
+        call_status.payload_url = engine().payloads.url(user, session_id, call.outcome.digest)
+        return call_status
     outcome = _value(user, session_id, call.outcome)
     if "error" in outcome:
-        shown.error = CallError(**outcome["error"])
+        call_status.error = CallError(**outcome["error"])
     else:
-        shown.result = outcome["result"]
-    return shown
+        call_status.result = outcome["result"]
+    return call_status
 
 
 def _value(user: str, session_id: str, content: Content) -> dict[str, Any]:
     if not isinstance(content, Reference):
         return content
-    found: dict[str, Any] = json.loads(engine().payloads.read(user, session_id, content.digest))
-    return found
+    value: dict[str, Any] = json.loads(engine().payloads.read(user, session_id, content.digest))
+    return value

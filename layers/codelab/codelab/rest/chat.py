@@ -10,7 +10,7 @@ from codelab.protocol.errors import ErrorCode
 from codelab.protocol.incoming import Id, UserMessage, WhenBusy
 from codelab.rest import paging
 from codelab.rest.bodies import Body, JsonRoute, with_example
-from codelab.rest.errors import refusals
+from codelab.rest.error_responses import refusals
 from codelab.rest.history import Message, example, page
 from codelab.rest.identity import Sender, SessionId, SessionName, User
 from codelab.rest.sessions import IdempotencyKey, existing
@@ -72,19 +72,19 @@ class History(BaseModel):
 @router.post(
     "/message", status_code=202, responses=refusals(ErrorCode.SESSION_NOT_FOUND, ErrorCode.BUSY, ErrorCode.RATE_LIMITED)
 )
-def send_message(new: NewMessage, sender: Sender, idempotency_key: IdempotencyKey = None) -> AcceptedMessage:
+def send_message(new_message: NewMessage, sender: Sender, idempotency_key: IdempotencyKey = None) -> AcceptedMessage:
     """Send a message. During a turn, `when_busy` decides, else the session's; by default the message waits."""
     sessions = engine()
-    message_id = new.client_msg_id or idempotency_key or "msg_" + sessions.ids()
+    message_id = new_message.client_msg_id or idempotency_key or "msg_" + sessions.ids()
     frame = UserMessage.model_construct(
         type="user_message",
-        content=new.message,
-        role=new.role or "user",
+        content=new_message.message,
+        role=new_message.role or "user",
         client_msg_id=message_id,
-        when_busy=new.when_busy,
+        when_busy=new_message.when_busy,
     )
-    decided = sessions.handle(messages.user_message, frame, sender(new.session_id))
-    register, message = decided.register, messages.accepted(decided)
+    result = sessions.handle(messages.user_message, frame, sender(new_message.session_id))
+    register, message = result.register, messages.accepted(result)
     if message is None:  # accepted before: give the same answer
         message = sessions.store.message(register.pk, message_id)
     return AcceptedMessage(
@@ -105,13 +105,13 @@ def get_history(
 
     A page may have fewer than `limit` messages if they are large.
     """
-    before = paging.position(cursor)
+    position = paging.position(cursor)
     register = existing(engine().store.read(keys.partition(user, session_id)))
-    last = min(register.history_n, register.history_n if before is None else before[0] - 1)
-    messages, following = page(register, last, limit)
+    last_n = min(register.history_n, register.history_n if position is None else position[0] - 1)
+    messages, earlier_n = page(register, last_n, limit)
     return History(
         messages=messages,
         total=register.history_n,
         last_seq=register.last_seq,
-        next_cursor=paging.cursor((following + 1, session_id) if following else None),
+        next_cursor=paging.cursor((earlier_n + 1, session_id) if earlier_n else None),
     )

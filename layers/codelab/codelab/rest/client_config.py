@@ -52,36 +52,36 @@ class ClientConfig(BaseModel):
 @router.get("/client-config", response_model_exclude_none=True)
 def get_client_config() -> ClientConfig:
     """What a client needs before it can sign in. No token is needed."""
-    configured = settings()
+    config = settings()
     return ClientConfig(
-        websocket=_address(configured),
-        auth=_auth(configured),
+        websocket=_address(config),
+        auth=_auth(config),
         protocol_version=PROTOCOL_VERSION,
-        payload_hosts=_payload_hosts(configured),
+        payload_hosts=_payload_hosts(config),
     )
 
 
-def _address(configured: Settings) -> str:
-    if configured.codelab_local:
+def _address(config: Settings) -> str:
+    if config.codelab_local:
         return "/ws/{session_id}"
-    return f"wss{configured.connections_url.removeprefix('https')}?session_id={{session_id}}"
+    return f"wss{config.connections_url.removeprefix('https')}?session_id={{session_id}}"
 
 
-def _payload_hosts(configured: Settings) -> list[str]:
-    """The bucket's host. The name of an endpoint that replaces AWS's has the bucket before it, an address has not."""
-    endpoint = configured.aws_endpoint_url_s3 or configured.aws_endpoint_url
+def _payload_hosts(config: Settings) -> list[str]:
+    """The bucket's host. An endpoint that replaces AWS's has the bucket before its name, unless it is an IP address."""
+    endpoint = config.aws_endpoint_url_s3 or config.aws_endpoint_url
     if not endpoint:
-        return [urlsplit(configured.payload_origin).netloc] if configured.payload_origin else []
+        return [urlsplit(config.payload_origin).netloc] if config.payload_origin else []
     host = urlsplit(endpoint).netloc
-    return [host] if _ADDRESS.fullmatch(host) else [host, f"{configured.payload_bucket}.{host}"]
+    return [host] if _ADDRESS.fullmatch(host) else [host, f"{config.payload_bucket}.{host}"]
 
 
-def _auth(configured: Settings) -> Auth:
-    if configured.auth_mode == "none":
+def _auth(config: Settings) -> Auth:
+    if config.auth_mode == "none":
         return Auth(mode="none")
     return Auth(
         mode="jwt",
-        issuer=configured.jwt_issuer or None,
-        client_id=configured.jwt_client_id or None,
-        audience=configured.jwt_audience or None,
+        issuer=config.jwt_issuer or None,
+        client_id=config.jwt_client_id or None,
+        audience=config.jwt_audience or None,
     )

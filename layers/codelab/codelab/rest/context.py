@@ -9,7 +9,7 @@ from codelab.llm.tokens import estimate_tokens
 from codelab.protocol.errors import ErrorCode
 from codelab.protocol.incoming import ContextUpdate
 from codelab.rest.bodies import JsonRoute, timestamp, with_example
-from codelab.rest.errors import refusals
+from codelab.rest.error_responses import refusals
 from codelab.rest.history import Message, example, page
 from codelab.rest.identity import Sender, SessionId, User
 from codelab.rest.sessions import existing

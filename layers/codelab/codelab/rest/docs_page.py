@@ -49,7 +49,7 @@ _PAGE = """<!doctype html>
 </html>
 """
 #: Without `validatorUrl: null`, Swagger UI would send the document's address to a service on the internet.
-_BEGIN = """SwaggerUIBundle({
+_SCRIPT = """SwaggerUIBundle({
   url: 'openapi.json',
   dom_id: '#swagger-ui',
   deepLinking: true,
@@ -77,7 +77,7 @@ def page() -> Response:
 def asset(name: str) -> Response:
     """A script, a style or an icon of the page."""
     if name == "begin.js":
-        return Response(_BEGIN, media_type="text/javascript", headers=_HEADERS)
+        return Response(_SCRIPT, media_type="text/javascript", headers=_HEADERS)
     if name not in _ASSETS:
         raise HTTPException(404)
     headers = {**_HEADERS, "Cache-Control": "public, max-age=86400"}
@@ -85,7 +85,7 @@ def asset(name: str) -> Response:
 
 
 def _folder() -> Path:
-    found = importlib.util.find_spec(_PACKAGE)
-    if found is None or found.origin is None:
+    spec = importlib.util.find_spec(_PACKAGE)
+    if spec is None or spec.origin is None:
         raise HTTPException(404, "The documentation page is not installed")
-    return Path(found.origin).parent / "resources"
+    return Path(spec.origin).parent / "resources"

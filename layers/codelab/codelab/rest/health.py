@@ -55,36 +55,39 @@ class Health(BaseModel):
     )
 
 
-_last: tuple[float, Health] | None = None
-_model: tuple[float, bool] | None = None
+_cached_health: tuple[float, Health] | None = None
+_cached_model: tuple[float, bool] | None = None
 
 
 @router.get("/health", response_model_exclude_none=True)
 def get_health() -> Health:
     """Whether the service and its dependencies are available."""
-    global _last
-    if _last is None or time.monotonic() - _last[0] > _KEPT_S:
-        _last = time.monotonic(), _check(settings())
-    return _last[1]
+    global _cached_health
+    if _cached_health is None or time.monotonic() - _cached_health[0] > _KEPT_S:
+        _cached_health = time.monotonic(), _check(settings())
+    return _cached_health[1]
 
 
-def _check(configured: Settings) -> Health:
-    global _model
-    if _model is None or time.monotonic() - _model[0] > (_AVAILABLE_S if _model[1] else _UNAVAILABLE_S):
-        _model = time.monotonic(), _model_answers(configured.llm_function)
-    refused, llm = _refused(configured.table_name), _model[1]
+def _check(config: Settings) -> Health:
+    global _cached_model
+    if _cached_model is None or time.monotonic() - _cached_model[0] > (
+        _AVAILABLE_S if _cached_model[1] else _UNAVAILABLE_S
+    ):
+        _cached_model = time.monotonic(), _model_answers(config.llm_function)
+    refused_features, llm = _refused_features(config.table_name), _cached_model[1]
     return Health(
-        status="healthy" if refused is not None and llm else "degraded",
+        status="healthy" if refused_features is not None and llm else "degraded",
         service="agent-runtime",
         version=VERSION,
         dependencies=Dependencies(
-            dynamodb="disconnected" if refused is None else "connected", llm="available" if llm else "unavailable"
+            dynamodb="disconnected" if refused_features is None else "connected",
+            llm="available" if llm else "unavailable",
         ),
-        refused=refused or None,
+        refused=refused_features or None,
     )
 
 
-def _refused(table: str) -> dict[str, list[str]] | None:
+def _refused_features(table: str) -> dict[str, list[str]] | None:
     """The refused features, by model; None if the table does not answer."""
     try:
         return read_unsupported(aws.dynamodb_client(), table, time.time())

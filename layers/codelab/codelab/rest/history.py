@@ -57,23 +57,23 @@ class Message(BaseModel):
     whole: int | None = Field(description="Characters of the whole content, if only its beginning and end are stored")
 
 
-def page(register: Register, last: int, limit: int) -> tuple[list[Message], int]:
-    """At most `limit` messages up to number `last`, oldest first, and the number before the first of them.
+def page(register: Register, last_n: int, limit: int) -> tuple[list[Message], int]:
+    """At most `limit` messages up to number `last_n`, oldest first, and the number before the first of them.
 
     A page ends early if its messages are large. Numbers count from 1; 0 means that no earlier messages exist.
     """
-    found: list[MessageItem] = []
+    items: list[MessageItem] = []
     room = _PAGE_BYTES
-    while last and len(found) < limit and room > 0:
-        first = max(1, last - min(_CHUNK, limit - len(found)) + 1)
-        chunk = engine().store.history(register.pk, first, last)
+    while last_n and len(items) < limit and room > 0:
+        first_n = max(1, last_n - min(_CHUNK, limit - len(items)) + 1)
+        chunk = engine().store.history(register.pk, first_n, last_n)
         room -= sum(message.bytes for message in chunk)
-        found[:0] = chunk
-        last = first - 1
-    return [_shown(message) for message in found], last
+        items[:0] = chunk
+        last_n = first_n - 1
+    return [_message_of(message) for message in items], last_n
 
 
-def _shown(message: MessageItem) -> Message:
+def _message_of(message: MessageItem) -> Message:
     message_id = message.message_id or f"msg_{message.n}"
     return Message(
         id=message_id,

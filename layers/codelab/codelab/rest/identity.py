@@ -35,9 +35,9 @@ async def subject(request: Request) -> Identity:
 
 def identify(request: Request) -> Identity:
     """See `subject`. The token is in the header or, as for an EventSource, in the query."""
-    found: Callable[[dict[str, Any]], Identity] = request.app.state.bearer
+    authenticate: Callable[[dict[str, Any]], Identity] = request.app.state.bearer
     try:
-        return found({"headers": dict(request.headers), "queryStringParameters": dict(request.query_params)})
+        return authenticate({"headers": dict(request.headers), "queryStringParameters": dict(request.query_params)})
     except InvalidToken as error:
         logger().info("request refused", extra={"reason": str(error)})
         raise ProtocolError(ErrorCode.UNAUTHORIZED, "A valid token is required: Authorization: Bearer …") from None
@@ -46,9 +46,9 @@ def identify(request: Request) -> Identity:
 OfToken = Annotated[Identity, Depends(subject)]
 
 
-async def user(known: OfToken) -> str:
+async def user(identity: OfToken) -> str:
     """The caller's name."""
-    return known.user
+    return identity.user
 
 
 User = Annotated[str, Depends(user)]
@@ -59,36 +59,36 @@ SessionId = Annotated[SessionName, Path(description="The session's id; ids are p
 
 async def remaining_ms(request: Request) -> Callable[[], int]:
     """A function that returns how many milliseconds the invocation has left."""
-    found: Callable[[], int] = request.scope["aws.context"].get_remaining_time_in_millis
-    return found
+    remaining_time: Callable[[], int] = request.scope["aws.context"].get_remaining_time_in_millis
+    return remaining_time
 
 
 RemainingMs = Annotated[Callable[[], int], Depends(remaining_ms)]
 
 
-def check_user(subject: str, named: str | None) -> None:
+def check_user(subject: str, user_id: str | None) -> None:
     """Raise ProtocolError PERMISSION_DENIED if the `user_id` of a body is not the token's subject.
 
     Without tokens, where everyone is the same user, it is only stored.
     """
-    if named is not None and named != subject and settings().auth_mode != "none":
+    if user_id is not None and user_id != subject and settings().auth_mode != "none":
         raise ProtocolError(
             ErrorCode.PERMISSION_DENIED, "user_id must be the subject of the token", details={"field": "user_id"}
         )
 
 
-async def sender(known: OfToken) -> Callable[[str], Caller]:
+async def sender(identity: OfToken) -> Callable[[str], Caller]:
     """A function that returns the caller for a session's id.
 
     Over HTTP, a caller has no connection, so it executes no calls and gets no frames.
     """
     return lambda session_id: Caller(
-        user=known.user,
+        user=identity.user,
         session_id=session_id,
         connection_id="",
-        issued=known.issued,
-        expires=known.expires,
-        plan=known.plan,
+        issued=identity.issued,
+        expires=identity.expires,
+        plan=identity.plan,
     )
 
 

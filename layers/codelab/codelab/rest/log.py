@@ -28,15 +28,17 @@ class LogReader:
 
     is_behind: the next frame probably exists already. is_busy: a turn runs, as far as known. is_working: it waits
     neither for a human nor for a tool. is_over: all turns have ended and all their frames were returned. is_gone: the
-    session was deleted, or the reader's token was revoked. issued: when the token was issued, in seconds; 0 without
+    session was deleted, or the reader's token was revoked. issued_at: when the token was issued, in seconds; 0 without
     tokens.
     """
 
-    def __init__(self, store: SessionStore, payloads: Payloads, register: Register, seq: int, issued: int = 0) -> None:
+    def __init__(
+        self, store: SessionStore, payloads: Payloads, register: Register, seq: int, issued_at: int = 0
+    ) -> None:
         self._store = store
         self._payloads = payloads
         self._register = register
-        self._issued = issued
+        self._issued = issued_at
         self._asked_at = self._trusted_at = 0
         self._window = 1
         self._had_turn_end = True
@@ -50,16 +52,16 @@ class LogReader:
         if self._is_revoked(now):
             self.is_gone, self.is_behind = True, False
             return []
-        found = self._next(self._window, now)
-        if not found and now - self._asked_at >= self._patience_ms():
-            found = self._ask(now)
-        self.is_behind = len(found) == self._window
+        events = self._next(self._window, now)
+        if not events and now - self._asked_at >= self._patience_ms():
+            events = self._ask(now)
+        self.is_behind = len(events) == self._window
         self._window = min(_PAGE, 4 * self._window) if self.is_behind else 1
-        if found:
+        if events:
             self.is_busy, self.is_working, self.is_over = True, True, False
-            self._had_turn_end = any(event["type"] == "done" for _, event in found)
-            self.seq = found[-1][0]
-        return found
+            self._had_turn_end = any(event["type"] == "done" for _, event in events)
+            self.seq = events[-1][0]
+        return events
 
     def _is_revoked(self, now: int) -> bool:
         if not self._trusted_at:  # it was checked just before the reader was made
@@ -71,14 +73,16 @@ class LogReader:
 
     def _next(self, count: int, now: int) -> list[tuple[int, dict[str, Any]]]:
         """The next frames up to the first gap: if two are written during the read, it may return only the second."""
-        first = self.seq + 1
+        first_seq = self.seq + 1
         events = told(
             self._store,
             self._payloads,
-            self._store.events(self._register.pk, first, first + count - 1, now),
+            self._store.events(self._register.pk, first_seq, first_seq + count - 1, now),
             self._register,
         )
-        return [(event.seq, self._shown(event)) for place, event in enumerate(events) if event.seq == first + place]
+        return [
+            (event.seq, self._event_of(event)) for place, event in enumerate(events) if event.seq == first_seq + place
+        ]
 
     def _patience_ms(self) -> int:
         if self._had_turn_end:
@@ -86,7 +90,7 @@ class LogReader:
         return _BUSY_MS if self.is_busy else _IDLE_MS
 
     def _ask(self, now: int) -> list[tuple[int, dict[str, Any]]]:
-        """Read the register. Frames that it knows and the log lacks have expired."""
+        """Read the register. Frames that it counts and the log lacks have expired."""
         register = self._store.read(self._register.pk)
         if register is None or register.erase_at:
             self.is_gone = True
@@ -94,8 +98,8 @@ class LogReader:
         self._asked_at, self._had_turn_end = now, False
         self._phase(register)
         if register.last_seq > self.seq:
-            found = self._next(1, now)
-            return found or [(register.last_seq, self._lost(register.last_seq))]
+            events = self._next(1, now)
+            return events or [(register.last_seq, self._lost(register.last_seq))]
         self.is_over = bool(register.turn_id) and not self.is_busy
         return []
 
@@ -118,7 +122,7 @@ class LogReader:
     def _lost(end: int) -> dict[str, Any]:
         return ResyncRequired(last_seq=end).wire()
 
-    def _shown(self, event: EventItem) -> dict[str, Any]:
+    def _event_of(self, event: EventItem) -> dict[str, Any]:
         """A logged frame as an event, with the seed document's names and order."""
         frame = event.frame
         if event.audience is Audience.EXECUTOR:
@@ -128,10 +132,15 @@ class LogReader:
             frame = {**frame, "payload_url": url, "payload_bytes": event.payload.bytes}
         kind = frame["type"]
         if kind == "assistant_message":
-            shown = {"type": "token", "content": frame["content"]}
-            others = frame.keys() - {"type", "token", "content", "seq", "at"}
+            head = {"type": "token", "content": frame["content"]}
+            field_names = frame.keys() - {"type", "token", "content", "seq", "at"}
         else:
-            shown = {"type": "done" if kind == "turn_end" else kind}
-            others = frame.keys() - {"type", "seq", "at"}
-        logged = {"at": frame["at"]} if "at" in frame else {}
-        return {**shown, **{name: frame[name] for name in frame if name in others}, **logged, "seq": event.seq}
+            head = {"type": "done" if kind == "turn_end" else kind}
+            field_names = frame.keys() - {"type", "seq", "at"}
+        time_field = {"at": frame["at"]} if "at" in frame else {}
+        return {
+            **head,
+            **{name: frame[name] for name in frame if name in field_names},
+            **time_field,
+            "seq": event.seq,
+        }

@@ -28,7 +28,7 @@ def ask(request: dict[str, Any], timeout_s: float) -> dict[str, Any]:
     """
     event = {"kind": "request", **request, "timeout_s": timeout_s}
     try:
-        payload, failed = aws.waiting_lambda_client().ask(settings().llm_function, event)
+        payload, has_failed = aws.waiting_lambda_client().ask(settings().llm_function, event)
     except AwsTimeout:
         raise _no_answer("deadline", "it did not answer in time") from None
     except AwsRefused as error:
@@ -37,31 +37,36 @@ def ask(request: dict[str, Any], timeout_s: float) -> dict[str, Any]:
         if error.status == 413:
             raise NotBegun(ErrorCode.PAYLOAD_TOO_LARGE, "A Request can have at most 6 MB") from None
         raise
-    if not failed and "errorType" not in payload:
-        found: dict[str, Any] = payload
-        return found
+    if not has_failed and "errorType" not in payload:
+        answer: dict[str, Any] = payload
+        return answer
     kind, message = payload.get("errorType", ""), payload.get("errorMessage", "")
     if kind in ("InvalidRequest", "ContextTooLarge"):
         code = ErrorCode.CONTEXT_TOO_LARGE if kind == "ContextTooLarge" else ErrorCode.INVALID_ARGUMENTS
         place = _PLACE.search(message)
         raise ProtocolError(code, message, details={"field": place[1][1:].replace("/", ".")} if place else {})
-    known, told = getattr(errors, kind, None), _REQUEST_ID.fullmatch(message)
-    if known is None or told is None:  # it crashed or ran out of time
+    error_class, detail_match = getattr(errors, kind, None), _REQUEST_ID.fullmatch(message)
+    if error_class is None or detail_match is None:  # it crashed or ran out of time
         raise _no_answer("failed", "it could not be asked")
-    named = _STATUS.search(told[1])
-    raise _no_answer(known.code, told[1], **({"status": int(named[1])} if named else {}), request_id=told[2])
+    status_match = _STATUS.search(detail_match[1])
+    raise _no_answer(
+        error_class.code,
+        detail_match[1],
+        **({"status": int(status_match[1])} if status_match else {}),
+        request_id=detail_match[2],
+    )
 
 
 def next_request(user: str, session_id: str, message: str, environment: str) -> dict[str, Any]:
     """What `llm_request` would send at the session's next step. Raises ProtocolError as it does."""
     event = {"kind": "look", "user": user, "session_id": session_id, "message": message, "environment": environment}
-    payload, failed = aws.waiting_lambda_client().ask(settings().llm_function, event)
-    if failed:
+    payload, has_failed = aws.waiting_lambda_client().ask(settings().llm_function, event)
+    if has_failed:
         raise ProtocolError(ErrorCode.AGENT_ERROR, "The request could not be made")
     if "error" in payload:
         raise ProtocolError(ErrorCode(payload["error"]), payload["errorMessage"])
-    found: dict[str, Any] = payload
-    return found
+    request: dict[str, Any] = payload
+    return request
 
 
 def _no_answer(reason: str, message: str, **details: Any) -> ProtocolError:

@@ -1,4 +1,4 @@
-"""What the model would read next, for whoever develops: only on a server of their own."""
+"""What the model would read next, for developers: only on a local server."""
 
 from typing import Annotated, Any
 
@@ -16,12 +16,12 @@ from codelab.rest.routes import DirectRoute
 router = APIRouter(include_in_schema=False, route_class=DirectRoute)
 
 Message = Annotated[str, Query(min_length=1, max_length=limits.LONG_MESSAGE_CHARS)]
-Told = Annotated[str, Query(max_length=3 * limits.ENVIRONMENT_TREE_CHARS)]
+EnvironmentJson = Annotated[str, Query(max_length=3 * limits.ENVIRONMENT_TREE_CHARS)]
 
 
 @router.get("/sessions/{session_id}/prompt")
 def next_request(
-    session_id: SessionId, user: User, message: Message = "(your next message)", environment: Told = "{}"
+    session_id: SessionId, user: User, message: Message = "(your next message)", environment: EnvironmentJson = "{}"
 ) -> dict[str, Any]:
     """The request that the session's next step would send to the model, and the estimated tokens of its parts.
 
@@ -31,8 +31,8 @@ def next_request(
     if not settings().codelab_local:
         raise HTTPException(404, "Only a local server tells what it would send to the model")
     try:
-        told = Environment.model_validate_json(environment).text
+        environment_text = Environment.model_validate_json(environment).text
     except ValidationError as error:
         message = f"Invalid environment: {error.errors()[0]['msg']}"
         raise ProtocolError(ErrorCode.INVALID_ARGUMENTS, message, details={"field": "environment"}) from None
-    return model.next_request(user, session_id, message, told)
+    return model.next_request(user, session_id, message, environment_text)

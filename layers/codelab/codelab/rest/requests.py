@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 from codelab.protocol.errors import ErrorCode
 from codelab.rest import model
 from codelab.rest.bodies import Body, JsonRoute, with_example
-from codelab.rest.errors import refusals
+from codelab.rest.error_responses import refusals
 from codelab.rest.identity import RemainingMs, Sender
 from codelab.sessions.spending import Spending
 from codelab.turns import quotas
@@ -72,17 +72,17 @@ class Solution(BaseModel):
         ErrorCode.LLM_ERROR, ErrorCode.RATE_LIMITED, ErrorCode.PAYLOAD_TOO_LARGE, ErrorCode.CONTEXT_TOO_LARGE
     ),
 )
-def make_request(new: NewRequest, sender: Sender, remaining_ms: RemainingMs) -> Solution:
+def make_request(new_request: NewRequest, sender: Sender, remaining_ms: RemainingMs) -> Solution:
     """Send one Request to the model, outside of any session. Takes up to about 25 seconds. Not idempotent."""
     sessions, caller = engine(), sender("")
-    at = sessions.reserve(caller, Spending(requests=1, asking=1), room=Spending(tokens=1))
-    request: dict[str, Any] = {"context": new.context, "schema": new.answer_schema}
-    request["caller"] = {"user": caller.user, "plan": caller.plan, "at": at}
-    if new.config is not None:
-        request["config"] = new.config
+    reserved_at = sessions.reserve(caller, Spending(requests=1, asking=1), room=Spending(tokens=1))
+    request: dict[str, Any] = {"context": new_request.context, "schema": new_request.answer_schema}
+    request["caller"] = {"user": caller.user, "plan": caller.plan, "at": reserved_at}
+    if new_request.config is not None:
+        request["config"] = new_request.config
     try:
         return Solution.model_validate(model.ask(request, (remaining_ms() - _MARGIN_MS) / 1000))
-    except model.NotBegun:  # otherwise llm_request counts the end, even if nobody waits any longer
+    except model.NotBegun:  # otherwise llm_request counts the end, even if the caller has given up
         limits = sessions.settings.limits[caller.plan]
-        sessions.count(caller.user, quotas.counted(limits, Spending(asking=-1)), at=at)
+        sessions.count(caller.user, quotas.counted(limits, Spending(asking=-1)), at=reserved_at)
         raise

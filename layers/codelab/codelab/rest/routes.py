@@ -23,7 +23,7 @@ def _direct(endpoint: Callable[..., Any]) -> Callable[..., Any]:
         return endpoint
 
     @wraps(endpoint)
-    async def run(*args: Any, **given: Any) -> Any:
-        return endpoint(*args, **given)
+    async def run(*args: Any, **kwargs: Any) -> Any:
+        return endpoint(*args, **kwargs)
 
     return run

@@ -16,7 +16,7 @@ from codelab.protocol.incoming import WhenBusy, parse_json
 from codelab.protocol.outgoing import Status
 from codelab.rest import paging
 from codelab.rest.bodies import Body, JsonRoute, timestamp, with_example
-from codelab.rest.errors import refusals
+from codelab.rest.error_responses import refusals
 from codelab.rest.identity import RemainingMs, Sender, SessionId, SessionName, User, check_user
 from codelab.sessions import keys
 from codelab.sessions.items import AboutItem
@@ -39,7 +39,7 @@ IdempotencyKey = Annotated[
 ]
 
 #: A search looks at so many sessions at a time, and in one request so many times.
-_READ, _MOST_READS = 100, 10
+_SEARCH_PAGE, _MAX_SEARCH_READS = 100, 10
 
 Title = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
@@ -178,18 +178,18 @@ class SessionList(BaseModel):
 def create_session(
     sender: Sender,
     response: Response,
-    new: Annotated[NewSession, OfRequest(default_factory=NewSession)],
+    new_session: Annotated[NewSession, OfRequest(default_factory=NewSession)],
     idempotency_key: IdempotencyKey = None,
 ) -> CreatedSession:
     """Create a session. If one with this `session_id` or `Idempotency-Key` exists, return it unchanged."""
-    session_id = new.session_id or _id_of(idempotency_key)
+    session_id = new_session.session_id or _id_of(idempotency_key)
     caller = sender(session_id)
-    check_user(caller.user, new.user_id)
-    event = CreateSession(new.user_id or caller.user, new.metadata or {}, new.title or "")
-    created = engine().handle(lifecycle.create, event, caller)
-    if created.transition is None:
+    check_user(caller.user, new_session.user_id)
+    event = CreateSession(new_session.user_id or caller.user, new_session.metadata or {}, new_session.title or "")
+    result = engine().handle(lifecycle.create, event, caller)
+    if result.transition is None:
         response.status_code = 200
-    return CreatedSession(session_id=session_id, created_at=timestamp(created.register.created_at))
+    return CreatedSession(session_id=session_id, created_at=timestamp(result.register.created_at))
 
 
 @router.get("", responses=refusals(ErrorCode.INVALID_ARGUMENTS))
@@ -213,50 +213,53 @@ def list_sessions(
 
     A page of a search may have fewer than `limit` sessions, or none; go on as long as there is a `next_cursor`.
     """
-    wanted, store = _wanted(metadata), engine().store
+    criteria, store = _criteria_of(metadata), engine().store
     text = (title or "").casefold()
-    is_search = bool(text or wanted)
-    found: list[ListedSession] = []
+    is_search = bool(text or criteria)
+    sessions: list[ListedSession] = []
     position = paging.position(cursor)
-    for _ in range(_MOST_READS if is_search else 1):
-        page, following = store.listed(user, _READ if is_search else limit, position)
-        page = [it for it in page if text in it.title.casefold()]
-        abouts = store.abouts(user, [it.session_id for it in page])
-        for it in page:
-            said = abouts[it.session_id].metadata if it.session_id in abouts else {}
-            if any(name not in said or said[name] != value for name, value in wanted.items()):
+    for _ in range(_MAX_SEARCH_READS if is_search else 1):
+        page, next_position = store.listed(user, _SEARCH_PAGE if is_search else limit, position)
+        page = [item for item in page if text in item.title.casefold()]
+        abouts = store.abouts(user, [item.session_id for item in page])
+        for item in page:
+            item_metadata = abouts[item.session_id].metadata if item.session_id in abouts else {}
+            if any(name not in item_metadata or item_metadata[name] != value for name, value in criteria.items()):
                 continue
-            found.append(
+            sessions.append(
                 ListedSession(
-                    session_id=it.session_id, title=it.title, last_activity=timestamp(it.last_activity), metadata=said
+                    session_id=item.session_id,
+                    title=item.title,
+                    last_activity=timestamp(item.last_activity),
+                    metadata=item_metadata,
                 )
             )
-            if is_search and len(found) == limit:
-                return SessionList(sessions=found, next_cursor=paging.cursor((it.last_activity, it.session_id)))
-        position = following
+            if is_search and len(sessions) == limit:
+                return SessionList(sessions=sessions, next_cursor=paging.cursor((item.last_activity, item.session_id)))
+        position = next_position
         if position is None:
             break
-    return SessionList(sessions=found, next_cursor=paging.cursor(position))
+    return SessionList(sessions=sessions, next_cursor=paging.cursor(position))
 
 
-def _wanted(metadata: str | None) -> dict[str, Any]:
+def _criteria_of(metadata: str | None) -> dict[str, Any]:
     """The values that a session's metadata must have."""
     try:
-        found = parse_json(metadata or "{}")
+        criteria = parse_json(metadata or "{}")
     except ProtocolError:
-        found = None
-    if not isinstance(found, dict):
+        criteria = None
+    if not isinstance(criteria, dict):
         raise ProtocolError(
             ErrorCode.INVALID_ARGUMENTS, "metadata must be a JSON object", details={"field": "metadata"}
         )
-    return found
+    return criteria
 
 
 @router.get("/{session_id}", responses=refusals(ErrorCode.SESSION_NOT_FOUND))
 def get_session(session_id: SessionId, user: User) -> Session:
     """The session's current state."""
     register, about = engine().store.read_about(keys.partition(user, session_id))
-    return _shown(existing(register), about)
+    return _session_of(existing(register), about)
 
 
 @router.patch("/{session_id}", responses=refusals(ErrorCode.SESSION_NOT_FOUND))
@@ -288,13 +291,13 @@ def fork_session(
     session_id: SessionId,
     sender: Sender,
     remaining_ms: RemainingMs,
-    wanted: Annotated[Fork, OfRequest(default_factory=Fork)],
+    options: Annotated[Fork, OfRequest(default_factory=Fork)],
     idempotency_key: IdempotencyKey = None,
 ) -> CreatedSession:
     """Create a session with this one's history (up to a point), context files, settings and remembered rules."""
     fork_id = _id_of(idempotency_key and f"{session_id}#{idempotency_key}")
-    made = fork(engine(), sender(fork_id), session_id, wanted.up_to, wanted.title, remaining_ms)
-    return CreatedSession(session_id=fork_id, created_at=timestamp(made.created_at))
+    register = fork(engine(), sender(fork_id), session_id, options.up_to, options.title, remaining_ms)
+    return CreatedSession(session_id=fork_id, created_at=timestamp(register.created_at))
 
 
 def existing(register: Register | None) -> Register:
@@ -304,14 +307,14 @@ def existing(register: Register | None) -> Register:
     return register
 
 
-def _shown(register: Register, about: AboutItem | None) -> Session:
-    said = about or AboutItem(register.user, {})
+def _session_of(register: Register, about: AboutItem | None) -> Session:
+    details = about or AboutItem(register.user, {})
     return Session(
         session_id=register.session_id,
-        user_id=said.user_id,
+        user_id=details.user_id,
         created_at=timestamp(register.created_at),
         last_activity=timestamp(register.last_activity),
-        metadata=said.metadata,
+        metadata=details.metadata,
         title=register.title,
         agent=register.agent,
         status=register.status,

@@ -22,7 +22,7 @@ from codelab.config import settings
 from codelab.gateway.identity import Identity
 from codelab.observability import logger
 from codelab.protocol.errors import ErrorCode
-from codelab.rest.errors import refusals
+from codelab.rest.error_responses import refusals
 from codelab.rest.identity import OfToken, Sender, SessionId
 from codelab.rest.log import LogReader
 from codelab.rest.sessions import existing
@@ -79,8 +79,8 @@ class _Course:
     ends_with_turn: the client gave no position, so it wants the latest turn only.
     """
 
-    until: float
-    most: float
+    ends_at: float
+    max_events: float
     ends_with_turn: bool
     is_streamed: bool
     events: int = 0
@@ -105,13 +105,13 @@ class _Course:
 
     @property
     def is_full(self) -> bool:
-        return self.events >= self.most or (not self.is_streamed and self.size >= _BUFFER_BYTES)
+        return self.events >= self.max_events or (not self.is_streamed and self.size >= _BUFFER_BYTES)
 
     def is_over(self, reader: LogReader) -> bool:
         """Whether the stream ends now that no event is ready."""
         if reader.is_behind:
             return False
-        if time.monotonic() >= self.until or reader.is_gone:
+        if time.monotonic() >= self.ends_at or reader.is_gone:
             return True
         if not self.is_streamed and not reader.is_working:
             return True  # waiting would hold a function, for hours if the turn waits for a human
@@ -127,7 +127,7 @@ class _Course:
         pause = _BUSY_S if reader.is_busy else _IDLE_S
         if now - self.flowed_at < _FLOWS_FOR_S:
             pause = _FLOWING_S
-        return max(0.0, min(pause, self.until - now))
+        return max(0.0, min(pause, self.ends_at - now))
 
 
 @router.get(
@@ -165,20 +165,20 @@ async def stream_events(
     sessions = engine()
     caller = sender(session_id)
     register = existing(await run_in_threadpool(sessions.look, caller))
-    after = register.turn_seq if position is None else position
-    reader = LogReader(sessions.store, sessions.payloads, register, after, token.issued)
-    lasts = STREAMED_S if settings().rest_streaming else BUFFERED_S
+    after_seq = register.turn_seq if position is None else position
+    reader = LogReader(sessions.store, sessions.payloads, register, after_seq, token.issued)
+    duration = STREAMED_S if settings().rest_streaming else BUFFERED_S
     course = _Course(
-        until=now + min(lasts, lasts if wait is None else wait, _token_lasts(token)),
-        most=float("inf") if limit is None else limit,
+        ends_at=now + min(duration, duration if wait is None else wait, _token_lasts(token)),
+        max_events=float("inf") if limit is None else limit,
         ends_with_turn=position is None,
         is_streamed=settings().rest_streaming,
     )
-    first = await run_in_threadpool(reader.beyond)
+    first_events = await run_in_threadpool(reader.beyond)
     if settings().rest_streaming:  # the stream holds a function of its own until it ends
         await run_in_threadpool(sessions.reserve, caller, Spending(connections=1))
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return EventStream(_body(reader, first, course), headers=headers)
+    return EventStream(_body(reader, first_events, course), headers=headers)
 
 
 def _token_lasts(token: Identity) -> float:
@@ -186,11 +186,13 @@ def _token_lasts(token: Identity) -> float:
     return token.expires - time.time() if token.expires else float("inf")
 
 
-async def _body(reader: LogReader, first: list[tuple[int, dict[str, Any]]], course: _Course) -> AsyncIterator[bytes]:
+async def _body(
+    reader: LogReader, first_events: list[tuple[int, dict[str, Any]]], course: _Course
+) -> AsyncIterator[bytes]:
     """The body. `retry` comes first where the stream may be cut, and last where it cannot."""
     if course.is_streamed:
         yield f"retry: {_RETRY_STREAMED_MS}\n\n".encode()
-    async for piece in _events(reader, first, course):
+    async for piece in _events(reader, first_events, course):
         yield piece
     if not course.is_streamed:
         yield f"retry: {_come_back_ms(reader)}\n\n".encode()
@@ -202,10 +204,10 @@ def _come_back_ms(reader: LogReader) -> int:
     return _RETRY_WAITING_MS if reader.is_busy else _RETRY_IDLE_MS
 
 
-async def _events(reader: LogReader, found: list[tuple[int, dict[str, Any]]], course: _Course) -> AsyncIterator[bytes]:
+async def _events(reader: LogReader, events: list[tuple[int, dict[str, Any]]], course: _Course) -> AsyncIterator[bytes]:
     """The events until the stream ends. A failed read ends it: the client reconnects with the id of its last event."""
     while True:
-        for seq, event in found:
+        for seq, event in events:
             yield course.tell(seq, event)
             if course.is_full:
                 return
@@ -215,7 +217,7 @@ async def _events(reader: LogReader, found: list[tuple[int, dict[str, Any]]], co
             yield course.beat()
         await asyncio.sleep(course.pause(reader))
         try:
-            found = await run_in_threadpool(reader.read, engine().clock())
+            events = await run_in_threadpool(reader.read, engine().clock())
         except AwsError as error:
             logger().error("the log cannot be read", exc_info=error)
             return

@@ -3,7 +3,7 @@
 from fastapi import FastAPI, Request
 
 from codelab.gateway.identity import Identity
-from codelab.rest import errors, health, identity, stream
+from codelab.rest import error_responses, health, identity, stream
 
 
 def create_stream_app() -> FastAPI:
@@ -23,6 +23,6 @@ def create_stream_app() -> FastAPI:
     )
     identity.verify_tokens(app)
     app.dependency_overrides[identity.subject] = subject
-    errors.install(app)
+    error_responses.install(app)
     app.include_router(stream.router, prefix="/api/v1")
     return app

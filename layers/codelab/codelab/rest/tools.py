@@ -11,7 +11,7 @@ from codelab.protocol.errors import ErrorCode
 from codelab.protocol.outgoing import ModelInfo
 from codelab.protocol.tools import CATALOGUE, ExecutorTools, Tool
 from codelab.rest.bodies import with_example
-from codelab.rest.errors import refusals
+from codelab.rest.error_responses import refusals
 from codelab.rest.identity import SessionName, User
 from codelab.rest.routes import DirectRoute
 from codelab.rest.sessions import existing
@@ -93,10 +93,10 @@ def list_tools(user: User, session_id: OfSession = None) -> ToolList:
     if session_id is not None:
         register, item = engine().store.read_tools(keys.partition(user, session_id))
         executor = executed_by(item, executor_for_http(existing(register), engine().clock()))
-    offered = (executor.offered(tool) for tool in CATALOGUE.values() if not tool.server_side)
-    tools = [*(tool for tool in offered if tool is not None), *executor.own]
-    configured = settings()
-    return ToolList(tools=[_described(tool, configured) for tool in tools])
+    executor_tools = (executor.offered(tool) for tool in CATALOGUE.values() if not tool.server_side)
+    tools = [*(tool for tool in executor_tools if tool is not None), *executor.own]
+    config = settings()
+    return ToolList(tools=[_description_of(tool, config) for tool in tools])
 
 
 @router.get("/agents", responses=refusals())
@@ -133,11 +133,11 @@ class ModelList(BaseModel):
 @router.get("/models", responses=refusals())
 def list_models(user: User) -> ModelList:
     """The models."""
-    configured = settings()
-    return ModelList(models=models.offered(configured), default=configured.llm_model)
+    config = settings()
+    return ModelList(models=models.offered(config), default=config.llm_model)
 
 
-def _described(tool: Tool, configured: Settings) -> ToolDescription:
+def _description_of(tool: Tool, config: Settings) -> ToolDescription:
     required = tool.parameters.get("required", [])
     properties: dict[str, Any] = tool.parameters.get("properties", {})
     return ToolDescription(
@@ -147,7 +147,7 @@ def _described(tool: Tool, configured: Settings) -> ToolDescription:
             name: {**(schema if isinstance(schema, dict) else {}), "required": name in required}
             for name, schema in properties.items()
         },
-        requires_approval=policy.needs_approval(tool, {}, configured),
+        requires_approval=policy.needs_approval(tool, {}, config),
         risk=tool.risk,
         input_schema=tool.parameters,
     )

@@ -5,7 +5,7 @@ from pydantic import BaseModel, Field
 
 from codelab.protocol.outgoing import Quota
 from codelab.rest.bodies import with_example
-from codelab.rest.errors import refusals
+from codelab.rest.error_responses import refusals
 from codelab.rest.identity import Sender
 from codelab.rest.routes import DirectRoute
 from codelab.sessions import keys
@@ -42,6 +42,6 @@ def get_usage(sender: Sender) -> Usage:
     """The caller's usage and limits, and when each window ends."""
     caller, sessions = sender(""), engine()
     now = sessions.clock()
-    wanted = quotas.wanted(caller.plan, Asks.SHOWN, sessions.settings, now)
-    items = sessions.store.items(keys.of_user(caller.user), wanted)
+    item_keys = quotas.wanted(caller.plan, Asks.SHOWN, sessions.settings, now)
+    items = sessions.store.items(keys.of_user(caller.user), item_keys)
     return Usage(plan=caller.plan, quotas=quotas.shown(sessions.settings, caller.plan, items, now))

@@ -16,7 +16,7 @@ from enum import StrEnum
 from operator import attrgetter
 from typing import Any, ClassVar
 
-from codelab.llm.encoding import Text
+from codelab.llm.encoding import TextMessage
 from codelab.llm.fence import fenced
 from codelab.protocol import limits
 from codelab.sessions import keys
@@ -212,13 +212,13 @@ class MessageItem:
     tokens: int = 0
     attached: Attached | None = None
     environment: str = ""
-    _text: Text | None = field(default=None, init=False, repr=False, compare=False)
+    _text: TextMessage | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
-    def text(self) -> Text | None:
+    def text(self) -> TextMessage | None:
         """The message as a model is told it, if it is only a text. Made once: a history is told at each step."""
         if self._text is None and not self.calls and self.attached is None:
-            object.__setattr__(self, "_text", Text(self.role, self.with_environment(self.content)))
+            object.__setattr__(self, "_text", TextMessage(self.role, self.with_environment(self.content)))
         return self._text
 
     def with_environment(self, text: str) -> str:
@@ -244,7 +244,7 @@ class MessageItem:
 _ROLE, _TEXT = attrgetter("role"), attrgetter("_text")
 
 
-def texts_in_turns(messages: Sequence[MessageItem], most: int) -> list[Text]:
+def texts_in_turns(messages: Sequence[MessageItem], most: int) -> list[TextMessage]:
     """The messages as a model is told them; empty unless all are only texts, by user and assistant in turns.
 
     Nor if those that no step was told before have more than `most` tokens: then not all of them need to be estimated.
@@ -258,7 +258,7 @@ def texts_in_turns(messages: Sequence[MessageItem], most: int) -> list[Text]:
             break  # those before it were told in earlier steps
         if message.text is None or (most := most - message.text.tokens) < 0:
             return []
-    texts: list[Text] = [*map(_TEXT, messages)]
+    texts: list[TextMessage] = [*map(_TEXT, messages)]
     return texts if all(texts) else []
 
 

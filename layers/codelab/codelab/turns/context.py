@@ -14,7 +14,7 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import Any
 
-from codelab.llm.encoding import Text
+from codelab.llm.encoding import TextMessage
 from codelab.llm.fence import fenced
 from codelab.llm.tokens import estimate_context, estimate_tokens
 from codelab.protocol.errors import ErrorCode, ProtocolError
@@ -121,21 +121,21 @@ def assemble(
     return [{"role": "system", "content": system}, *_alternating(found)]
 
 
-def _begun(opening: str, texts: Sequence[Text]) -> Sequence[dict[str, Any]]:
+def _begun(opening: str, texts: Sequence[TextMessage]) -> Sequence[dict[str, Any]]:
     """The messages behind the opening, or with it. They begin with the user."""
     first, *rest = texts
     if first["role"] != "user":
-        return [Text("user", opening), *texts] if opening else rest
+        return [TextMessage("user", opening), *texts] if opening else rest
     if not opening:
         return texts
     content: Any = joined(opening, first["content"])
     # Not estimated as a whole: it may be long, and its parts are known.
-    return [Text("user", content, estimate_tokens(opening) + first.tokens), *rest]
+    return [TextMessage("user", content, estimate_tokens(opening) + first.tokens), *rest]
 
 
 @lru_cache(16)
-def _prompt(system: str) -> Text:
-    return Text("system", system)
+def _prompt(system: str) -> TextMessage:
+    return TextMessage("system", system)
 
 
 def _opening(conversation: Conversation, budget: int, tools: str) -> str:

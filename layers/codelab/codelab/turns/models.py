@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from codelab.agents import agents
 from codelab.config import Settings
-from codelab.llm.models import Model, known, settable
+from codelab.llm.models import ModelCapabilities, capabilities_of, settable
 from codelab.protocol.outgoing import ModelInfo
 from codelab.sessions.register import Register
 
@@ -48,12 +48,12 @@ def provider_of(register: Register, settings: Settings) -> str:
     return str(agent.model.get("provider", settings.llm_provider)) if agent is not None else settings.llm_provider
 
 
-def capabilities(name: str, settings: Settings) -> Model:
+def capabilities(name: str, settings: Settings) -> ModelCapabilities:
     """What the model can take: what the operator says about it, else the table."""
-    found, said = known(name), settings.llm_capabilities.get(name)
+    found, said = capabilities_of(name), settings.llm_capabilities.get(name)
     if said is None:
         return found
-    return Model(
+    return ModelCapabilities(
         found.window if said.window is None else said.window,
         found.images if said.images is None else said.images,
         found.thinking if said.thinking is None else tuple(said.thinking),

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from codelab.llm.encoding import Text
+from codelab.llm.encoding import TextMessage
 from codelab.llm.outcome import Usage
 from codelab.llm.tokens import PER_MESSAGE, estimate_content, estimate_tokens
 from codelab.protocol.outgoing import PromptDetails, TurnUsage
@@ -74,7 +74,7 @@ def breakdown(
 
 
 def _spoken(message: Mapping[str, Any]) -> int:
-    if type(message) is Text:
+    if type(message) is TextMessage:
         return message.tokens - PER_MESSAGE + _NO_CALLS
     calls = estimate_tokens(dumps(message["tool_calls"])) if "tool_calls" in message else _NO_CALLS
     return estimate_content(message["content"]) + calls

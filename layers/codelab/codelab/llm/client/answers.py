@@ -173,7 +173,7 @@ def _message_of(error: Any) -> str:
 def _failure(
     status: int | None, headers: Mapping[str, str], message: str, error: Any, *, is_transient: bool = False
 ) -> ModelError:
-    """The error that a provider tells of. passes: the same call may work later, whatever the status says."""
+    """The error that a provider reports. is_transient: the same call may work later, whatever the status says."""
     code = _code_of(error)
     words = f"{message} {error if isinstance(error, str) else json.dumps(error, default=str)}"[:_QUOTED_CHARS]
     kind = kind_of(status, code, words)

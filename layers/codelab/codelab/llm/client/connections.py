@@ -19,10 +19,10 @@ from http import HTTPStatus
 from http.client import HTTPException
 from urllib.parse import quote, urlsplit
 
-from codelab.http.answers import Head, read_body, read_head
 from codelab.http.cancellation import shut_down
 from codelab.http.pool import Pool
 from codelab.http.proxies import ProxyRefused
+from codelab.http.responses import Head, read_body, read_head
 from codelab.http.route import Route
 from codelab.llm.client.transport import Call
 from codelab.llm.errors import InvalidRequest, ModelError, TransportError
@@ -87,7 +87,7 @@ class Connections:
         return response
 
     def _connected(self, call: Call) -> socket.socket:
-        """A new connection. Another thread makes it while the caller does what is to be done beside waiting."""
+        """A new connection. If the caller has other work to do, another thread connects meanwhile."""
         if not call.has_more_to_do:
             return self._connect(call)
         with ThreadPoolExecutor(1, thread_name_prefix="connect") as threads:
@@ -156,7 +156,7 @@ class Response:
             raise TransportError(f"the provider's answer is encoded as {coding[:20]!r}, which was not asked for")
 
     def _send(self, request: bytes) -> None:
-        """Send the request. Tells the caller if the server does not take it soon."""
+        """Send the request. Calls `on_wait` if the server is slow to take it."""
         remainder = memoryview(request)
         slow_at = time.monotonic() + min(_SENT_S, self._reader.seconds())
         with contextlib.suppress(TimeoutError):

@@ -25,10 +25,10 @@ def key_headers(key: str, header: KeyHeader) -> dict[str, str]:
 
 
 def keyed(api_key: ApiKey, ask: Callable[[str], _Answer], check: Callable[[], None] = lambda: None) -> _Answer:
-    """Call `ask` with the key; renew a rejected key once, if there is a way. `check` may raise before the second call.
+    """Call `ask` with the key; renew a rejected key once, if it can be renewed.
 
-    `ask` raises TransportError. A function has a way if it has a method `renew(rejected)`, which returns whether there
-    is another key now.
+    A key can be renewed if its function has a method `renew(rejected)`, which returns whether there is another key now.
+    `ask` raises TransportError; `check` may raise before the second call.
     """
     if isinstance(api_key, str):
         return ask(api_key or "none")

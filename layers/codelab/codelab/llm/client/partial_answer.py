@@ -39,7 +39,7 @@ class PartialAnswer:
         return "".join(texts)
 
     def check(self) -> None:
-        """Raise TransportError if the chunks told of a problem, or were none."""
+        """Raise TransportError if the chunks reported an error or were malformed."""
         problem, self._problem = self._problem, None
         try:
             if problem is not None:

@@ -43,11 +43,11 @@ class Call:
         return self._ends_at is not None
 
     def begin(self) -> None:
-        """Another answer is awaited."""
+        """Start to wait for another answer."""
         self._ends_at = None
 
     def answered(self, grace_s: float) -> None:
-        """The answer is complete: what follows it is awaited for `grace_s` seconds. A lost connection is its end."""
+        """The answer is complete: wait `grace_s` seconds for what may follow. A lost connection is then no error."""
         if self._ends_at is None:
             self._ends_at = time.monotonic() + grace_s
 

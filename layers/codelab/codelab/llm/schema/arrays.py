@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from codelab.llm.schema.containers import Array, Tuple
-from codelab.llm.schema.context import Context
+from codelab.llm.schema.conversion import Conversion
 from codelab.llm.schema.facts import Facts, Raw
 from codelab.llm.schema.nodes import Plain
 from codelab.llm.schema.strict import Branch, Place, Schema, Unsatisfiable, closed_object, describe
 
 
-def array(context: Context, facts: Facts, depth: int) -> Branch:
+def array(conversion: Conversion, facts: Facts, depth: int) -> Branch:
     """The strict form of an array: an array, or an object by position if the positions differ."""
     prefix = _prefix(facts)
     if prefix:
@@ -17,26 +17,26 @@ def array(context: Context, facts: Facts, depth: int) -> Branch:
             facts.closed_items or facts.items == prefix[0] or facts.item_max == len(prefix)
         )
         if not is_uniform:
-            return _tuple(context, facts, prefix, depth)
+            return _tuple(conversion, facts, prefix, depth)
         facts.items = prefix[0]
         if facts.closed_items:
             facts.item_max = min(len(prefix), facts.item_max if facts.item_max is not None else len(prefix))
             facts.closed_items = False
-    if depth + 1 > context.settings.levels:
-        return context.too_deep(facts)
+    if depth + 1 > conversion.settings.levels:
+        return conversion.too_deep(facts)
     max_count = facts.item_max
     try:
         if facts.closed_items:
             raise Unsatisfiable
-        item = context.child(tuple(facts.items) or (True,), depth + 1)
+        item = conversion.child(tuple(facts.items) or (True,), depth + 1)
     except Unsatisfiable:
         if facts.item_min:
             raise
         item, max_count = Place([Branch({"type": "string"}, Plain("string"), "string")]), 0
-    schema: Schema = {"type": "array", "items": context.written(item, depth + 1)}
-    if facts.item_min and "minItems" not in context.excluded_keywords:
+    schema: Schema = {"type": "array", "items": conversion.written(item, depth + 1)}
+    if facts.item_min and "minItems" not in conversion.excluded_keywords:
         schema["minItems"] = facts.item_min
-    if max_count is not None and "maxItems" not in context.excluded_keywords:
+    if max_count is not None and "maxItems" not in conversion.excluded_keywords:
         schema["maxItems"] = max_count
     describe(schema, facts.description("array"))
     return Branch(schema, Array(item.node, facts.item_min, max_count), "array", item.height + 1, item.size)
@@ -50,35 +50,35 @@ def _prefix(facts: Facts) -> list[list[Raw]]:
     return [[part[index] for part in facts.prefix if index < len(part)] for index in range(length)]
 
 
-def _tuple(context: Context, facts: Facts, prefix: list[list[Raw]], depth: int) -> Branch:
-    if depth + 1 > context.settings.levels:
-        return context.too_deep(facts)
+def _tuple(conversion: Conversion, facts: Facts, prefix: list[list[Raw]], depth: int) -> Branch:
+    if depth + 1 > conversion.settings.levels:
+        return conversion.too_deep(facts)
     properties: Schema = {}
     nodes = []
     height = size = 0
     open_ended = not facts.closed_items and (facts.item_max is None or facts.item_max > len(prefix))
     for index, raws in enumerate(prefix):
         try:
-            place = context.child(tuple(raws), depth + 1)
+            place = conversion.child(tuple(raws), depth + 1)
         except Unsatisfiable:
             if index < facts.item_min:
                 raise
             open_ended = False
             break
-        properties[str(index)] = context.written(place, depth + 1, null=index >= facts.item_min)
+        properties[str(index)] = conversion.written(place, depth + 1, null=index >= facts.item_min)
         nodes.append(place.node)
         height, size = max(height, place.height), size + place.size + 1
     rest_node = None
     if open_ended:
         try:
-            item = context.child(tuple(facts.items) or (True,), depth + 2)
+            item = conversion.child(tuple(facts.items) or (True,), depth + 2)
         except Unsatisfiable:
             pass
         else:
-            if depth + 2 + item.height <= context.settings.levels:
+            if depth + 2 + item.height <= conversion.settings.levels:
                 properties["rest"] = {
                     "type": "array",
-                    "items": context.written(item, depth + 2),
+                    "items": conversion.written(item, depth + 2),
                     "description": "The items after these",
                 }
                 rest_node, height, size = Array(item.node), max(height, item.height + 1), size + item.size + 1

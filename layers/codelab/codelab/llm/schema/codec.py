@@ -46,8 +46,8 @@ _MAX_STEPS = 400_000
 class Codec:
     """A schema in its strict form, and the conversion of answers to the original shape.
 
-    schema: what is sent. strict: whether strict mode accepts it. wrapped: whether the answer is the property `value` of
-    an object, because the original schema is not that of a plain object.
+    schema: what is sent. strict: whether strict mode accepts it. is_wrapped: whether the answer is the property `value`
+    of an object, because the original schema is not that of a plain object.
     """
 
     def __init__(self, schema: Any, node: Node | None, *, is_wrapped: bool = False) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from codelab.llm.schema.nodes import Memo, Mismatch, Node, Text
+from codelab.llm.schema.nodes import JsonText, Memo, Mismatch, Node
 
 
 class Array(Node):
@@ -34,7 +34,7 @@ def _wrong_count(count: int, min_count: int, max_count: int | None) -> bool:
 
 
 class Tuple(Node):
-    """An array whose positions differ, as an object with the positions as keys. rest: the items after them."""
+    """An array whose positions differ, as an object with the positions as keys. rest_node: of the items after them."""
 
     __slots__ = ("items", "min_count", "rest_node")
 
@@ -185,7 +185,7 @@ class Object(Node):
         return mapping
 
 
-class ObjectText(Text):
+class ObjectText(JsonText):
     """Further keys as the JSON text of an object, because a list of them would be nested too deeply."""
 
     __slots__ = ()

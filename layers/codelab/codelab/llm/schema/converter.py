@@ -13,10 +13,10 @@ from itertools import product
 from typing import Any
 
 from codelab.llm.schema.containers import Boxed, Entries
-from codelab.llm.schema.context import Context
+from codelab.llm.schema.conversion import Conversion
 from codelab.llm.schema.facts import Conjunction, Facts, Raw, Raws, gather
 from codelab.llm.schema.keywords import APPLICATORS, CONSTRAINTS
-from codelab.llm.schema.nodes import Labels, Node, NullText, Plain, Text
+from codelab.llm.schema.nodes import JsonText, Labels, Node, NullText, Plain
 from codelab.llm.schema.objects import any_entries, boxed
 from codelab.llm.schema.references import References, is_legacy
 from codelab.llm.schema.scalars import plain_scalar
@@ -47,7 +47,7 @@ _STEPS_PER_PLACE, _MAX_BRANCHES = 8, 2_000
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
-class Converter(Context):
+class Converter(Conversion):
     """One attempt to convert a document, with given settings."""
 
     def __init__(
@@ -146,7 +146,7 @@ class Converter(Context):
             place = self._convert_gathered(conjunction, depth)
         except Unsatisfiable:
             # A place inside may still refer to it.
-            definition.link.node, definition.schema = Text(), {"type": "string", "description": "Never used"}
+            definition.link.node, definition.schema = JsonText(), {"type": "string", "description": "Never used"}
             raise
         finally:
             del self._active[key]
@@ -288,7 +288,7 @@ class Converter(Context):
 
     def _distinct(self, branches: list[Branch], depth: int) -> list[Branch]:
         """The branches without duplicates, and without those that decoding could not tell apart."""
-        text = next((branch for branch in branches if isinstance(branch.node, Text)), None)
+        text = next((branch for branch in branches if isinstance(branch.node, JsonText)), None)
         if text is not None:  # JSON text is a string and stands for every string
             branches = [branch for branch in branches if branch.kind != "string"] + [text]
         distinct_branches: list[Branch] = []

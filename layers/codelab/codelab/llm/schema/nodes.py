@@ -103,7 +103,7 @@ class Plain(Node):
         return value
 
 
-class Text(Node):
+class JsonText(Node):
     """Any value, as JSON text in a string."""
 
     __slots__ = ()

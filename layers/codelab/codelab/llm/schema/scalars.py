@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from codelab.llm.schema.context import Context
+from codelab.llm.schema.conversion import Conversion
 from codelab.llm.schema.facts import Facts
 from codelab.llm.schema.limits import LONG_ENUM, MAX_LONG_ENUM_CHARACTERS
-from codelab.llm.schema.nodes import Labels, NullText, Plain, Text, json_type, label
+from codelab.llm.schema.nodes import JsonText, Labels, NullText, Plain, json_type, label
 from codelab.llm.schema.strict import Branch, Place, Schema, describe
 
 SCALARS = ("string", "integer", "number", "boolean")
@@ -35,28 +35,28 @@ def plain_scalar(raw: dict[str, Any], kind: str) -> Place | None:
     return Place([Branch(schema, node, "number" if kind == "integer" else kind)], description=description)
 
 
-def string(context: Context, facts: Facts) -> Branch:
+def string(conversion: Conversion, facts: Facts) -> Branch:
     """The strict form of a string."""
     schema: Schema = {"type": "string"}
-    if facts.pattern is not None and "pattern" not in context.excluded_keywords:
+    if facts.pattern is not None and "pattern" not in conversion.excluded_keywords:
         schema["pattern"] = facts.pattern
-    elif facts.format is not None and "format" not in context.excluded_keywords:
+    elif facts.format is not None and "format" not in conversion.excluded_keywords:
         schema["format"] = facts.format
     keywords = dict(schema) if len(schema) > 1 else None
     return Branch(describe(schema, facts.description("string")), Plain("string", keywords=keywords), "string")
 
 
-def number(context: Context, facts: Facts, kind: str) -> Branch:
+def number(conversion: Conversion, facts: Facts, kind: str) -> Branch:
     """The strict form of a number. kind: "number" or "integer"."""
     schema: Schema = {"type": kind}
     for keyword in _BOUNDS:
-        if keyword in facts.bounds and keyword not in context.excluded_keywords:
+        if keyword in facts.bounds and keyword not in conversion.excluded_keywords:
             schema[keyword] = facts.bounds[keyword]
     keywords = dict(schema) if len(schema) > 1 else None
     return Branch(describe(schema, facts.description(kind)), Plain(kind, keywords=keywords), "number")
 
 
-def enumeration(context: Context, facts: Facts, values: list[Any]) -> Place:
+def enumeration(conversion: Conversion, facts: Facts, values: list[Any]) -> Place:
     """The place of an enumeration: one branch per type; objects and arrays become labels."""
     groups: dict[str, list[Any]] = {}
     for value in values:
@@ -68,7 +68,7 @@ def enumeration(context: Context, facts: Facts, values: list[Any]) -> Place:
         del groups["integer"]
     branches = []
     for kind, members in groups.items():
-        node: Plain | Labels | Text
+        node: Plain | Labels | JsonText
         if kind == "compound":
             node, kind = Labels(members), "string"
             members = [label(member) for member in members]
@@ -78,13 +78,13 @@ def enumeration(context: Context, facts: Facts, values: list[Any]) -> Place:
         words = facts.description(kind)
         if kind == "boolean" and len(members) == 2:
             pass
-        elif not _affordable(context, members):
+        elif not _affordable(conversion, members):
             # Too many to list: any value of the type, and the original schema decides.
             words = (
                 (f"{words} " if words else "") + "One of many values, for example " + ", ".join(map(str, members[:5]))
             )
-            node = Text() if isinstance(node, Labels) else Plain(kind)
-        elif len(members) == 1 and "const" not in context.excluded_keywords:
+            node = JsonText() if isinstance(node, Labels) else Plain(kind)
+        elif len(members) == 1 and "const" not in conversion.excluded_keywords:
             schema["const"] = members[0]
         else:
             schema["enum"] = members
@@ -92,14 +92,14 @@ def enumeration(context: Context, facts: Facts, values: list[Any]) -> Place:
     return Place(branches, null)
 
 
-def _affordable(context: Context, members: list[Any]) -> bool:
+def _affordable(conversion: Conversion, members: list[Any]) -> bool:
     characters = sum(len(str(member)) for member in members)
-    if len(members) >= context.values_left or characters >= context.characters_left:
+    if len(members) >= conversion.values_left or characters >= conversion.characters_left:
         return False
     if len(members) >= LONG_ENUM and characters > MAX_LONG_ENUM_CHARACTERS:
         return False
-    context.values_left -= len(members) + 1
-    context.characters_left -= characters + 4
+    conversion.values_left -= len(members) + 1
+    conversion.characters_left -= characters + 4
     return True
 
 

@@ -38,7 +38,7 @@ _STATUS = {
     ErrorCode.LLM_ERROR: 502,
 }
 #: The status of all other codes: the request is wrong.
-_OTHERS = 422
+_DEFAULT_STATUS = 422
 
 
 class Refusal(BaseModel):
@@ -59,7 +59,7 @@ class ErrorAnswer(BaseModel):
 
 def status_of(code: ErrorCode) -> int:
     """The HTTP status of a code."""
-    return _STATUS.get(code, _OTHERS)
+    return _STATUS.get(code, _DEFAULT_STATUS)
 
 
 def name_of(code: ErrorCode) -> str:
@@ -73,20 +73,20 @@ _CONTENT = {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorA
 
 def document(app: FastAPI) -> None:
     """Add the schemas that `refusals` uses to the app's OpenAPI document."""
-    make = app.openapi
+    generate = app.openapi
 
     def with_errors() -> dict[str, Any]:
-        made = make()
+        openapi = generate()
         schema = ErrorAnswer.model_json_schema(ref_template="#/components/schemas/{model}")
-        made["components"]["schemas"].update({**schema.pop("$defs"), "ErrorAnswer": schema})
-        return made
+        openapi["components"]["schemas"].update({**schema.pop("$defs"), "ErrorAnswer": schema})
+        return openapi
 
     app.openapi = with_errors  # type: ignore[method-assign]
 
 
 def refusals(*codes: ErrorCode) -> dict[int | str, dict[str, Any]]:
     """The documented errors of an operation: `codes`, and those that every operation may answer with."""
-    found: dict[int | str, dict[str, Any]] = {}
+    responses: dict[int | str, dict[str, Any]] = {}
     everywhere = (
         ErrorCode.INVALID_FORMAT,
         ErrorCode.UNAUTHORIZED,
@@ -97,9 +97,9 @@ def refusals(*codes: ErrorCode) -> dict[int | str, dict[str, Any]]:
     )
     for code in (*codes, *everywhere):
         status = status_of(code)
-        known = found.setdefault(status, {"description": "", "content": _CONTENT})
-        known["description"] = ", ".join(filter(None, (known["description"], name_of(code))))
-    return found
+        response = responses.setdefault(status, {"description": "", "content": _CONTENT})
+        response["description"] = ", ".join(filter(None, (response["description"], name_of(code))))
+    return responses
 
 
 def install(app: FastAPI) -> None:
@@ -128,11 +128,13 @@ def _refused(_request: Request, error: Exception) -> JSONResponse:
 def _invalid(_request: Request, error: Exception) -> JSONResponse:
     """Pydantic's first error, with a code of the protocol."""
     assert isinstance(error, RequestValidationError)
-    first = error.errors()[0]
-    place, *rest = first["loc"]
-    field = ".".join(str(part) for part in rest) or str(place)
-    code = ErrorCode.MISSING_FIELD if first["type"] == "missing" else ErrorCode.INVALID_ARGUMENTS
-    message = f"Missing {place}: {field}" if code is ErrorCode.MISSING_FIELD else f"Invalid {field}: {first['msg']}"
+    pydantic_error = error.errors()[0]
+    place, *location = pydantic_error["loc"]
+    field = ".".join(str(part) for part in location) or str(place)
+    code = ErrorCode.MISSING_FIELD if pydantic_error["type"] == "missing" else ErrorCode.INVALID_ARGUMENTS
+    message = (
+        f"Missing {place}: {field}" if code is ErrorCode.MISSING_FIELD else f"Invalid {field}: {pydantic_error['msg']}"
+    )
     return answer(status_of(code), code.value, message, {"field": field, "in": str(place)})
 
 

@@ -8,14 +8,14 @@ from typing import Any
 
 from codelab.llm.schema.facts import Facts, Raw, Raws
 from codelab.llm.schema.keywords import short_json
-from codelab.llm.schema.nodes import Text
+from codelab.llm.schema.nodes import JsonText
 from codelab.llm.schema.strict import EXTRA, JSON_TEXT, Branch, Place, Schema, Settings, StepCounter
 
 
-class Context(ABC):
+class Conversion(ABC):
     """One attempt to convert a schema. `Converter` implements it; the modules for each type use it.
 
-    keep: whether objects that say nothing about further keys keep them. without: keywords to leave out.
+    keep: whether objects that say nothing about further keys keep them. excluded_keywords: those to leave out.
     """
 
     def __init__(
@@ -43,9 +43,9 @@ class Context(ABC):
         """The properties that a schema mentions, through references and allOf."""
 
     def text(self, schemas: Sequence[dict[str, Any]] = ()) -> Place:
-        """A string with JSON text. plain: the schemas that do not fit a limit."""
+        """A string with JSON text. schemas: those that exceed a limit."""
         words = f"{JSON_TEXT} of a value for {short_json(schemas[0])}" if schemas else "Any value, as JSON text"
-        return Place([Branch({"type": "string", "description": words}, Text(), "string")], is_cut=bool(schemas))
+        return Place([Branch({"type": "string", "description": words}, JsonText(), "string")], is_cut=bool(schemas))
 
     def too_deep(self, facts: Facts) -> Branch:
         """JSON text where the schema would be nested too deeply."""

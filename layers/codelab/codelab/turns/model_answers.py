@@ -5,9 +5,9 @@ from functools import lru_cache
 from typing import Any
 
 from codelab.agents import Agent, agents
+from codelab.llm.call_schema import with_tool
 from codelab.llm.errors import ContextOverflow, RequestError, TransportError
 from codelab.llm.failures import masked
-from codelab.llm.tools import with_tool
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.tools import ExecutorTools, Tool
 from codelab.sessions.items import CallRequest
