@@ -51,7 +51,7 @@ def conversation(name: int, messages: int) -> Conversation:
 def prepare_ms(read: Conversation) -> float:
     began = time.process_time()
     messages, tools = assemble(read, AGENT.prompt, budget=128_000), tool_messages(AGENT)
-    request = Request(RequestConfig("m"), answer_schema(AGENT, titled=False), messages)
+    request = Request(RequestConfig("m"), answer_schema(AGENT, has_title=False), messages)
     for _ in request.stream(Instant()):
         pass
     breakdown(tools, messages)

@@ -18,11 +18,11 @@ from codelab.protocol.incoming import Ping, RefreshToken, Resume, UploadRequest
 from codelab.protocol.outgoing import Pong
 from codelab.sessions.items import dumps
 from codelab.sessions.spending import Spending
-from codelab.turns.asked_compaction import compact
 from codelab.turns.caller import Caller
 from codelab.turns.cancel import cancel
 from codelab.turns.control import Refresh, change_rules, configure, hello, refresh
 from codelab.turns.inbox import withdraw
+from codelab.turns.requested_compaction import compact
 from codelab.wiring import engine
 
 if TYPE_CHECKING:

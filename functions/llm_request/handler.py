@@ -152,5 +152,5 @@ def _run_bare(request: dict[str, Any], caller: dict[str, Any], deadline: float) 
             asker = {"user": caller["user"]} if caller else {}  # there is no session, whose key would name the user
             record("model asked", **asker, **metrics(ModelRequests=1, ModelErrors=int(failed), Tokens=tokens))
         if caller:
-            spent = quotas.counted(engine.settings.limits[caller["plan"]], Spending(tokens=tokens, asking=-1))
+            spent = quotas.limited_amounts(engine.settings.limits[caller["plan"]], Spending(tokens=tokens, asking=-1))
             engine.count(caller["user"], spent, at=caller.get("at"))

@@ -192,7 +192,7 @@ def test_what_is_known_of_the_user_is_read_in_the_round_trip_of_the_register(
     system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[tuple[str, set[str]]] = []
-    monkeypatch.setattr(admission, "wanted", lambda caller, *_: [USER_RULES] if caller else [])
+    monkeypatch.setattr(admission, "item_keys", lambda caller, *_: [USER_RULES] if caller else [])
     monkeypatch.setattr(admission, "check", lambda caller, items, *_: seen.append((caller.user, set(items))))
     system.connect("c1")
     assert system.aws.calls == [READ_MANY, UPDATE]

@@ -106,7 +106,7 @@ def test_recursive_schemas_end() -> None:
 @pytest.mark.parametrize("titled", [True, False])
 def test_every_tool_of_an_agent_is_told_once_and_the_examples_are_valid(titled: bool) -> None:
     agent = agents()["universal"].for_executor(ExecutorTools(supported=frozenset(CATALOGUE)))
-    schema = answer_schema(agent, titled=titled)
+    schema = answer_schema(agent, has_title=titled)
     form = form_of(schema)
     for tool in agent.tools.values():
         assert f"## {tool.name}\n" in form.catalogue
@@ -122,13 +122,13 @@ def test_the_catalogue_is_the_same_in_a_routed_and_titled_step_and_in_the_next()
         for name, agent in agents().items()
         if not agent.routes
     }
-    router = routing.combined(agents()["orchestrator"], answering, answering)
+    router = routing.combined_agent(agents()["orchestrator"], answering, answering)
     first = with_title(routing.schema(ANSWER, sorted(answering)))
     from codelab.llm.call_schema import with_tool
 
     for tool in router.tools.values():
         first = with_tool(first, tool.name, tool.parameters, tool.description)
-    second = answer_schema(answering["universal"], titled=False)
+    second = answer_schema(answering["universal"], has_title=False)
     assert form_of(first).catalogue == form_of(second).catalogue != ""
     assert form_of(first).answer != form_of(second).answer
 

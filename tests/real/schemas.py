@@ -33,7 +33,7 @@ def answers() -> Iterator[tuple[str, Any]]:
             agent = agents()[name].for_executor(ExecutorTools(supported=tools))
             for titled in (False, True):
                 count = len(agent.tools)
-                yield f"{name}, {count} tools{', title' if titled else ''}", answer_schema(agent, titled=titled)
+                yield f"{name}, {count} tools{', title' if titled else ''}", answer_schema(agent, has_title=titled)
     names = [name for name, agent in agents().items() if not agent.routes]
     yield "router", routing.schema({}, names)
     yield "router, title", titles.with_title(routing.schema(ANSWER | {"properties": {}, "required": []}, names))

@@ -5,7 +5,7 @@ from typing import Any
 from codelab.sessions.items import CallRequest
 from codelab.sessions.register import LEASE_MS
 from codelab.turns import steps
-from codelab.turns.steps import Answer
+from codelab.turns.steps import ModelAnswer
 from codelab.turns.usage import CONTEXT
 
 from tests.turns.world import World, dispatched
@@ -18,7 +18,7 @@ def end(world: World) -> dict[str, Any]:
 def answer(world: World, usage: dict[str, int], *calls: CallRequest) -> None:
     lease = world.acquire()
     assert lease is not None
-    made = Answer("Hi.", calls, agent=_agent(world), tools={}, usage=usage)
+    made = ModelAnswer("Hi.", calls, agent=_agent(world), tools={}, usage=usage)
     world.decide(lambda draft: steps.commit(draft, lease, made, len(world.events)))
 
 

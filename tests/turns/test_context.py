@@ -107,8 +107,8 @@ def test_a_conversation_of_texts_is_told_as_any_other_although_it_takes_a_shorte
         took_it += 1
         return really_begun(opening, texts)
 
-    really_begun = context._begun
-    monkeypatch.setattr(context, "_begun", begun)
+    really_begun = context._with_opening
+    monkeypatch.setattr(context, "_with_opening", begun)
     for seed in range(600):
         choose = random.Random(seed)
         history, budget = any_history(choose), choose.choice((150, 400, 8_000))

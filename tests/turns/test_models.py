@@ -47,7 +47,7 @@ def test_every_level_of_every_profile_is_a_valid_setting_of_a_request() -> None:
 
 def test_auto_is_what_fits_the_window_up_to_the_ceiling() -> None:
     settings = Settings(llm_model="gpt-4.1", llm_models="unheard-of, gpt-3.5-turbo")
-    sizes = {found.name: found.context_tokens for found in models.offered(settings)}
+    sizes = {found.name: found.context_tokens for found in models.selectable_models(settings)}
     assert sizes == {"gpt-4.1": 128_000, "unheard-of": 24_576, "gpt-3.5-turbo": 16_385 - 16_385 // 4}
     assert next(iter(sizes)) == "gpt-4.1", "the default comes first"
     assert models.most_messages(settings) == 400
@@ -62,7 +62,7 @@ def test_the_operators_numbers_and_facts_take_precedence() -> None:
             ' "patches": true}}',
         }
     )
-    assert [found.model_dump() for found in models.offered(settings)] == [
+    assert [found.model_dump() for found in models.selectable_models(settings)] == [
         {"name": "local", "context_tokens": 8_192 - 2_048, "images": True, "thinking": ["none", "high"]}
     ]
     assert models.capabilities("local", settings).patches
@@ -91,8 +91,8 @@ def test_the_providers_own_counts_correct_the_estimate() -> None:
     settings = Settings(llm_model="gpt-4.1")
     register = Register("ann", "s1", 0, "universal", token_scale=1_250)
     found = models.budget(register, settings)
-    assert (found.tokens, found.fits) == (128_000, 102_400)
-    assert models.budget(Register("ann", "s1", 0, "universal"), settings).fits == 128_000
+    assert (found.tokens, found.capacity) == (128_000, 102_400)
+    assert models.budget(Register("ann", "s1", 0, "universal"), settings).capacity == 128_000
 
 
 def test_the_model_that_answers_is_the_users_choice_else_the_operators() -> None:

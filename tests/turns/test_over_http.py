@@ -8,7 +8,7 @@ from codelab.sessions.register import Phase
 from codelab.turns import compaction, lifecycle
 from codelab.turns.caller import Caller
 from codelab.turns.draft import Draft, Inputs
-from codelab.turns.lifecycle import CreateSession, Lease
+from codelab.turns.lifecycle import CreateSession, SessionLease
 
 from tests.turns.world import HTTP, IDE, OTHER, READ, VIEWER, World, dispatched, refusal, running
 
@@ -53,13 +53,13 @@ def test_the_history_knows_a_message_by_the_id_that_its_sender_was_told() -> Non
     assert world.table["MESSAGE#000000001"]["message_id"] == accepted
 
 
-def delete(world: World, lease: Lease) -> bool:
+def delete(world: World, lease: SessionLease) -> bool:
     return world.decide(lambda draft: lifecycle.begin_deletion(draft, lease), include_hidden=True) is not None
 
 
 def test_a_session_that_is_deleted_forgets_all_but_who_might_still_write() -> None:
     world, step = running()
-    assert delete(world, Lease("deleter", world.now + 30_000))
+    assert delete(world, SessionLease("deleter", world.now + 30_000))
     register = world.register
     assert (register.erase_at, register.purge_after) == (world.now + 30_000, step.alive_until)
     assert (register.phase, register.connections, register.history_n, register.title) == (Phase.IDLE, {}, 0, "")
@@ -71,23 +71,23 @@ def test_a_deletion_waits_for_an_owner_whose_step_was_given_to_another() -> None
     world, first = running()
     world.pass_time(26)
     world.answer("Done by the second attempt")
-    assert delete(world, Lease("deleter", world.now + 30_000))
+    assert delete(world, SessionLease("deleter", world.now + 30_000))
     assert world.register.purge_after == first.alive_until
 
 
 def test_a_deletion_of_an_idle_session_waits_for_nobody() -> None:
     world = dispatched()
     world.answer("Done")
-    assert delete(world, Lease("deleter", world.now + 30_000))
+    assert delete(world, SessionLease("deleter", world.now + 30_000))
     assert world.register.purge_after == 0
 
 
 def test_one_deletes_at_a_time_and_the_next_one_when_it_must_be_dead() -> None:
     world, step = running()
-    assert delete(world, Lease("one", world.now + 30_000))
-    assert not delete(world, Lease("other", world.now + 40_000))
+    assert delete(world, SessionLease("one", world.now + 30_000))
+    assert not delete(world, SessionLease("other", world.now + 40_000))
     world.now += 30_000
-    assert delete(world, Lease("other", world.now + 30_000))
+    assert delete(world, SessionLease("other", world.now + 30_000))
     assert world.register.purge_after == step.alive_until
 
 
@@ -99,12 +99,12 @@ def test_only_its_maker_reveals_a_fork() -> None:
     source = world.register
     inputs = Inputs(world.now, world.settings, world.new_id, items={usage_key(world.now): None})
     draft = Draft.new("ann", "fork", inputs)
-    begun = lifecycle.begin_fork.decide(draft, Caller("ann", "fork", ""), Lease("maker", world.now + 30_000))
+    begun = lifecycle.begin_fork.decide(draft, Caller("ann", "fork", ""), SessionLease("maker", world.now + 30_000))
     assert begun is not None
     assert begun.after.erase_at == world.now + 30_000
     hidden = replace(begun.after)
-    assert lifecycle.reveal(Draft.of(hidden, inputs), Lease("other", 0), source, 2, "Fork") is None
-    revealed = lifecycle.reveal(Draft.of(hidden, inputs), Lease("maker", 0), source, 2, "Fork")
+    assert lifecycle.reveal(Draft.of(hidden, inputs), SessionLease("other", 0), source, 2, "Fork") is None
+    revealed = lifecycle.reveal(Draft.of(hidden, inputs), SessionLease("maker", 0), source, 2, "Fork")
     assert revealed is not None
     register = revealed.after
     assert (register.erase_at, register.lease, register.history_n, register.title) == (0, "", 2, "Fork")

@@ -9,7 +9,7 @@ from codelab.protocol.incoming import parse_frame
 from codelab.protocol.outgoing import Ack
 from codelab.sessions.transition import Transition
 from codelab.turns import cancel, control, inbox, messages
-from codelab.turns.decision import Decided, decide_and_commit
+from codelab.turns.decision import DecisionResult, decide_and_commit
 
 from tests.turns.world import IDE, READ, World
 
@@ -26,7 +26,7 @@ def send(world: World, kind: str, **fields: Any) -> str:
     """The outcome of a client's frame."""
     frame = parse_frame(json.dumps({"type": kind, **fields}))
     decision: Any = _DECISIONS[kind]
-    decided: Decided = decide_and_commit(
+    decided: DecisionResult = decide_and_commit(
         lambda draft: decision.decide(draft, IDE, frame), world, register=world.register, caller=IDE
     )
     if decided.transition is not None:

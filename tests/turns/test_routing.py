@@ -85,7 +85,7 @@ def test_every_agent_that_answers_can_be_chosen_and_is_described() -> None:
     known = answering()
     agent = routing.schema(ANSWER, known)["properties"]["agent"]
     assert set(agent["enum"]) == KNOWN - {"orchestrator"}
-    prompt = routing.combined(agents()["orchestrator"], known, known).prompt
+    prompt = routing.combined_agent(agents()["orchestrator"], known, known).prompt
     assert all(agent.description in prompt and agent.instructions in prompt for agent in known.values())
     assert prompt.count(known["ask"].rules) == 1
 
@@ -98,7 +98,7 @@ def test_the_choice_comes_before_the_text() -> None:
 
 def test_every_tool_of_an_agent_can_be_called_and_names_those_that_may() -> None:
     known = answering()
-    tools = routing.combined(agents()["orchestrator"], known, known).tools
+    tools = routing.combined_agent(agents()["orchestrator"], known, known).tools
     assert set(tools) == {name for agent in known.values() for name in agent.tools}
     assert tools["read_file"].description == known["ask"].tools["read_file"].description
     assert tools["write_file"].description == known["universal"].tools["write_file"].description
@@ -107,7 +107,7 @@ def test_every_tool_of_an_agent_can_be_called_and_names_those_that_may() -> None
 
 def test_an_agent_that_answers_in_another_request_is_only_described() -> None:
     known, here = answering(), answering("universal", "coder")
-    combined = routing.combined(agents()["orchestrator"], known, here)
+    combined = routing.combined_agent(agents()["orchestrator"], known, here)
     assert known["coder"].description in combined.prompt
     assert known["coder"].instructions not in combined.prompt
     assert "git.commit" not in combined.tools

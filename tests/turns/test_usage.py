@@ -7,7 +7,7 @@ from codelab.config import ConfigurationError, read_settings
 from codelab.json_settings import Price
 from codelab.llm.encoding import TextMessage
 from codelab.llm.outcome import Usage
-from codelab.turns.usage import breakdown, counted, turn_usage
+from codelab.turns.usage import breakdown, turn_usage, usage_amounts
 
 from tests.turns.world import READ, calling, dispatched, running
 
@@ -64,15 +64,15 @@ def test_all_requests_of_a_turn_are_summed_up() -> None:
 
 
 def test_a_turn_costs_what_its_tokens_cost() -> None:
-    usage = counted(Usage(prompt=1_000_000, completion=100_000, cached=400_000), PRICE)
+    usage = usage_amounts(Usage(prompt=1_000_000, completion=100_000, cached=400_000), PRICE)
     assert turn_usage(usage).cost_usd == pytest.approx(0.6 * 2 + 0.4 * 0.5 + 0.1 * 10)
-    without_cache = counted(Usage(prompt=1_000_000, completion=0, cached=400_000), Price(prompt=2, completion=10))
+    without_cache = usage_amounts(Usage(prompt=1_000_000, completion=0, cached=400_000), Price(prompt=2, completion=10))
     assert turn_usage(without_cache).cost_usd == pytest.approx(2)
 
 
 def test_a_cost_that_is_not_known_whole_is_not_told() -> None:
-    usage = counted(Usage(prompt=10, completion=10, cached=0), PRICE)
-    for name, value in counted(Usage(prompt=10, completion=10, cached=0), None).items():
+    usage = usage_amounts(Usage(prompt=10, completion=10, cached=0), PRICE)
+    for name, value in usage_amounts(Usage(prompt=10, completion=10, cached=0), None).items():
         usage[name] = usage.get(name, 0) + value
     assert turn_usage(usage).cost_usd is None
     assert turn_usage({}).cost_usd is None

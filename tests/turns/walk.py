@@ -12,7 +12,7 @@ from codelab.sessions.keys import slot_key
 from codelab.sessions.register import CallState, Phase
 from codelab.sessions.spending import Slot
 from codelab.sessions.store import Conversation
-from codelab.turns import asked_compaction
+from codelab.turns import requested_compaction
 from codelab.turns.caller import Caller
 from codelab.turns.context import assemble
 from codelab.turns.steps import Lease
@@ -422,7 +422,7 @@ class Walk:
         for _ in range(2):
             world.pass_time(61)
             self.check()
-        for _ in range(asked_compaction.MAX_TRIES + 1):  # whoever begins it dies
+        for _ in range(requested_compaction.MAX_TRIES + 1):  # whoever begins it dies
             world.begin_compaction()
             world.pass_time(66)
             self.check()

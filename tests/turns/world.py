@@ -27,7 +27,6 @@ from codelab.sessions.spending import Slot, Spending, attribute_of
 from codelab.sessions.store import Duplicate, SeqTaken, SlotTaken
 from codelab.sessions.transition import Step, Transition
 from codelab.turns import (
-    asked_compaction,
     calls,
     cancel,
     connections,
@@ -36,6 +35,7 @@ from codelab.turns import (
     inbox,
     messages,
     out_of_turn_calls,
+    requested_compaction,
     routing,
     steps,
     sweep,
@@ -45,7 +45,7 @@ from codelab.turns.decision import Decision, decide_and_commit
 from codelab.turns.draft import Draft
 from codelab.turns.out_of_turn_calls import ExecuteTool
 from codelab.turns.routing import Choice
-from codelab.turns.steps import Answer, Failure, Lease
+from codelab.turns.steps import Failure, Lease, ModelAnswer
 
 from tests.frames import check_received
 
@@ -95,7 +95,7 @@ class World:
         """Make a decision, and apply it as the table would."""
         known, self.known = self.known, {}
         transition = decide_and_commit(
-            decide, self, register=self.register, known=known, include_hidden=include_hidden
+            decide, self, register=self.register, read_items=known, include_hidden=include_hidden
         ).transition
         if transition is not None:
             self._run_effects(transition)
@@ -244,7 +244,7 @@ class World:
         assert held is not None
         requests = tuple(CallRequest("call_" + self.new_id(), tool, arguments) for tool, arguments in wanted)
         agent = agents()[self.register.agent]
-        answer = Answer(text, requests, agent, agent.tools, {"prompt_tokens": 10, "llm_calls": 1}, title)
+        answer = ModelAnswer(text, requests, agent, agent.tools, {"prompt_tokens": 10, "llm_calls": 1}, title)
         self.decide(lambda draft: steps.commit(draft, held, answer, len(self.events)))
         return [request.call_id for request in requests]
 
@@ -275,15 +275,15 @@ class World:
         return self.handle(inbox.withdraw, Withdraw(type="withdraw", client_msg_id=client_msg_id), caller)
 
     def compact(self, caller: Caller = IDE) -> Transition | None:
-        return self.handle(asked_compaction.compact, Compact(type="compact"), caller)
+        return self.handle(requested_compaction.compact, Compact(type="compact"), caller)
 
     def begin_compaction(self) -> str | None:
         """Claim the compaction that was asked for. Returns the claim, None if there is nothing to do."""
         lease, until = self.new_id(), self.now + 65_000
-        return lease if self.decide(lambda draft: asked_compaction.claim(draft, lease, until)) else None
+        return lease if self.decide(lambda draft: requested_compaction.claim(draft, lease, until)) else None
 
     def end_compaction(self, lease: str) -> Transition | None:
-        return self.decide(lambda draft: asked_compaction.end(draft, lease, None, None, None, ()))
+        return self.decide(lambda draft: requested_compaction.end(draft, lease, None, None, None, ()))
 
     def configure(self, caller: Caller = IDE, **fields: Any) -> None:
         frame = SessionConfig.model_validate({"type": "session_config", **fields})

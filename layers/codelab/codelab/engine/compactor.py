@@ -17,10 +17,10 @@ from codelab.protocol.errors import ProtocolError
 from codelab.sessions.register import Register
 from codelab.sessions.transition import Transition
 from codelab.tracing import model_call
-from codelab.turns import asked_compaction, compaction
+from codelab.turns import compaction, requested_compaction
 from codelab.turns.draft import Draft
 from codelab.turns.models import budget
-from codelab.turns.usage import counted
+from codelab.turns.usage import usage_amounts
 
 #: In ms: the least time left to begin a summary, the most time it may take, and the time it must leave.
 _LEAST_MS, _MOST_MS, _MARGIN_MS = 20_000, 60_000, 5_000
@@ -51,7 +51,7 @@ class Compactor:
         piece = compaction.piece(register, conversation.history, self._settings)
         if piece is None:
             return
-        user_texts = compaction.said(conversation.summary, piece, budget(register, self._settings).tokens)
+        user_texts = compaction.user_texts(conversation.summary, piece, budget(register, self._settings).tokens)
         deadline = time.monotonic() + min(_MOST_MS, remaining_ms() - _MARGIN_MS) / 1000
         content = self._summary(register, compaction.messages(piece, conversation.summary), config, meter, deadline)
 
@@ -71,7 +71,7 @@ class Compactor:
             return
         started_at, lasting_ms = time.monotonic(), min(_MOST_MS, left_ms)
         lease, until = self._engine.ids(), self._engine.clock() + lasting_ms + _MARGIN_MS
-        claim = self._note(register, lambda draft: asked_compaction.claim(draft, lease, until), latest=register)
+        claim = self._note(register, lambda draft: requested_compaction.claim(draft, lease, until), latest=register)
         if claim is None:
             return
         register = claim.after
@@ -80,14 +80,14 @@ class Compactor:
         piece = compaction.piece(register, conversation.history, self._settings, is_asked=True)
         content, user_texts = None, tuple[str, ...]()
         if piece is not None:
-            user_texts = compaction.said(conversation.summary, piece, budget(register, self._settings).tokens)
+            user_texts = compaction.user_texts(conversation.summary, piece, budget(register, self._settings).tokens)
             prompt = compaction.messages(piece, conversation.summary)
             content = self._summary(register, prompt, config, meter, started_at + lasting_ms / 1000)
         try:
             self._engine.apply(
                 register.user,
                 register.session_id,
-                lambda draft: asked_compaction.end(draft, lease, conversation.summary, piece, content, user_texts),
+                lambda draft: requested_compaction.end(draft, lease, conversation.summary, piece, content, user_texts),
             )
         except ProtocolError as error:
             logger().warning("compaction not stored", extra={"session": register.pk, "error": error.message})
@@ -113,9 +113,9 @@ class Compactor:
                 result = request.run(self._transport, deadline=deadline)
                 span.answered(result.usage, result.finish_reason)
         except RequestError as error:
-            meter.add(counted(error.usage, None) if isinstance(error, ModelError) else {}, is_failure=True)
+            meter.add(usage_amounts(error.usage, None) if isinstance(error, ModelError) else {}, is_failure=True)
             fields = {"session": register.pk, "error": str(error), **metrics(SummaryFailed=1)}
             logger().warning("compaction failed", extra=fields)
             return None
-        meter.add(counted(result.usage, None))
+        meter.add(usage_amounts(result.usage, None))
         return compaction.text_of(result.solution, register, self._settings)

@@ -15,7 +15,7 @@ from codelab.sessions.register import LEASE_MARGIN_MS, Register
 from codelab.sessions.transition import Transition
 from codelab.turns import lifecycle
 from codelab.turns.caller import Caller
-from codelab.turns.lifecycle import Lease
+from codelab.turns.lifecycle import SessionLease
 
 #: Items that are listed and deleted between two checks of the remaining time.
 _BATCH = 500
@@ -37,7 +37,7 @@ class Deleter:
         Raises ProtocolError SESSION_NOT_FOUND if there is no such session.
         """
         engine = self._engine
-        lease = Lease(engine.ids(), engine.clock() + remaining_ms() + LEASE_MARGIN_MS)
+        lease = SessionLease(engine.ids(), engine.clock() + remaining_ms() + LEASE_MARGIN_MS)
         deletion = engine.decide(
             user, session_id, lambda draft: lifecycle.begin_deletion(draft, lease), caller=caller, include_hidden=True
         )
@@ -77,7 +77,7 @@ class Deleter:
                 return True
         return False
 
-    def _leave_to_sweep(self, register: Register, lease: Lease, erase_at: int) -> bool:
+    def _leave_to_sweep(self, register: Register, lease: SessionLease, erase_at: int) -> bool:
         self._engine.decide(
             register.user,
             register.session_id,

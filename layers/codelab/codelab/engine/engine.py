@@ -27,7 +27,7 @@ from codelab.sessions.store import Over, SessionStore, StoredItem
 from codelab.sessions.transition import Step, Transition
 from codelab.turns import admission, connections, quotas
 from codelab.turns.caller import Caller
-from codelab.turns.decision import Decided, Decision, decide_and_commit
+from codelab.turns.decision import Decision, DecisionResult, decide_and_commit
 from codelab.turns.draft import Draft
 from codelab.turns.sweep import GIVEN_UP
 
@@ -72,7 +72,7 @@ class Engine:
         self._prepare_invoke = prepare_invoke
         self.pause = pause
 
-    def handle(self, decision: Decision[E], event: E, caller: Caller) -> Decided:
+    def handle(self, decision: Decision[E], event: E, caller: Caller) -> DecisionResult:
         """Decide what the caller's `event` does to their session, commit it, and run its effects.
 
         Raises ProtocolError: the decision's refusal, SESSION_NOT_FOUND, DATABASE_ERROR after too many conflicts.
@@ -83,9 +83,9 @@ class Engine:
             access,
             caller,
             event,
-            wanted=() if decision.reads is None else decision.reads(event),
+            item_keys=() if decision.reads is None else decision.reads(event),
             caller=caller,
-            asks=decision.asks(event),
+            quota_need=decision.quota_need(event),
             creates=decision.creates,
         )
         if decided.transition is not None:
@@ -125,7 +125,7 @@ class Engine:
         """
         access = _SessionAccess(self, user, session_id)
         return decide_and_commit(
-            decide, access, register=register, known=items, caller=caller, include_hidden=include_hidden
+            decide, access, register=register, read_items=items, caller=caller, include_hidden=include_hidden
         ).transition
 
     def apply(
@@ -262,13 +262,13 @@ class Engine:
         Raises ProtocolError UNAUTHORIZED if the caller's token was revoked.
         """
         access = _SessionAccess(self, caller.user, caller.session_id)
-        register, items = access.read(admission.wanted(caller, self.settings, self.clock()))
+        register, items = access.read(admission.item_keys(caller, self.settings, self.clock()))
         admission.check(caller, items)
         return register
 
     def admit(self, caller: Caller) -> None:
         """Raise ProtocolError UNAUTHORIZED if the caller's token was revoked. Reads no register, at most one item."""
-        item_keys = admission.wanted(caller, self.settings, self.clock())
+        item_keys = admission.item_keys(caller, self.settings, self.clock())
         if item_keys:
             items = self.store.items(keys.of_user(caller.user), item_keys)
             admission.check(caller, items)
@@ -281,10 +281,10 @@ class Engine:
         """
         limits, now = self.settings.limits[caller.plan], self.clock()
         room_amounts = room.amounts()
-        bounds = {name: bound - room_amounts[name] for name, bound in quotas.most(limits, spending + room).items()}
+        bounds = {name: bound - room_amounts[name] for name, bound in quotas.bounds(limits, spending + room).items()}
         if bounds:
             try:
-                self.store.tally.count(caller.user, quotas.counted(limits, spending), now, self.ids(), most=bounds)
+                self.store.tally.count(caller.user, quotas.limited_amounts(limits, spending), now, self.ids(), most=bounds)
             except Over as over:
                 quotas.check(limits, over.item, spending + room, now)
                 raise

@@ -10,7 +10,7 @@ from codelab.sessions.register import LEASE_MARGIN_MS, Register
 from codelab.sessions.spending import Spending
 from codelab.turns import lifecycle
 from codelab.turns.caller import Caller
-from codelab.turns.lifecycle import Lease
+from codelab.turns.lifecycle import SessionLease
 
 #: Messages that are copied between two checks of the remaining time.
 _BATCH = 50
@@ -43,7 +43,7 @@ def fork(
             f"The history has only {source.history_n} messages",
             details={"field": "up_to"},
         )
-    lease = Lease(engine.ids(), engine.clock() + remaining_ms() + LEASE_MARGIN_MS)
+    lease = SessionLease(engine.ids(), engine.clock() + remaining_ms() + LEASE_MARGIN_MS)
     result = engine.handle(lifecycle.begin_fork, lease, caller)
     new_session = result.register
     if result.transition is None:

@@ -60,5 +60,5 @@ class Meter:
             self._requests = self._errors = self._tokens = 0
             self._first_tokens = []
         limits = self._engine.settings.limits[self.user_plan]
-        self._engine.count(self._user, quotas.counted(limits, self._spending))
+        self._engine.count(self._user, quotas.limited_amounts(limits, self._spending))
         self._spending = Spending()

@@ -21,10 +21,10 @@ from codelab.protocol.tools import ExecutorTools
 from codelab.sessions.register import Register
 from codelab.sessions.store import Conversation
 from codelab.turns import described_tools, models, routing, titles
-from codelab.turns.context import assemble, shown_files
+from codelab.turns.context import assemble, files_section
 from codelab.turns.model_answers import ANSWER, MESSAGE, answer_schema, tool_messages
 from codelab.turns.text import head_and_tail
-from codelab.turns.usage import breakdown, counted, estimated
+from codelab.turns.usage import breakdown, estimated_usage, usage_amounts
 
 #: The most calls of the model in a step.
 MAX_CALLS = 4
@@ -139,16 +139,16 @@ class StepRequests:
         schema = self._schema(role, executor, titled=register.title_is_draft)
         form = shown_form(role.config, schema, self._unsupported.of(self._base_url, role.config.model))
         behind_results = reminder(_task(conversation))
-        fits = budget.fits - estimate_tokens(behind_results)
+        fits = budget.capacity - estimate_tokens(behind_results)
         # What overflowed is counted without the form.
         if form is not None and overflow_tokens is None:
             fits -= form.tokens
-        tool_texts = described_tools.shown(role.agent.tools.values(), budget.tokens)
+        tool_texts = described_tools.section(role.agent.tools.values(), budget.tokens)
         messages = assemble(
             conversation,
             f"{role.agent.prompt}\n\n{_today(conversation)}".rstrip(),
             budget=budget.tokens,
-            fits=fits,
+            capacity=fits,
             cut_n=register.cut_n,
             images=images,
             tools=tool_texts,
@@ -170,7 +170,7 @@ class StepRequests:
             role.agent_names,
             lambda: self._pool.submit(
                 lambda: breakdown(
-                    tool_messages(role.agent), messages, shown_files(conversation, budget.tokens), tool_texts
+                    tool_messages(role.agent), messages, files_section(conversation, budget.tokens), tool_texts
                 )
             ),
         )
@@ -186,7 +186,7 @@ class StepRequests:
         }
         candidates = {name: choice for name, choice in choices.items() if self._config_for(choice, settings) == config}
         return _Role(
-            routing.combined(agent, choices, candidates),
+            routing.combined_agent(agent, choices, candidates),
             config.changed(stream_fields=(routing.AGENT, MESSAGE)),
             candidates,
             tuple(choices),
@@ -211,7 +211,7 @@ class StepRequests:
     def _schema(self, role: _Role, executor: ExecutorTools, *, titled: bool) -> dict[str, Any]:
         """The schema of the answer. Those of a router without clients' own tools are kept: they are large, and few."""
         if not role.agent_names:
-            return answer_schema(role.agent, titled=titled)
+            return answer_schema(role.agent, has_title=titled)
         key = (tuple(role.candidates), titled, executor.supported, self._has_patches(role.config))
         schema = None if executor.own else self._schemas.get(key)
         if schema is None:
@@ -235,11 +235,11 @@ class StepRequests:
         if usage.prompt or usage.completion or not (streamed or was_stopped):
             return self.usage_of(usage, request.config)
         prompt_tokens = sum(request.wait_for_parts().values())
-        return estimated(prompt_tokens, "".join(streamed), self._settings.llm_prices.get(request.config.model))
+        return estimated_usage(prompt_tokens, "".join(streamed), self._settings.llm_prices.get(request.config.model))
 
     def usage_of(self, usage: Usage, config: RequestConfig) -> dict[str, int]:
         """The usage of a Request, with its cost if the model's price is known."""
-        return counted(usage, self._settings.llm_prices.get(config.model))
+        return usage_amounts(usage, self._settings.llm_prices.get(config.model))
 
     def config_of(self, register: Register) -> RequestConfig:
         """The settings of the session's agent."""

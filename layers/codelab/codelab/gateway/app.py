@@ -20,7 +20,7 @@ from codelab.protocol.incoming import FRAMES, NAMING, ClientFrame, Referenced, R
 from codelab.protocol.outgoing import Ack, Error
 from codelab.sessions.keys import partition
 from codelab.turns.caller import Caller
-from codelab.turns.decision import Decided, Decision
+from codelab.turns.decision import Decision, DecisionResult
 from codelab.wiring import posting_engine
 
 #: What a proxy integration must return. Nobody receives it, because the routes have no route response.
@@ -99,7 +99,7 @@ class WebSocketApp:
             _name(error, frame)
             raise
 
-    def _acknowledge(self, frame: ClientFrame, caller: Caller, decided: Decided) -> None:
+    def _acknowledge(self, frame: ClientFrame, caller: Caller, decided: DecisionResult) -> None:
         """Tell the sender what became of the frame, unless its reply does."""
         if decided.transition is not None and decided.transition.replies:
             return

@@ -84,7 +84,7 @@ def send_message(new_message: NewMessage, sender: Sender, idempotency_key: Idemp
         when_busy=new_message.when_busy,
     )
     result = sessions.handle(messages.user_message, frame, sender(new_message.session_id))
-    register, message = result.register, messages.accepted(result)
+    register, message = result.register, messages.accepted_message(result)
     if message is None:  # accepted before: give the same answer
         message = sessions.store.message(register.pk, message_id)
     return AcceptedMessage(

@@ -84,5 +84,5 @@ def make_request(new_request: NewRequest, sender: Sender, remaining_ms: Remainin
         return Solution.model_validate(model.ask(request, (remaining_ms() - _MARGIN_MS) / 1000))
     except model.NotBegun:  # otherwise llm_request counts the end, even if the caller has given up
         limits = sessions.settings.limits[caller.plan]
-        sessions.count(caller.user, quotas.counted(limits, Spending(asking=-1)), at=reserved_at)
+        sessions.count(caller.user, quotas.limited_amounts(limits, Spending(asking=-1)), at=reserved_at)
         raise

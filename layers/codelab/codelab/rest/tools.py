@@ -18,7 +18,7 @@ from codelab.rest.sessions import existing
 from codelab.sessions import keys
 from codelab.turns import models, policy
 from codelab.turns.connections import executor_for_http
-from codelab.turns.own_tools import executed_by
+from codelab.turns.own_tools import tools_of_connection
 from codelab.wiring import engine
 
 router = APIRouter(tags=["tools"], route_class=DirectRoute)
@@ -92,7 +92,7 @@ def list_tools(user: User, session_id: OfSession = None) -> ToolList:
     executor = ExecutorTools()
     if session_id is not None:
         register, item = engine().store.read_tools(keys.partition(user, session_id))
-        executor = executed_by(item, executor_for_http(existing(register), engine().clock()))
+        executor = tools_of_connection(item, executor_for_http(existing(register), engine().clock()))
     executor_tools = (executor.offered(tool) for tool in CATALOGUE.values() if not tool.server_side)
     tools = [*(tool for tool in executor_tools if tool is not None), *executor.own]
     config = settings()
@@ -134,7 +134,7 @@ class ModelList(BaseModel):
 def list_models(user: User) -> ModelList:
     """The models."""
     config = settings()
-    return ModelList(models=models.offered(config), default=config.llm_model)
+    return ModelList(models=models.selectable_models(config), default=config.llm_model)
 
 
 def _description_of(tool: Tool, config: Settings) -> ToolDescription:

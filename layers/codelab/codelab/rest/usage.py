@@ -10,7 +10,7 @@ from codelab.rest.identity import Sender
 from codelab.rest.routes import DirectRoute
 from codelab.sessions import keys
 from codelab.turns import quotas
-from codelab.turns.quotas import Asks
+from codelab.turns.quotas import QuotaNeed
 from codelab.wiring import engine
 
 router = APIRouter(tags=["usage"], route_class=DirectRoute)
@@ -42,6 +42,6 @@ def get_usage(sender: Sender) -> Usage:
     """The caller's usage and limits, and when each window ends."""
     caller, sessions = sender(""), engine()
     now = sessions.clock()
-    item_keys = quotas.wanted(caller.plan, Asks.SHOWN, sessions.settings, now)
+    item_keys = quotas.item_keys(caller.plan, QuotaNeed.OVERVIEW, sessions.settings, now)
     items = sessions.store.items(keys.of_user(caller.user), item_keys)
-    return Usage(plan=caller.plan, quotas=quotas.shown(sessions.settings, caller.plan, items, now))
+    return Usage(plan=caller.plan, quotas=quotas.usage_by_quota(sessions.settings, caller.plan, items, now))

@@ -30,16 +30,16 @@ from codelab.turns.draft import Draft, NeedsItems
 from codelab.turns.policy import always_asks, needs_approval
 
 #: The pattern that covers every call of its tool.
-ANY = "**"
+ANY_PATH = "**"
 #: Characters of what a rule covers, as people see it. A longer text is not cut, which would hide the rest, but named.
 _COVERS_CHARS = 300
 
 
-def apply(draft: Draft, call: CallItem, tool: Tool, *, alone: bool = True) -> ApprovalRule | None:
+def apply(draft: Draft, call: CallItem, tool: Tool, *, is_only_change: bool = True) -> ApprovalRule | None:
     """Decide whether `call`, whose arguments were checked, needs approval. Returns the rule that denies it, if any.
 
-    `alone`: no other call of the same answer may change what a remembered command depends on. Needs both rule sets. If
-    one of the user's rules allows the call, the transition relies on that rule set not having changed.
+    `is_only_change`: no other call of the same answer may change what a remembered command depends on. Needs both rule
+    sets. If one of the user's rules allows the call, the transition relies on that rule set not having changed.
     """
     rule_sets = _rule_sets(draft)
     if rule_sets is None:
@@ -47,20 +47,22 @@ def apply(draft: Draft, call: CallItem, tool: Tool, *, alone: bool = True) -> Ap
         return None
     arguments = draft.value(call.arguments)
     call.requires_approval = needs_approval(tool, arguments, draft.settings, _autonomy(draft.register))
-    found = [
+    matches = [
         (rule_set, rule)
         for rule_set in rule_sets
         for rule in rule_set.rules
         if _covers(rule, call.agent, tool, arguments)
     ]
-    for _, rule in found:
+    for _, rule in matches:
         if rule.effect == "deny":
             return rule
     is_command = always_asks(tool, arguments) and not tool.host_of
     if is_command:
-        found = [it for it in found if alone and commands.holds(draft, it[1].rule_id, tool, arguments)]
-    if found and call.requires_approval:
-        rule_set, rule = found[0]  # the session's rules first: a user's rule costs a condition
+        matches = [
+            match for match in matches if is_only_change and commands.holds(draft, match[1].rule_id, tool, arguments)
+        ]
+    if matches and call.requires_approval:
+        rule_set, rule = matches[0]  # the session's rules first: a user's rule costs a condition
         call.requires_approval = False
         call.decision = {"decision": "approve", "rule_id": rule.rule_id, "at": draft.now}
         if is_command:
@@ -79,13 +81,13 @@ def offer(draft: Draft, tool: Tool, arguments: Mapping[str, Any], executor: str)
         host = tool.host(arguments)
         return Remembrance(rule=host, scopes=["session", "user"]) if host else None
     if not always_asks(tool, arguments):
-        return Remembrance(rule=_shown(arguments, tool), scopes=["session", "user"])
+        return Remembrance(rule=_coverage(arguments, tool), scopes=["session", "user"])
     if not commands.may_be_remembered(draft, tool, arguments, executor):
         return None
     return Remembrance(rule=_command(arguments), scopes=["session"])
 
 
-def remember(draft: Draft, call: CallItem, tool: Tool, effect: Effect, wish: Remember, executor: str) -> None:
+def remember(draft: Draft, call: CallItem, tool: Tool, effect: Effect, request: Remember, executor: str) -> None:
     """Remember a human's decision about `call` as a rule for later calls.
 
     Raises ProtocolError INVALID_ARGUMENTS or DATABASE_ERROR; then nothing is decided.
@@ -93,19 +95,19 @@ def remember(draft: Draft, call: CallItem, tool: Tool, effect: Effect, wish: Rem
     arguments = draft.value(call.effective_arguments)
     if effect == "allow" and tool.host_of:
         if not tool.host(arguments):
-            raise _refused(call, "remember", "Such an address cannot be remembered; approve it without remember")
-        if wish.pattern is not None:
-            raise _refused(call, "remember.pattern", "A host is remembered exactly; omit pattern")
+            raise _invalid(call, "remember", "Such an address cannot be remembered; approve it without remember")
+        if request.pattern is not None:
+            raise _invalid(call, "remember.pattern", "A host is remembered exactly; omit pattern")
     is_command = effect == "allow" and always_asks(tool, arguments) and not tool.host_of
     if is_command:
-        offered = offer(draft, tool, arguments, executor)
-        if offered is None:
-            raise _refused(call, "remember", "Such calls always need approval; approve it without remember")
-        if wish.scope not in offered.scopes:
-            raise _refused(call, "remember.scope", "A command can only be remembered for the session")
-        if wish.pattern is not None:
-            raise _refused(call, "remember.pattern", "A command is remembered exactly; omit pattern")
-    pattern = _pattern(call, tool, effect, wish.pattern) if wish.pattern else ""
+        remembrance = offer(draft, tool, arguments, executor)
+        if remembrance is None:
+            raise _invalid(call, "remember", "Such calls always need approval; approve it without remember")
+        if request.scope not in remembrance.scopes:
+            raise _invalid(call, "remember.scope", "A command can only be remembered for the session")
+        if request.pattern is not None:
+            raise _invalid(call, "remember.pattern", "A command is remembered exactly; omit pattern")
+    pattern = _pattern(call, tool, effect, request.pattern) if request.pattern else ""
     rule = ApprovalRule(
         rule_id="rule_" + draft.inputs.new_id(),
         agent=call.agent,
@@ -113,18 +115,20 @@ def remember(draft: Draft, call: CallItem, tool: Tool, effect: Effect, wish: Rem
         effect=effect,
         pattern=pattern,
         digest="" if pattern else _digest(arguments, tool, effect),
-        covers=_command(arguments) if is_command else pattern or _shown(arguments, tool),
+        covers=_command(arguments) if is_command else pattern or _coverage(arguments, tool),
         at=draft.now,
     )
     if not _covers(rule, call.agent, tool, arguments):
-        raise _refused(call, "remember.pattern", f"{pattern!r} does not match this call")
-    rule_set = _rule_set(draft, wish.scope)
-    known = tuple(it for it in rule_set.rules if not (is_command and _allows_a_command(it)))  # the new rule replaces it
-    if any(_same(rule, it) for it in known):
+        raise _invalid(call, "remember.pattern", f"{pattern!r} does not match this call")
+    rule_set = _rule_set(draft, request.scope)
+    existing_rules = tuple(
+        existing_rule for existing_rule in rule_set.rules if not (is_command and _allows_a_command(existing_rule))
+    )  # the new rule replaces it
+    if any(_is_same_rule(rule, existing_rule) for existing_rule in existing_rules):
         return
-    if len(known) >= limits.RULES:
-        raise _refused(call, "remember", f"There are already {limits.RULES} rules; revoke one first")
-    _write(draft, rule_set.changed((*known, rule)))
+    if len(existing_rules) >= limits.RULES:
+        raise _invalid(call, "remember", f"There are already {limits.RULES} rules; revoke one first")
+    _write(draft, rule_set.changed((*existing_rules, rule)))
     if is_command:
         commands.begin(draft, call, rule.rule_id)
 
@@ -132,9 +136,9 @@ def remember(draft: Draft, call: CallItem, tool: Tool, effect: Effect, wish: Rem
 def revoke(draft: Draft, rule_id: str) -> None:
     """Remove a rule. Raises ProtocolError INVALID_ARGUMENTS for an unknown id, DATABASE_ERROR."""
     for rule_set in (_rule_set(draft, "session"), _rule_set(draft, "user")):
-        left = tuple(rule for rule in rule_set.rules if rule.rule_id != rule_id)
-        if len(left) < len(rule_set.rules):
-            _write(draft, rule_set.changed(left))
+        remaining_rules = tuple(rule for rule in rule_set.rules if rule.rule_id != rule_id)
+        if len(remaining_rules) < len(rule_set.rules):
+            _write(draft, rule_set.changed(remaining_rules))
             return
     raise ProtocolError(
         ErrorCode.INVALID_ARGUMENTS,
@@ -170,20 +174,22 @@ def listing(draft: Draft) -> RuleList:
 
 def _rule_sets(draft: Draft) -> list[ApprovalRules] | None:
     """Both rule sets with the draft's changes, no older than the register knows; None if one is unreadable."""
-    changed = {item.scope: item for item in draft.puts if isinstance(item, ApprovalRules)}
+    draft_sets = {item.scope: item for item in draft.puts if isinstance(item, ApprovalRules)}
     draft.need(RULE_KEYS.values())
     try:
-        rule_sets = [changed.get(scope) or ApprovalRules.of(scope, draft.item(key)) for scope, key in RULE_KEYS.items()]
+        rule_sets = [
+            draft_sets.get(scope) or ApprovalRules.of(scope, draft.item(key)) for scope, key in RULE_KEYS.items()
+        ]
     except (ValueError, TypeError, KeyError):
         return None
-    stale = [
+    stale_keys = [
         rule_set.key()
         for rule_set in rule_sets
         if rule_set.version < draft.register.rule_versions.get(rule_set.scope, 0)
-        and rule_set.key() not in draft.inputs.fresh
+        and rule_set.key() not in draft.inputs.fresh_keys
     ]
-    if stale:  # a step reads them when it begins, and this session has changed them since
-        raise NeedsItems(stale)
+    if stale_keys:  # a step reads them when it begins, and this session has changed them since
+        raise NeedsItems(stale_keys)
     return rule_sets
 
 
@@ -215,7 +221,7 @@ def _covers(rule: ApprovalRule, agent: str, tool: Tool, arguments: Mapping[str, 
         return False
     if not rule.pattern:
         return rule.digest in (_digest(arguments, tool, rule.effect), _written_digest(arguments, tool, rule.effect))
-    if rule.pattern == ANY:
+    if rule.pattern == ANY_PATH:
         return True
     if rule.effect == "deny":
         glob = _folded(rule.pattern)
@@ -228,26 +234,26 @@ def _covers(rule: ApprovalRule, agent: str, tool: Tool, arguments: Mapping[str, 
 
 
 def _pattern(call: CallItem, tool: Tool, effect: Effect, pattern: str) -> str:
-    if pattern == ANY:
+    if pattern == ANY_PATH:
         return pattern
     takes_paths = bool(tool.paths) and tool.risk != "execute"
     if not takes_paths and not (effect == "deny" and tool.diffs):
-        raise _refused(
-            call, "remember.pattern", f"{tool.name} has no paths: omit pattern, or use {ANY!r} for every call"
+        raise _invalid(
+            call, "remember.pattern", f"{tool.name} has no paths: omit pattern, or use {ANY_PATH!r} for every call"
         )
     try:
         return checked_path(pattern, lenient=False)
     except ProtocolError as error:
-        raise _refused(call, "remember.pattern", error.message) from None
+        raise _invalid(call, "remember.pattern", error.message) from None
 
 
 def _path_arguments(arguments: Mapping[str, Any], tool: Tool) -> list[tuple[str, str]]:
     """(argument, path) of the call's paths, except those in diffs, which an IDE may read differently."""
-    found = []
+    pairs = []
     for name in tool.paths:
         value = arguments.get(name, [])
-        found += [(name, path) for path in (value if isinstance(value, list) else [value])]
-    return found
+        pairs += [(name, path) for path in (value if isinstance(value, list) else [value])]
+    return pairs
 
 
 def _digest(arguments: Mapping[str, Any], tool: Tool, effect: Effect) -> str:
@@ -265,8 +271,8 @@ def _written_digest(arguments: Mapping[str, Any], tool: Tool, effect: Effect) ->
     paths = [] if tool.risk == "execute" else _path_arguments(arguments, tool)
     if effect == "deny":
         paths = [(name, _folded(path)) for name, path in paths]
-    same: Any = paths or dict(arguments)
-    return _sha256(same)
+    content: Any = paths or dict(arguments)
+    return _sha256(content)
 
 
 def _sha256(value: Any) -> str:
@@ -283,7 +289,7 @@ def _allows_a_command(rule: ApprovalRule) -> bool:
     return rule.effect == "allow" and rule.tool in commands.RUNNING
 
 
-def _shown(arguments: Mapping[str, Any], tool: Tool) -> str:
+def _coverage(arguments: Mapping[str, Any], tool: Tool) -> str:
     if tool.host_of and (host := tool.host(arguments)):
         return host
     paths = [] if tool.risk == "execute" else [path for _, path in _path_arguments(arguments, tool)]
@@ -300,9 +306,9 @@ def _folded(path: str) -> str:
     return "/".join(name.rstrip(". ") for name in names if name.strip(". "))
 
 
-def _same(rule: ApprovalRule, other: ApprovalRule) -> bool:
+def _is_same_rule(rule: ApprovalRule, other: ApprovalRule) -> bool:
     return replace(rule, rule_id=other.rule_id, covers=other.covers, at=other.at) == other
 
 
-def _refused(call: CallItem, where: str, message: str) -> ProtocolError:
-    return ProtocolError(ErrorCode.INVALID_ARGUMENTS, message, call_id=call.call_id, details={"field": where})
+def _invalid(call: CallItem, field: str, message: str) -> ProtocolError:
+    return ProtocolError(ErrorCode.INVALID_ARGUMENTS, message, call_id=call.call_id, details={"field": field})

@@ -26,10 +26,12 @@ IMAGES = "images"
 def check(draft: Draft, attachments: Sequence[Attachment]) -> None:
     """Raise ProtocolError INVALID_ARGUMENTS for an image that the session's model does not take."""
     name = models.model_of(draft.register, draft.settings)
-    if models.capabilities(name, draft.settings).images or all(found.type != "image" for found in attachments):
+    if models.capabilities(name, draft.settings).images or all(
+        attachment.type != "image" for attachment in attachments
+    ):
         return
-    others = [model.name for model in models.offered(draft.settings) if model.images]
-    cure = f"; choose one that does with session_config: {', '.join(others)}" if others else ""
+    image_models = [model.name for model in models.selectable_models(draft.settings) if model.images]
+    cure = f"; choose one that does with session_config: {', '.join(image_models)}" if image_models else ""
     raise ProtocolError(
         ErrorCode.INVALID_ARGUMENTS, f"The model {name} takes no images{cure}", details={"field": "attachments"}
     )
@@ -44,40 +46,40 @@ def store(draft: Draft, attachments: Sequence[Mapping[str, Any]]) -> Attached | 
 
 
 def _summary(attachment: Mapping[str, Any]) -> dict[str, Any]:
-    """What is said of an attachment without its content."""
+    """An attachment without its content."""
     is_image = attachment["type"] == "image"
     size = len(attachment["data"]) * 3 // 4 if is_image else len(attachment["content"].encode())
     return {**{name: attachment[name] for name in ("type", "name", "media_type") if name in attachment}, "bytes": size}
 
 
-def infos(attached: Attached | None) -> list[AttachmentInfo] | None:
-    """What the other windows are told of the attachments."""
-    return [AttachmentInfo.model_validate(found) for found in attached.summaries] if attached else None
+def infos(item: Attached | None) -> list[AttachmentInfo] | None:
+    """The attachments as the other connections get them."""
+    return [AttachmentInfo.model_validate(summary) for summary in item.summaries] if item else None
 
 
 def without_images(outcome: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """An outcome as the model reads it, and the images of its result, of which there may be a few."""
     result = outcome.get("result")
-    found = result.get(IMAGES) if isinstance(result, dict) else None
-    if not isinstance(result, dict) or not isinstance(found, list):
+    raw_images = result.get(IMAGES) if isinstance(result, dict) else None
+    if not isinstance(result, dict) or not isinstance(raw_images, list):
         return outcome, []
-    told: list[str] = []
+    captions: list[str] = []
     images: list[dict[str, Any]] = []
-    for image in found:
+    for image in raw_images:
         problem = image_problem(image)
         if problem is None and len(images) < _RESULT_IMAGES:
             images.append({"type": "image", "media_type": image["media_type"], "data": image["data"]})
-            told.append(f"shown below: {image['media_type']}")
+            captions.append(f"shown below: {image['media_type']}")
         else:
-            told.append(f"left out: {problem or f'more than {_RESULT_IMAGES} images'}")
-    return {**outcome, "result": {**result, IMAGES: told}}, images
+            captions.append(f"left out: {problem or f'more than {_RESULT_IMAGES} images'}")
+    return {**outcome, "result": {**result, IMAGES: captions}}, images
 
 
-class Shown(Protocol):
+class AttachmentView(Protocol):
     """How attachments are shown.
 
     `contents` are the large ones that were read, by digest. `images`: the model takes images. The texts of one message
-    have at most `most` characters.
+    have at most `max_chars` characters.
     """
 
     @property
@@ -85,42 +87,44 @@ class Shown(Protocol):
     @property
     def images(self) -> bool: ...
     @property
-    def most(self) -> int: ...
+    def max_chars(self) -> int: ...
 
 
-def parts(text: str, attached: Attached | None, shown: Shown, *, is_cut: bool) -> str | list[dict[str, Any]]:
+def parts(text: str, item: Attached | None, view: AttachmentView, *, is_cut: bool) -> str | list[dict[str, Any]]:
     """A message's content for the model: `text`, then its attachments; only named if `is_cut` or not read."""
-    if attached is None:
+    if item is None:
         return text
-    content = attached.content
-    found = shown.contents.get(content.digest) if isinstance(content, Reference) else content
-    if found is None or is_cut:
-        return "\n\n".join([text, *(_named(summary, "not shown any more") for summary in attached.summaries)])
+    content = item.content
+    contents = view.contents.get(content.digest) if isinstance(content, Reference) else content
+    if contents is None or is_cut:
+        return "\n\n".join([text, *(_mention(summary, "not shown any more") for summary in item.summaries)])
     texts, pictures = [text], []
-    for attachment, summary in zip(found["attachments"], attached.summaries, strict=True):
+    for attachment, summary in zip(contents["attachments"], item.summaries, strict=True):
         if attachment["type"] == "text":
-            kept = head_and_tail(attachment["content"], shown.most // len(attached.summaries))
-            texts.append(f"# Attached: {attachment.get('name', 'text')}\n{fenced(kept)}")
-        elif shown.images:
+            excerpt = head_and_tail(attachment["content"], view.max_chars // len(item.summaries))
+            texts.append(f"# Attached: {attachment.get('name', 'text')}\n{fenced(excerpt)}")
+        elif view.images:
             url = f"data:{attachment['media_type']};base64,{attachment['data']}"
             pictures.append({"type": "image_url", "image_url": {"url": url}})
         else:
-            texts.append(_named(summary, "this model takes no images"))
-    whole = "\n\n".join(filter(None, texts))
-    return [{"type": "text", "text": whole}, *pictures] if pictures else whole
+            texts.append(_mention(summary, "this model takes no images"))
+    full_text = "\n\n".join(filter(None, texts))
+    return [{"type": "text", "text": full_text}, *pictures] if pictures else full_text
 
 
-def joined(one: str | list[dict[str, Any]], other: str | list[dict[str, Any]]) -> str | list[dict[str, Any]]:
+def join_contents(
+    content: str | list[dict[str, Any]], addition: str | list[dict[str, Any]]
+) -> str | list[dict[str, Any]]:
     """The contents of two messages in one."""
-    if isinstance(one, str) and isinstance(other, str):
-        return f"{one}\n\n{other}"
-    return [*_as_parts(one), *_as_parts(other)]
+    if isinstance(content, str) and isinstance(addition, str):
+        return f"{content}\n\n{addition}"
+    return [*_as_parts(content), *_as_parts(addition)]
 
 
 def _as_parts(content: str | list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
-def _named(summary: Mapping[str, Any], why: str) -> str:
+def _mention(summary: Mapping[str, Any], reason: str) -> str:
     name = f" {summary['name']}" if "name" in summary else ""
-    return f"[Attached {summary['type']}{name}: {why}]"
+    return f"[Attached {summary['type']}{name}: {reason}]"

@@ -61,14 +61,14 @@ def tool_result(draft: Draft, caller: Caller, frame: ToolResult) -> Transition |
                 "The call awaits approval; send the result again once it is approved",
                 call_id=frame.call_id,
             )
-        call.decision = _decision("approve", caller, draft.now, implicit=True)
+        call.decision = _decision("approve", caller, draft.now, is_implicit=True)
         _approve(draft, call, entry, tool)
         draft.put(call)
     if is_partial:
         show_what_is_open(draft)
         _progress(draft, caller, call, entry, frame)
         return draft.finish()
-    settle(draft, call, CallState.FAILED if frame.error else CallState.COMPLETED, outcome, by=caller)
+    settle(draft, call, CallState.FAILED if frame.error else CallState.COMPLETED, outcome, caller=caller)
     continue_turn(draft)
     return draft.finish()
 
@@ -98,18 +98,18 @@ def hitl_decision(draft: Draft, caller: Caller, frame: HitlDecision) -> Transiti
     if frame.feedback:
         call.decision["feedback"] = frame.feedback
     if frame.decision == "edit" and frame.modified_arguments is not None:
-        edited = _checked_edit(draft, call, frame.modified_arguments)
-        call.edited_arguments = edited
+        edited_arguments = _checked_edit(draft, call, frame.modified_arguments)
+        call.edited_arguments = edited_arguments
         call.decision["modified"] = digest_of(frame.modified_arguments)
-        if len(dumps(edited).encode()) > limits.CONTENT_BYTES:
-            call.decision["shown"] = shortened(edited, _EDIT_BYTES)
+        if len(dumps(edited_arguments).encode()) > limits.CONTENT_BYTES:
+            call.decision["shown"] = shortened(edited_arguments, _EDIT_BYTES)
     if frame.remember is not None:
         effect: Effect = "deny" if frame.decision == "reject" else "allow"
         approval_rules.remember(draft, call, tool, effect, frame.remember, executor_of(draft.register, entry))
         call.decision["remember"] = frame.remember.model_dump()
     if frame.decision == "reject":
         outcome = {"result": {"status": "rejected", "feedback": frame.feedback or ""}}
-        settle(draft, call, CallState.REJECTED, outcome, by=caller)
+        settle(draft, call, CallState.REJECTED, outcome, caller=caller)
         continue_turn(draft)
         return draft.finish()
     _approve(draft, call, entry, tool)
@@ -124,8 +124,10 @@ def _repeat(draft: Draft) -> Transition | None:
     """A repeat only posts frames again that are not yet reported as posted, except those that a step will post."""
     register = draft.register
     draft.outcome = Outcome("repeated")
-    unposted = sorted((first, entry.last) for first, entry in register.outbox.items())
-    draft.repost = [(first, last) for first, last in unposted if first != register.announced_seq]
+    outbox_ranges = sorted((first_seq, entry.last) for first_seq, entry in register.outbox.items())
+    draft.repost = [
+        (first_seq, last_seq) for first_seq, last_seq in outbox_ranges if first_seq != register.announced_seq
+    ]
     return draft.finish() if draft.repost else None
 
 
@@ -133,13 +135,13 @@ def open_call(draft: Draft, call: CallItem) -> None:
     """Open a new call: store it, and send it to every connection if it needs approval, else to the executor."""
     tool, register = tool_of(call), draft.register
     state = CallState.AWAITING_APPROVAL if call.requires_approval else CallState.EXECUTING
-    due = draft.now + policy.deadline_ms(tool, awaiting_approval=call.requires_approval, settings=draft.settings)
+    due_at = draft.now + policy.deadline_ms(tool, awaiting_approval=call.requires_approval, settings=draft.settings)
     entry: CallEntry
     if call.turn_id:
-        entry = register.calls[call.call_id] = CallEntry(call.tool, state, due, seq=0)
+        entry = register.calls[call.call_id] = CallEntry(call.tool, state, due_at, seq=0)
     else:
         entry = register.out_of_turn_calls[call.call_id] = OutOfTurnCall(
-            call.tool, state, due, seq=0, executor=register.executor
+            call.tool, state, due_at, seq=0, executor=register.executor
         )
     call.state = state.value
     if state is CallState.EXECUTING:
@@ -150,25 +152,27 @@ def open_call(draft: Draft, call: CallItem) -> None:
 
 def send_call(draft: Draft, call: CallItem, entry: CallEntry) -> int:
     """Log the `tool_call` frame for the call's current state. Returns its seq."""
-    awaiting = entry.state is CallState.AWAITING_APPROVAL
+    is_awaiting_approval = entry.state is CallState.AWAITING_APPROVAL
     content = call.effective_arguments
     arguments, tool = draft.value(content), tool_of(call)
     frame = ToolCall(
         call_id=call.call_id,
         tool_name=call.tool,
         arguments=arguments,
-        requires_approval=awaiting,
+        requires_approval=is_awaiting_approval,
         turn_id=call.turn_id or None,
         deadline=entry.due,
         risk=tool.risk_of(arguments),
         title=tool.title_of(arguments),
         kind=tool.kind,
         paths=tool.shown_paths(arguments) or None,
-        remember=approval_rules.offer(draft, tool, arguments, executor_of(draft.register, entry)) if awaiting else None,
+        remember=approval_rules.offer(draft, tool, arguments, executor_of(draft.register, entry))
+        if is_awaiting_approval
+        else None,
         reason=f"Approved by {rule_id}" if (rule_id := call.decision.get("rule_id")) else None,
     )
     payload = content if isinstance(content, Reference) else None
-    return draft.emit(frame, Audience.ALL if awaiting else Audience.EXECUTOR, payload)
+    return draft.emit(frame, Audience.ALL if is_awaiting_approval else Audience.EXECUTOR, payload)
 
 
 def settle(
@@ -176,14 +180,14 @@ def settle(
     call: CallItem,
     state: CallState,
     outcome: dict[str, Any],
-    by: Caller | None = None,
+    caller: Caller | None = None,
     *,
     was_sent: bool = True,
 ) -> None:
     """Record the call's one outcome: in the register, in its item and, for a turn's call, in the history.
 
-    `by` caused it. Unless the call was never sent, the log tells it in a `call_update`: now, or with the next step if
-    nobody else is there to be told.
+    `caller` caused it. Unless the call was never sent, a `call_update` is logged: now, or with the next step if there
+    is no other connection.
     """
     entry = _entry(draft.register, call.call_id)
     if draft.register.command_rule and was_sent and entry is not None and entry.state is CallState.EXECUTING:
@@ -194,20 +198,22 @@ def settle(
     draft.put(call)
     if call.turn_id:
         draft.register.calls[call.call_id].state = state
-        told, images = attachments.without_images(outcome)
-        whole = shown_result(call, told)
-        if state is CallState.COMPLETED and not repeats.is_waiting(call.tool, told.get("result")):
-            known = call.arguments if isinstance(call.arguments, dict) else {}
-            digest, risk = call_digest(call.tool, call.arguments), tool_of(call).risk_of(known)
-            if (times := repeats.count(draft.register, digest, risk, whole)) >= repeats.TOLD:
-                whole += repeats.note(times)
-        shown = within_bytes(whole, limits.CONTENT_BYTES, lambda text, most: excerpt(text, most, call.call_id))
+        visible_outcome, images = attachments.without_images(outcome)
+        full_text = shown_result(call, visible_outcome)
+        if state is CallState.COMPLETED and not repeats.is_waiting(call.tool, visible_outcome.get("result")):
+            arguments = call.arguments if isinstance(call.arguments, dict) else {}
+            digest, risk = call_digest(call.tool, call.arguments), tool_of(call).risk_of(arguments)
+            if (repeat_count := repeats.count(draft.register, digest, risk, full_text)) >= repeats.NOTE_AFTER:
+                full_text += repeats.note(repeat_count)
+        content = within_bytes(
+            full_text, limits.CONTENT_BYTES, lambda text, max_chars: excerpt(text, max_chars, call.call_id)
+        )
         draft.append_message(
             "tool",
-            shown,
+            content,
             call_id=call.call_id,
-            whole=len(whole) if shown != whole else 0,
-            attached=attachments.store(draft, images),
+            full_length=len(full_text) if content != full_text else 0,
+            attachments=attachments.store(draft, images),
         )
         _count_failure(draft.register, call, state)
     else:
@@ -216,15 +222,15 @@ def settle(
         files.update_from_result(draft, call, outcome["result"])
     if not was_sent:
         return
-    sender = by.connection_id if by is not None else ""
-    if call.turn_id and sender and not _others(draft, by):
+    sender = caller.connection_id if caller is not None else ""
+    if call.turn_id and sender and not _others(draft, caller):
         draft.register.calls[call.call_id].sender = sender
     else:
         draft.emit(CallUpdate(call_id=call.call_id, state=state.value), sender=sender)
 
 
 def tell_settled(draft: Draft) -> None:
-    """Log what became of the calls of the step that the log does not tell yet."""
+    """Log the outcomes of the step's calls that are not in the log yet."""
     for call_id, entry in draft.register.calls.items():
         if entry.sender:
             draft.emit(CallUpdate(call_id=call_id, state=entry.state.value), sender=entry.sender)
@@ -266,8 +272,8 @@ def continue_turn(draft: Draft) -> None:
     register = draft.register
     if register.phase is Phase.WAITING and not register.open_step_calls:
         tell_settled(draft)
-        if (looping := repeats.error(register, draft.settings.max_repeats)) is not None and not register.steering:
-            turn.fail(draft, looping)
+        if (loop_error := repeats.error(register, draft.settings.max_repeats)) is not None and not register.steering:
+            turn.fail(draft, loop_error)
         else:
             turn.next_step(draft)
     else:
@@ -291,8 +297,8 @@ def _progress(draft: Draft, caller: Caller, call: CallItem, entry: CallEntry, fr
     An empty piece is a sign of life: it only extends the deadline.
     """
     tool_ms = policy.deadline_ms(tool_of(call), awaiting_approval=False, settings=draft.settings)
-    begun = call.decision.get("at", call.at)  # the time of the approval, if any
-    entry.due = max(entry.due, min(draft.now + tool_ms, begun + PROGRESS_MS))
+    started_at = call.decision.get("at", call.at)  # the time of the approval, if any
+    entry.due = max(entry.due, min(draft.now + tool_ms, started_at + PROGRESS_MS))
     text, offset = _output(frame.result), frame.start
     if not text:
         return
@@ -305,8 +311,8 @@ def _progress(draft: Draft, caller: Caller, call: CallItem, entry: CallEntry, fr
         draft.emit(ToolProgress(call_id=call.call_id, offset=offset, offsets=offsets, result=frame.result))
 
 
-def _tail(text: str, most: int) -> str:
-    return text[-most:].encode()[-most:].decode(errors="ignore")
+def _tail(text: str, max_bytes: int) -> str:
+    return text[-max_bytes:].encode()[-max_bytes:].decode(errors="ignore")
 
 
 def _output(result: Any) -> str:
@@ -361,8 +367,8 @@ def _check_in_time(draft: Draft, call: CallItem, entry: CallEntry) -> None:
 
 def _was_decided(call: CallItem, frame: HitlDecision) -> bool:
     """Is this a repeated decision? An approval after an implicit approval is one."""
-    remembered = frame.remember.model_dump() if frame.remember else None
-    if call.decision.get("decision") != frame.decision or call.decision.get("remember") != remembered:
+    remember = frame.remember.model_dump() if frame.remember else None
+    if call.decision.get("decision") != frame.decision or call.decision.get("remember") != remember:
         return False
     if frame.decision == "edit":
         return frame.modified_arguments is not None and call.decision.get("modified") == digest_of(
@@ -371,17 +377,17 @@ def _was_decided(call: CallItem, frame: HitlDecision) -> bool:
     return frame.decision == "approve" or call.decision.get("feedback", "") == (frame.feedback or "")
 
 
-def _decision(decision: str, caller: Caller, now: int, *, implicit: bool = False) -> dict[str, Any]:
-    made: dict[str, Any] = {
+def _decision(decision: str, caller: Caller, now: int, *, is_implicit: bool = False) -> dict[str, Any]:
+    record: dict[str, Any] = {
         "decision": decision,
         "by": caller.user,
         "connection": caller.connection_id,
         "at": now,
     }
-    if implicit:
-        made["implicit"] = True
-    return made
+    if is_implicit:
+        record["implicit"] = True
+    return record
 
 
-def _unknown(call_id: str, why: str = "no such call in this session") -> ProtocolError:
-    return ProtocolError(ErrorCode.INVALID_CALL_ID, f"Invalid call_id: {why}", call_id=call_id)
+def _unknown(call_id: str, reason: str = "no such call in this session") -> ProtocolError:
+    return ProtocolError(ErrorCode.INVALID_CALL_ID, f"Invalid call_id: {reason}", call_id=call_id)

@@ -10,46 +10,49 @@ from codelab.turns.caller import Caller
 from codelab.turns.connections import touch
 from codelab.turns.decision import decision
 from codelab.turns.draft import Draft, Outcome
-from codelab.turns.quotas import Asks
+from codelab.turns.quotas import QuotaNeed
 
 
 @decision(
     Cancel,
     reads=lambda frame: [keys.input_key(frame.client_msg_id)] if frame.client_msg_id else [],
-    quota=lambda frame: Asks.SPENDS if frame.client_msg_id else Asks.NOTHING,
+    quota=lambda frame: QuotaNeed.COUNTERS if frame.client_msg_id else QuotaNeed.NONE,
 )
 def cancel(draft: Draft, caller: Caller, frame: Cancel) -> Transition | None:
-    """Cancel the running turn, or only what the frame names: a turn, or a message in whatever state it is.
+    """Cancel the running turn, or only what the frame names: a turn, or a message in any state.
 
     None, without an error, if there is nothing to cancel. Raises ProtocolError RATE_LIMITED, see `inbox.take_back`.
     """
     register = draft.register
     message_id = frame.client_msg_id
-    stops = register.phase is not Phase.IDLE and frame.turn_id in (None, register.turn_id)
-    withdraws = list(register.inbox) if frame.queued else []
+    stops_turn = register.phase is not Phase.IDLE and frame.turn_id in (None, register.turn_id)
+    withdrawn_ids = list(register.inbox) if frame.queued else []
     if message_id is not None:
         is_answered = message_id not in register.inbox and draft.item(keys.input_key(message_id)) is not None
         if not is_answered and inbox.take_back(draft, caller, message_id):
-            stops = False
+            stops_turn = False
         else:
-            stops = stops and message_id in _answered(draft)
-    if not (stops or withdraws or draft.outcome.outcome == "withdrawn"):
+            stops_turn = stops_turn and message_id in _answered_messages(draft)
+    if not (stops_turn or withdrawn_ids or draft.outcome.outcome == "withdrawn"):
         draft.outcome = Outcome("nothing_to_cancel", client_msg_id=message_id)
         return None
     touch(draft, caller)
-    if withdraws:
-        inbox.remove(draft, withdraws)
+    if withdrawn_ids:
+        inbox.remove(draft, withdrawn_ids)
         draft.outcome = Outcome("withdrawn", client_msg_id=message_id)
-    if stops:
+    if stops_turn:
         draft.outcome = Outcome("cancelling", register.turn_id, message_id)
         stop(draft)
     return draft.finish()
 
 
-def _answered(draft: Draft) -> list[str]:
+def _answered_messages(draft: Draft) -> list[str]:
     """The messages that the running turn answers."""
-    first = draft.item(keys.message_key(draft.register.turn_n))
-    return [*draft.register.steered, *([first["message_id"]] if first and "message_id" in first else [])]
+    first_message = draft.item(keys.message_key(draft.register.turn_n))
+    return [
+        *draft.register.steered,
+        *([first_message["message_id"]] if first_message and "message_id" in first_message else []),
+    ]
 
 
 def stop(draft: Draft) -> None:
@@ -60,7 +63,7 @@ def stop(draft: Draft) -> None:
         return
     if register.message_id:  # an attempt of this step has crashed; its text stays
         turn.count_lost(draft)
-        turn.cancelled(draft, draft.streamed())
+        turn.end_cancelled(draft, draft.streamed())
         return
     draft.need(keys.call_key(call_id) for call_id in register.open_step_calls)
     for call_id in register.open_step_calls:

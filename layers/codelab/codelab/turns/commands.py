@@ -17,9 +17,9 @@ from codelab.turns.platforms import is_posix
 #: Tools that run any command; their denials are compared word by word.
 RUNNING = frozenset({"run_command", "run_persistent"})
 #: The tool whose approval may be remembered.
-_REMEMBERED = "run_command"
+_RUN_COMMAND = "run_command"
 #: Characters without a special meaning in any shell; a space ends a word.
-_PLAIN = re.compile(r"[A-Za-z0-9_./:=@+,-]+(?: +[A-Za-z0-9_./:=@+,-]+)*")
+_PLAIN_WORDS = re.compile(r"[A-Za-z0-9_./:=@+,-]+(?: +[A-Za-z0-9_./:=@+,-]+)*")
 #: The longest command line (characters), so that humans can read all of what they allow.
 _CHARS = 500
 
@@ -35,10 +35,10 @@ def may_be_remembered(draft: Draft, tool: Tool, arguments: Mapping[str, Any], ex
     connection = draft.register.connections.get(executor)
     return (
         draft.settings.remember_commands
-        and tool.name == _REMEMBERED
+        and tool.name == _RUN_COMMAND
         and len(command) <= _CHARS
-        and bool(_PLAIN.fullmatch(command))
-        and bool(_PLAIN.fullmatch(cwd))
+        and bool(_PLAIN_WORDS.fullmatch(command))
+        and bool(_PLAIN_WORDS.fullmatch(cwd))
         and not tool.makes_tools_run_code(arguments)
         and connection is not None
         and is_posix(connection)

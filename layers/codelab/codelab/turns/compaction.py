@@ -24,24 +24,24 @@ from codelab.turns.text import head_and_tail, token_estimate
 
 #: Shares of the context budget for the prompt, the summary, and in it what the user said. The history gets the rest,
 #: without the files.
-_PROMPT_SHARE, _SUMMARY_SHARE, _SAID_SHARE = 0.1, 0.15, 0.05
+_PROMPT_SHARE, _SUMMARY_SHARE, _USER_TEXTS_SHARE = 0.1, 0.15, 0.05
 #: Shares of the history's room, in tokens and messages: when compaction is due, what it keeps, and its least gain.
-_DUE, _KEPT, _WORTH = 0.75, 0.4, 0.15
+_DUE_SHARE, _KEPT_SHARE, _MIN_GAIN = 0.75, 0.4, 0.15
 #: Shares of the history's room in tokens: what stays whole when results are cut, and what may be left then. If more is,
 #: a summary is better.
-_WHOLE, _LEFT = 0.25, 0.55
+_UNCUT_SHARE, _REMAINING_SHARE = 0.25, 0.55
 #: The tokens of a result or of an answer's arguments that are cut.
 _CUT_TOKENS = CUT_CHARS // 3
 #: A message of the user is not cut shorter than this (characters).
-_LEAST_SAID = 300
+_MIN_USER_TEXT_CHARS = 300
 #: How much the history must have grown since the last try if that failed.
 _GROWN = 1.25
 #: The tokens that a summary which a client asks for replaces at least, if they are less than `_WORTH`.
-_ASKED_TOKENS = 2_000
+_MIN_REQUESTED_TOKENS = 2_000
 #: The most messages in one summary, and their share of the budget.
 _PIECE, _PIECE_SHARE = 400, 0.7
 #: Characters of a message, of a call's arguments and of a result that the Request for a summary includes.
-_SAID_CHARS, _ARGUMENTS_CHARS, _RESULT_CHARS = 3_000, 300, 600
+_MESSAGE_CHARS, _ARGUMENTS_CHARS, _RESULT_CHARS = 3_000, 300, 600
 
 _PROMPT = """\
 You condense the older part of a conversation between a user and a programming assistant, so that the assistant can go
@@ -62,8 +62,8 @@ SCHEMA: dict[str, Any] = {
     "properties": {
         "summary": {"type": "string", "description": "What the conversation is about, and how far it has come"},
         **{
-            name: {"type": "array", "items": {"type": "string"}, "description": described}
-            for name, described in _LISTS.items()
+            name: {"type": "array", "items": {"type": "string"}, "description": description}
+            for name, description in _LISTS.items()
         },
     },
     "required": ["summary", *_LISTS],
@@ -96,7 +96,9 @@ def is_due(register: Register, settings: Settings) -> bool:
         return False
     count = register.history_n - register.summary_n
     budget = models.budget(register, settings)
-    return register.history_tokens > _DUE * _room(register, budget.fits) or count > _DUE * budget.messages
+    return (
+        register.history_tokens > _DUE_SHARE * _room(register, budget.capacity) or count > _DUE_SHARE * budget.messages
+    )
 
 
 def is_worth_asking(register: Register, settings: Settings) -> bool:
@@ -105,7 +107,7 @@ def is_worth_asking(register: Register, settings: Settings) -> bool:
 
 
 def _least(register: Register, settings: Settings) -> float:
-    return min(_ASKED_TOKENS, _WORTH * _room(register, models.budget(register, settings).fits))
+    return min(_MIN_REQUESTED_TOKENS, _MIN_GAIN * _room(register, models.budget(register, settings).capacity))
 
 
 def extent(register: Register) -> tuple[Extent, int]:
@@ -115,57 +117,60 @@ def extent(register: Register) -> tuple[Extent, int]:
 
 def cut(register: Register, messages: Sequence[MessageItem], settings: Settings) -> Cut | None:
     """How to cut old results among `messages` (see `extent`); None if that saves too little."""
-    room = _room(register, models.budget(register, settings).fits)
-    left = register.history_tokens
-    if left <= _DUE * room:  # too many messages, which only a summary makes fewer
+    room = _room(register, models.budget(register, settings).capacity)
+    history_tokens = register.history_tokens
+    if history_tokens <= _DUE_SHARE * room:  # too many messages, which only a summary makes fewer
         return None
-    whole, saved, n = _WHOLE * room, 0, register.cut_n
-    older = sum(_tokens(message, register.cut_n) for message in messages)
+    uncut_tokens, running_savings, n = _UNCUT_SHARE * room, 0, register.cut_n
+    older_tokens = sum(_tokens(message, register.cut_n) for message in messages)
     for position, message in enumerate(messages[:-1]):
-        older -= _tokens(message, register.cut_n)
-        if older < whole:
+        older_tokens -= _tokens(message, register.cut_n)
+        if older_tokens < uncut_tokens:
             break
-        saved += _tokens(message, register.cut_n) - _tokens(message, message.n)
+        running_savings += _tokens(message, register.cut_n) - _tokens(message, message.n)
         if messages[position + 1].role != "tool":
-            n, ripe = message.n, saved
-    if n <= register.cut_n or ripe < _WORTH * room or left - ripe > _LEFT * room:
+            n, savings = message.n, running_savings
+    if n <= register.cut_n or savings < _MIN_GAIN * room or history_tokens - savings > _REMAINING_SHARE * room:
         return None
-    return Cut(register.cut_n, n, ripe)
+    return Cut(register.cut_n, n, savings)
 
 
 def _tokens(message: MessageItem, cut_n: int) -> int:
     """The tokens of a message as the model gets it, if results up to `cut_n` are cut."""
     if message.n > cut_n or not (message.role == "tool" or message.calls):
         return message.tokens
-    said = 0 if message.role == "tool" else token_estimate(message.content)
-    return min(message.tokens, said + _CUT_TOKENS)
+    text_tokens = 0 if message.role == "tool" else token_estimate(message.content)
+    return min(message.tokens, text_tokens + _CUT_TOKENS)
 
 
-def commit_cut(draft: Draft, made: Cut) -> Transition | None:
+def commit_cut(draft: Draft, new_cut: Cut) -> Transition | None:
     """Cut results. None if another process has made a compaction meanwhile."""
     register = draft.register
-    if register.cut_n != made.after_n or register.summary_n > made.n or register.history_n < made.n:
+    if register.cut_n != new_cut.after_n or register.summary_n > new_cut.n or register.history_n < new_cut.n:
         return None
-    register.cut_n = made.n
-    register.history_tokens = max(0, register.history_tokens - made.tokens)
+    register.cut_n = new_cut.n
+    register.history_tokens = max(0, register.history_tokens - new_cut.tokens)
     return draft.finish()
 
 
-def said(before: SummaryItem | None, piece: Piece, budget: int) -> tuple[str, ...]:
+def user_texts(last_summary: SummaryItem | None, piece: Piece, budget: int) -> tuple[str, ...]:
     """What the user said up to the end of `piece`, in a context of `budget` tokens.
 
     Word for word, but the longest messages are cut in their middle if there is no room, and if there still is none, the
     first message and the newest are kept.
     """
-    most = int(_SAID_SHARE * budget * CHARS_PER_TOKEN)
-    texts = [*(before.said if before else ()), *(it.content for it in piece.messages if it.role == "user")]
-    found, longest = texts, most
-    while sum(map(len, found)) > most and longest > _LEAST_SAID:
+    max_chars = int(_USER_TEXTS_SHARE * budget * CHARS_PER_TOKEN)
+    texts = [
+        *(last_summary.said if last_summary else ()),
+        *(message.content for message in piece.messages if message.role == "user"),
+    ]
+    excerpts, longest = texts, max_chars
+    while sum(map(len, excerpts)) > max_chars and longest > _MIN_USER_TEXT_CHARS:
         longest //= 2
-        found = [head_and_tail(text, longest) for text in texts]
-    while len(found) > 1 and sum(map(len, found)) > most:
-        del found[1]
-    return tuple(found)
+        excerpts = [head_and_tail(text, longest) for text in texts]
+    while len(excerpts) > 1 and sum(map(len, excerpts)) > max_chars:
+        del excerpts[1]
+    return tuple(excerpts)
 
 
 def piece(
@@ -178,35 +183,37 @@ def piece(
     """
     tokens, count = register.history_tokens, register.history_n - register.summary_n
     budget = models.budget(register, settings)
-    most_tokens, most_messages = _room(register, budget.fits), budget.messages
+    most_tokens, most_messages = _room(register, budget.capacity), budget.messages
     room = _PIECE_SHARE * budget.tokens * CHARS_PER_TOKEN
-    found: Piece | None = None
-    taken = 0
+    candidate: Piece | None = None
+    piece_tokens = 0
     for position, message in enumerate(messages[:-1]):
         room -= len(_text(message))
-        if room < 0 and found is not None:
+        if room < 0 and candidate is not None:
             break
-        taken += _tokens(message, register.cut_n)
+        piece_tokens += _tokens(message, register.cut_n)
         if messages[position + 1].role == "tool":
             continue
-        found = Piece(register.summary_n, message.n, taken, tuple(messages[: position + 1]))
+        candidate = Piece(register.summary_n, message.n, piece_tokens, tuple(messages[: position + 1]))
         if is_asked:
             continue
-        if tokens - taken <= _KEPT * most_tokens and count - position - 1 <= _KEPT * most_messages:
+        if tokens - piece_tokens <= _KEPT_SHARE * most_tokens and count - position - 1 <= _KEPT_SHARE * most_messages:
             break
     if is_asked:
-        return found if found and found.tokens >= _least(register, settings) else None
-    is_worth_it = found and (found.tokens >= _WORTH * most_tokens or len(found.messages) >= _WORTH * most_messages)
-    return found if is_worth_it else None
+        return candidate if candidate and candidate.tokens >= _least(register, settings) else None
+    is_worth_it = candidate and (
+        candidate.tokens >= _MIN_GAIN * most_tokens or len(candidate.messages) >= _MIN_GAIN * most_messages
+    )
+    return candidate if is_worth_it else None
 
 
-def messages(piece: Piece, before: SummaryItem | None) -> list[dict[str, Any]]:
-    """The messages of the Request for a summary; `before` is the last summary."""
-    told = "\n\n".join(map(_text, piece.messages))
-    so_far = "" if before is None else f"# Summary so far\n{before.content}\n\n"
+def messages(piece: Piece, last_summary: SummaryItem | None) -> list[dict[str, Any]]:
+    """The messages of the Request for a summary; `last_summary` is the one before it."""
+    transcript = "\n\n".join(map(_text, piece.messages))
+    so_far = "" if last_summary is None else f"# Summary so far\n{last_summary.content}\n\n"
     return [
         {"role": "system", "content": _PROMPT},
-        {"role": "user", "content": f"{so_far}# Conversation\n{told}"},
+        {"role": "user", "content": f"{so_far}# Conversation\n{transcript}"},
     ]
 
 
@@ -215,19 +222,21 @@ def text_of(solution: dict[str, Any], register: Register, settings: Settings) ->
     parts = [solution["summary"]]
     for name in _LISTS:
         if solution[name]:
-            parts.append("\n".join([f"{name.replace('_', ' ').capitalize()}:", *(f"- {it}" for it in solution[name])]))
+            parts.append(
+                "\n".join([f"{name.replace('_', ' ').capitalize()}:", *(f"- {entry}" for entry in solution[name])])
+            )
     return head_and_tail(
         "\n\n".join(parts),
-        int((_SUMMARY_SHARE - _SAID_SHARE) * models.budget(register, settings).tokens * CHARS_PER_TOKEN),
+        int((_SUMMARY_SHARE - _USER_TEXTS_SHARE) * models.budget(register, settings).tokens * CHARS_PER_TOKEN),
     )
 
 
-def commit(draft: Draft, piece: Piece, content: str, said: tuple[str, ...] = ()) -> Transition | None:
+def commit(draft: Draft, piece: Piece, content: str, user_texts: tuple[str, ...] = ()) -> Transition | None:
     """Store the summary of `piece`. None if another summary was made meanwhile."""
-    return draft.finish() if store(draft, piece, content, said) else None
+    return draft.finish() if store(draft, piece, content, user_texts) else None
 
 
-def store(draft: Draft, piece: Piece, content: str, said: tuple[str, ...]) -> bool:
+def store(draft: Draft, piece: Piece, content: str, user_texts: tuple[str, ...]) -> bool:
     """Add the summary of `piece` to the draft. False if another summary was made meanwhile."""
     register = draft.register
     if register.summary_n != piece.after_n or register.history_n < piece.n:
@@ -235,17 +244,20 @@ def store(draft: Draft, piece: Piece, content: str, said: tuple[str, ...]) -> bo
     register.summary_n = piece.n
     register.history_tokens = max(0, register.history_tokens - piece.tokens)
     register.summary_failed_tokens = 0
-    draft.put(SummaryItem(piece.n, content, draft.now, said))
+    draft.put(SummaryItem(piece.n, content, draft.now, user_texts))
     return True
 
 
-def back_off(draft: Draft, asked: Register) -> Transition | None:
-    """Note that the model gave no summary of the history as it was in `asked`, so that it is not asked again soon.
+def back_off(draft: Draft, old_register: Register) -> Transition | None:
+    """Note that the model gave no summary of the history as it was in `old_register`; it is not asked again soon.
 
     None if another process made a summary meanwhile, or noted a failure.
     """
     register = draft.register
-    if (register.summary_n, register.summary_failed_tokens) != (asked.summary_n, asked.summary_failed_tokens):
+    if (register.summary_n, register.summary_failed_tokens) != (
+        old_register.summary_n,
+        old_register.summary_failed_tokens,
+    ):
         return None
     register.summary_failed_tokens = register.history_tokens
     return draft.finish()
@@ -253,9 +265,9 @@ def back_off(draft: Draft, asked: Register) -> Transition | None:
 
 def _room(register: Register, budget: int) -> float:
     """Tokens that remain for the history after the prompt, the summary and the files."""
-    shown = min(files.context_tokens(register), FILES_SHARE * budget)
-    shown += min(register.instructions_tokens, (instructions.SHARE + instructions.ENVIRONMENT_SHARE) * budget)
-    return (1 - _PROMPT_SHARE - _SUMMARY_SHARE) * budget - shown
+    reserved_tokens = min(files.context_tokens(register), FILES_SHARE * budget)
+    reserved_tokens += min(register.instructions_tokens, (instructions.SHARE + instructions.ENVIRONMENT_SHARE) * budget)
+    return (1 - _PROMPT_SHARE - _SUMMARY_SHARE) * budget - reserved_tokens
 
 
 def _text(message: MessageItem) -> str:
@@ -264,4 +276,4 @@ def _text(message: MessageItem) -> str:
     calls = "".join(
         f"\ncalls {call.tool} {head_and_tail(dumps(call.arguments), _ARGUMENTS_CHARS)}" for call in message.calls
     )
-    return f"{message.role}: {head_and_tail(message.content, _SAID_CHARS)}{calls}"
+    return f"{message.role}: {head_and_tail(message.content, _MESSAGE_CHARS)}{calls}"

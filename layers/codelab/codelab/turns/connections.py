@@ -11,10 +11,10 @@ from codelab.turns import quotas
 from codelab.turns.caller import Caller
 from codelab.turns.decision import decision
 from codelab.turns.draft import Draft
-from codelab.turns.quotas import Asks
+from codelab.turns.quotas import QuotaNeed
 
 
-@decision(NoneType, quota=Asks.SPENDS, creates=True)
+@decision(NoneType, quota=QuotaNeed.COUNTERS, creates=True)
 def connect(draft: Draft, caller: Caller, _: None = None) -> Transition:
     """`$connect`: join. If the session has too many connections, close the oldest with an error.
 
@@ -22,10 +22,10 @@ def connect(draft: Draft, caller: Caller, _: None = None) -> Transition:
     """
     quotas.spend(draft, caller.plan, Spending(connections=1))
     _join(draft, caller)
-    connected = draft.register.connections
-    while len(connected) > limits.CONNECTIONS_PER_SESSION:
-        oldest = min(connected, key=lambda found: connected[found].generation)
-        del connected[oldest]
+    connections = draft.register.connections
+    while len(connections) > limits.CONNECTIONS_PER_SESSION:
+        oldest = min(connections, key=lambda connection_id: connections[connection_id].generation)
+        del connections[oldest]
         draft.close.append(oldest)
     return draft.finish()
 
@@ -40,36 +40,54 @@ def disconnect(draft: Draft, connection_id: str) -> Transition:
     return draft.finish()
 
 
-def leave(draft: Draft, gone: Iterable[str]) -> None:
+def leave(draft: Draft, closed_ids: Iterable[str]) -> None:
     """Remove connections and hand over the calls that they were executing; see `disconnect`."""
     register = draft.register
-    if [connection_id for connection_id in gone if register.connections.pop(connection_id, None)]:
-        successors = {found: it.generation for found, it in _able_to_execute(register, draft.now).items() if it.greeted}
-        draft.resend.extend(_hand_over(register, max(successors, key=lambda found: successors[found], default="")))
+    if [connection_id for connection_id in closed_ids if register.connections.pop(connection_id, None)]:
+        successors = {
+            connection_id: connection.generation
+            for connection_id, connection in _able_to_execute(register, draft.now).items()
+            if connection.greeted
+        }
+        draft.resend.extend(
+            _hand_over(register, max(successors, key=lambda connection_id: successors[connection_id], default=""))
+        )
 
 
 def close_expired(draft: Draft) -> None:
     """Close the connections whose token has expired and was not refreshed in time, without a frame."""
-    found = draft.register.connections.items()
-    expired = [each for each, it in found if it.closes_at is not None and it.closes_at <= draft.now]
-    leave(draft, expired)
-    draft.cut.extend(expired)
+    connections = draft.register.connections.items()
+    expired_ids = [
+        connection_id
+        for connection_id, connection in connections
+        if connection.closes_at is not None and connection.closes_at <= draft.now
+    ]
+    leave(draft, expired_ids)
+    draft.cut_connections.extend(expired_ids)
 
 
 def revoke(draft: Draft, revoked_at: int) -> Transition | None:
     """Close the connections whose token was issued at `revoked_at` (seconds) or before. None if there are none."""
-    revoked = [found for found, it in draft.register.connections.items() if it.issued <= revoked_at]
-    if not revoked:
+    revoked_ids = [
+        connection_id
+        for connection_id, connection in draft.register.connections.items()
+        if connection.issued <= revoked_at
+    ]
+    if not revoked_ids:
         return None
-    leave(draft, revoked)
-    draft.cut.extend(revoked)
+    leave(draft, revoked_ids)
+    draft.cut_connections.extend(revoked_ids)
     return draft.finish()
 
 
 def _able_to_execute(register: Register, now: int) -> dict[str, Connection]:
     """The connections that may execute calls, by id."""
-    found = register.connections.items()
-    return {each: it for each, it in found if not it.viewer and not it.has_expired(now)}
+    connections = register.connections.items()
+    return {
+        connection_id: connection
+        for connection_id, connection in connections
+        if not connection.viewer and not connection.has_expired(now)
+    }
 
 
 def touch(draft: Draft, caller: Caller) -> None:
@@ -86,20 +104,28 @@ def touch(draft: Draft, caller: Caller) -> None:
     if connection is None:
         connection = _join(draft, caller)
     connection.expires = max(connection.expires, caller.expires)
-    sent_again: set[Resend] = set()
+    resends: set[Resend] = set()
     is_first = not connection.greeted
     connection.greeted = True
     if is_first and (register.calls or register.out_of_turn_calls):
-        missed = [call.seq for call in register.open_calls.values() if call.seq <= connection.joined_seq]
-        sent_again.update(Resend(caller.connection_id, seq) for seq in missed)
+        missed_seqs = [call.seq for call in register.open_calls.values() if call.seq <= connection.joined_seq]
+        resends.update(Resend(caller.connection_id, seq) for seq in missed_seqs)
     if not caller.viewer:
-        handed_over = _hand_over(register, caller.connection_id)
-        sent_again.update(handed_over)
-        if is_first and not handed_over:
-            others = {it.connection_id: it for it in executing(register) if it.connection_id != caller.connection_id}
-            sent_again.update(it for connection_id, it in others.items() if connection_id in register.connections)
-    if sent_again:
-        draft.resend.extend(sorted(sent_again, key=lambda it: (it.connection_id == caller.connection_id, it.seq)))
+        handovers = _hand_over(register, caller.connection_id)
+        resends.update(handovers)
+        if is_first and not handovers:
+            other_executors = {
+                resend.connection_id: resend
+                for resend in executing_calls(register)
+                if resend.connection_id != caller.connection_id
+            }
+            resends.update(
+                resend for connection_id, resend in other_executors.items() if connection_id in register.connections
+            )
+    if resends:
+        draft.resend.extend(
+            sorted(resends, key=lambda resend: (resend.connection_id == caller.connection_id, resend.seq))
+        )
 
 
 def choose_executor(draft: Draft, caller: Caller) -> None:
@@ -119,13 +145,19 @@ def choose_executor(draft: Draft, caller: Caller) -> None:
 
 def executor_for_http(register: Register, now: int) -> str:
     """The executor of a call over HTTP: the current executor, else the newest connection; empty if there is none."""
-    able = {found: it.generation for found, it in _able_to_execute(register, now).items()}
-    return register.executor if register.executor in able else max(able, key=lambda found: able[found], default="")
+    generations = {
+        connection_id: connection.generation for connection_id, connection in _able_to_execute(register, now).items()
+    }
+    return (
+        register.executor
+        if register.executor in generations
+        else max(generations, key=lambda connection_id: generations[connection_id], default="")
+    )
 
 
 def _hand_over(register: Register, successor: str) -> list[Resend]:
     """Hand over the calls of missing executors to the turn's executor, or if it is missing to `successor`, if any."""
-    before = executing(register)
+    executing_before = executing_calls(register)
     if register.executor not in register.connections:
         if not successor:
             return []
@@ -133,16 +165,16 @@ def _hand_over(register: Register, successor: str) -> list[Resend]:
     for call in register.out_of_turn_calls.values():
         if call.executor not in register.connections:
             call.executor = register.executor
-    return [resend for resend in executing(register) if resend not in before]
+    return [resend for resend in executing_calls(register) if resend not in executing_before]
 
 
-def executing(register: Register) -> list[Resend]:
+def executing_calls(register: Register) -> list[Resend]:
     """The calls that wait for execution, each with its executor, by seq."""
-    found = []
+    resends = []
     for call in (*register.calls.values(), *register.out_of_turn_calls.values()):
         if call.state is CallState.EXECUTING:
-            found.append(Resend(executor_of(register, call), call.seq))
-    return sorted(found, key=lambda resend: resend.seq)
+            resends.append(Resend(executor_of(register, call), call.seq))
+    return sorted(resends, key=lambda resend: resend.seq)
 
 
 def executor_of(register: Register, call: CallEntry) -> str:

@@ -21,20 +21,20 @@ from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.sessions.items import FileItem, MessageItem, dumps, texts_in_turns
 from codelab.sessions.store import Conversation
 from codelab.turns import instructions
-from codelab.turns.attachments import joined, parts
+from codelab.turns.attachments import join_contents, parts
 from codelab.turns.text import excerpt, head_and_tail, shortened
 
 #: Shares of the budget for the results of an answer's calls and for their arguments; the rest is cut. If the newest
 #: answer still does not fit (few characters may be many tokens), the shares are multiplied by the next factor.
 _RESULT_SHARE, _ARGUMENTS_SHARE = 0.5, 0.2
-_HARDER = (1.0, 0.3, 0.1)
-_ONCE = _HARDER[:1]
+_CUT_FACTORS = (1.0, 0.3, 0.1)
+_FIRST_FACTOR = _CUT_FACTORS[:1]
 #: Shares of the budget for the context files, and for the turn's message if it is not the newest. A file for which
 #: fewer than `_LEAST` tokens are left is only named.
 FILES_SHARE, _QUESTION_SHARE = 0.4, 0.25
 #: And for the texts that are attached to a message.
 _ATTACHED_SHARE = 0.4
-_LEAST = 100
+_MIN_FILE_TOKENS = 100
 #: The least characters per token, roughly; only for cutting.
 CHARS_PER_TOKEN = 3
 
@@ -48,7 +48,7 @@ _SUMMARY = """\
 It stands for the first {n} messages of this conversation.
 """
 
-_SAID = "\nWhat the user said in them, word for word:"
+_USER_TEXTS_TITLE = "\nWhat the user said in them, word for word:"
 
 #: Characters of a result, and of all arguments of an answer, that a compaction has cut.
 CUT_CHARS = 400
@@ -63,12 +63,12 @@ def assemble(
     system: str,
     *,
     budget: int,
-    fits: int | None = None,
+    capacity: int | None = None,
     cut_n: int = 0,
     images: bool = False,
     tools: str = "",
 ) -> list[dict[str, Any]]:
-    """The context as OpenAI chat messages of at most `fits` tokens (`budget`), beginning with the prompt `system`.
+    """The context as OpenAI chat messages of at most `capacity` tokens (`budget`), beginning with the prompt `system`.
 
     Long contents are cut by `budget`, which stays the same from step to step (see `models.Budget`), and results up to
     message `cut_n` are short (see `compaction`). `images`: the model takes images. `tools`: the descriptions of tools
@@ -77,21 +77,27 @@ def assemble(
     An answer and the results of its calls are kept or dropped together. Raises ProtocolError CONTEXT_TOO_LARGE if even
     the newest group does not fit.
     """
-    said, results = _said(conversation.history)
+    dialogue, results = _dialogue_and_results(conversation.history)
     opening = _opening(conversation, budget, tools)
-    question = _question(said, conversation.turn_n, budget)
-    begun = [{"role": role, "content": text} for role, text in (("system", system), ("user", opening + question))]
-    left = (budget if fits is None else fits) - estimate_context(begun)
-    # A long conversation is not looked at message by message if it need not be: that takes longer than all else here.
-    if not (question or results) and (texts := texts_in_turns(said, left)) and sum(map(_TOKENS, texts)) <= left:
-        return [_prompt(system), *_begun(opening, texts)]
-    shows = _Shows(conversation.attachments, images, int(_ATTACHED_SHARE * budget * CHARS_PER_TOKEN))
-    kept: list[dict[str, Any]] = []  # the newest comes first
-    for message in reversed(said):
+    question = _question(dialogue, conversation.turn_n, budget)
+    opening_messages = [
+        {"role": role, "content": text} for role, text in (("system", system), ("user", opening + question))
+    ]
+    tokens_left = (budget if capacity is None else capacity) - estimate_context(opening_messages)
+    # The short way for a long conversation: looking at each message takes longer than everything else here.
+    if (
+        not (question or results)
+        and (texts := texts_in_turns(dialogue, tokens_left))
+        and sum(map(_TOKENS, texts)) <= tokens_left
+    ):
+        return [_prompt(system), *_with_opening(opening, texts)]
+    view = _ContentView(conversation.attachments, images, int(_ATTACHED_SHARE * budget * CHARS_PER_TOKEN))
+    newest_first: list[dict[str, Any]] = []  # the newest comes first
+    for message in reversed(dialogue):
         if question and message.n == conversation.turn_n:
-            asked = {"role": "user", "content": shows.content(message, cut_n, question)}
-            left -= estimate_context([asked]) - estimate_tokens(question)
-            kept.append(asked)
+            question_message = {"role": "user", "content": view.content(message, cut_n, question)}
+            tokens_left -= estimate_context([question_message]) - estimate_tokens(question)
+            newest_first.append(question_message)
             question = ""
             continue
         messages: Sequence[dict[str, Any]]
@@ -99,38 +105,38 @@ def assemble(
             messages, cost = (text,), text.tokens
         else:
             group = _Group(message, tuple([results.get(call.call_id) for call in message.calls]))
-            for harder in _HARDER if not kept else _ONCE:
-                messages = group.messages(int(harder * budget * CHARS_PER_TOKEN), shows, cut_n=cut_n)
+            for factor in _CUT_FACTORS if not newest_first else _FIRST_FACTOR:
+                messages = group.messages(int(factor * budget * CHARS_PER_TOKEN), view, cut_n=cut_n)
                 cost = estimate_context(messages)
-                if cost <= left:
+                if cost <= tokens_left:
                     break
-        left -= cost
-        if left < 0:
-            if not kept:
+        tokens_left -= cost
+        if tokens_left < 0:
+            if not newest_first:
                 raise ProtocolError(
                     ErrorCode.CONTEXT_TOO_LARGE,
                     f"The message does not fit into the model's context of {budget} tokens",
                     retryable=False,
                 )
             break
-        kept.extend(reversed(messages))
-    found = kept[::-1]
-    found[:0] = [{"role": "user", "content": text} for text in (opening, question) if text]
-    while found and found[0]["role"] != "user":  # a conversation begins with the user
-        found.pop(0)
-    return [{"role": "system", "content": system}, *_alternating(found)]
+        newest_first.extend(reversed(messages))
+    chat_messages = newest_first[::-1]
+    chat_messages[:0] = [{"role": "user", "content": text} for text in (opening, question) if text]
+    while chat_messages and chat_messages[0]["role"] != "user":  # a conversation begins with the user
+        chat_messages.pop(0)
+    return [{"role": "system", "content": system}, *_alternating(chat_messages)]
 
 
-def _begun(opening: str, texts: Sequence[TextMessage]) -> Sequence[dict[str, Any]]:
-    """The messages behind the opening, or with it. They begin with the user."""
-    first, *rest = texts
-    if first["role"] != "user":
-        return [TextMessage("user", opening), *texts] if opening else rest
+def _with_opening(opening: str, texts: Sequence[TextMessage]) -> Sequence[dict[str, Any]]:
+    """The messages after the opening, merged with it if the first one is the user's. They begin with the user's."""
+    first_message, *later_messages = texts
+    if first_message["role"] != "user":
+        return [TextMessage("user", opening), *texts] if opening else later_messages
     if not opening:
         return texts
-    content: Any = joined(opening, first["content"])
+    content: Any = join_contents(opening, first_message["content"])
     # Not estimated as a whole: it may be long, and its parts are known.
-    return [TextMessage("user", content, estimate_tokens(opening) + first.tokens), *rest]
+    return [TextMessage("user", content, estimate_tokens(opening) + first_message.tokens), *later_messages]
 
 
 @lru_cache(16)
@@ -140,59 +146,59 @@ def _prompt(system: str) -> TextMessage:
 
 def _opening(conversation: Conversation, budget: int, tools: str) -> str:
     """The descriptions of tools, what the client tells, the context files and the summary; empty without any."""
-    parts = [shown for shown in (tools, shown_files(conversation, budget)) if shown]
+    parts = [section for section in (tools, files_section(conversation, budget)) if section]
     if conversation.summary is not None:
         parts.append(_SUMMARY.format(n=conversation.summary.n) + conversation.summary.content)
         if conversation.summary.said:
-            parts.append("\n".join([_SAID, *(f"- {said}" for said in conversation.summary.said)]))
+            parts.append("\n".join([_USER_TEXTS_TITLE, *(f"- {text}" for text in conversation.summary.said)]))
     return "\n".join(parts)
 
 
-def shown_files(conversation: Conversation, budget: int) -> str:
+def files_section(conversation: Conversation, budget: int) -> str:
     """What the client tells and the context files as a context of `budget` tokens shows them.
 
     Empty if there are none.
     """
-    told = instructions.shown(conversation.instructions, conversation.environment, budget)
+    client_facts = instructions.section(conversation.instructions, conversation.environment, budget)
     if not conversation.files:
-        return told
-    left = int(FILES_SHARE * budget) - estimate_tokens(_FILES)
-    parts = [told, _FILES] if told else [_FILES]
+        return client_facts
+    tokens_left = int(FILES_SHARE * budget) - estimate_tokens(_FILES)
+    parts = [client_facts, _FILES] if client_facts else [_FILES]
     for file in conversation.files:
-        shown = _shown(file, left)
-        left -= estimate_tokens(shown)
-        parts.append(shown)
+        file_text = _file_section(file, tokens_left)
+        tokens_left -= estimate_tokens(file_text)
+        parts.append(file_text)
     return "\n".join(parts)
 
 
-def _shown(file: FileItem, left: int) -> str:
+def _file_section(file: FileItem, max_tokens: int) -> str:
     """A file, cut if necessary, in a fence longer than any in its content."""
     title = f"## {file.path}"
-    if file.content is None or left < _LEAST:
+    if file.content is None or max_tokens < _MIN_FILE_TOKENS:
         return f"{title}\n{_UNSEEN}\n"
     content = file.content
-    if file.tokens > left:
-        content = head_and_tail(content, left * len(content) // file.tokens)
+    if file.tokens > max_tokens:
+        content = head_and_tail(content, max_tokens * len(content) // file.tokens)
     return f"{title}\n{fenced(content)}\n"
 
 
-def _question(said: Sequence[MessageItem], turn_n: int, budget: int) -> str:
+def _question(dialogue: Sequence[MessageItem], turn_n: int, budget: int) -> str:
     """The message that the turn answers if it is not the newest; it is always included. Else empty."""
-    if said and said[-1].n == turn_n:
+    if dialogue and dialogue[-1].n == turn_n:
         return ""
-    for message in said:
+    for message in dialogue:
         if message.n == turn_n:
             return head_and_tail(message.content, int(_QUESTION_SHARE * budget * CHARS_PER_TOKEN))
     return ""
 
 
 @dataclass(frozen=True, slots=True)
-class _Shows:
+class _ContentView:
     """How attachments are shown: the large ones that were read, whether as `images`, and the characters of texts."""
 
     contents: Mapping[str, Any]
     images: bool
-    most: int
+    max_chars: int
 
     def content(self, message: MessageItem, cut_n: int, text: str | None = None) -> Any:
         """The message's content, with `text` in place of its own."""
@@ -207,20 +213,20 @@ class _Group:
     message: MessageItem
     results: tuple[MessageItem | None, ...]
 
-    def messages(self, budget: int, shows: "_Shows", *, cut_n: int = 0) -> list[dict[str, Any]]:
+    def messages(self, budget: int, view: "_ContentView", *, cut_n: int = 0) -> list[dict[str, Any]]:
         """The group as chat messages. Only arguments and results are cut, to fit `budget` (characters), or by `cut_n`.
 
         A model takes images only from the user, so those of results follow them.
         """
-        plain: dict[str, Any] = {"role": self.message.role, "content": shows.content(self.message, cut_n)}
+        message: dict[str, Any] = {"role": self.message.role, "content": view.content(self.message, cut_n)}
         calls = self.message.calls
         if not calls:
-            return [plain]
+            return [message]
         arguments_share = int(_ARGUMENTS_SHARE * budget / len(calls))
         result_share = int(_RESULT_SHARE * budget / len(calls))
         if self.message.n <= cut_n:
             arguments_share, result_share = min(arguments_share, CUT_CHARS), min(result_share, CUT_CHARS)
-        plain["tool_calls"] = [
+        message["tool_calls"] = [
             {
                 "id": call.call_id,
                 "type": "function",
@@ -229,24 +235,24 @@ class _Group:
             for call in calls
         ]
         return [
-            plain,
+            message,
             *(
-                {"role": "tool", "tool_call_id": call.call_id, "content": _result(found, result_share)}
-                for call, found in zip(calls, self.results, strict=True)
+                {"role": "tool", "tool_call_id": call.call_id, "content": _result(result, result_share)}
+                for call, result in zip(calls, self.results, strict=True)
             ),
             *(
-                {"role": "user", "content": shows.content(found, cut_n, f"The images of {found.call_id}:")}
-                for found in self.results
-                if found is not None and found.attached is not None
+                {"role": "user", "content": view.content(result, cut_n, f"The images of {result.call_id}:")}
+                for result in self.results
+                if result is not None and result.attached is not None
             ),
         ]
 
 
-def _result(found: MessageItem | None, most: int) -> str:
-    return _NO_RESULT if found is None else excerpt(found.content, most, found.call_id, found.whole)
+def _result(result: MessageItem | None, max_chars: int) -> str:
+    return _NO_RESULT if result is None else excerpt(result.content, max_chars, result.call_id, result.whole)
 
 
-def _said(history: Sequence[MessageItem]) -> tuple[list[MessageItem], dict[str, MessageItem]]:
+def _dialogue_and_results(history: Sequence[MessageItem]) -> tuple[list[MessageItem], dict[str, MessageItem]]:
     """The messages that are no results, and the results by their calls' ids."""
     if "tool" not in set(map(_ROLE, history)):
         return list(history), {}
@@ -256,13 +262,16 @@ def _said(history: Sequence[MessageItem]) -> tuple[list[MessageItem], dict[str, 
 
 def _alternating(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Merge consecutive user messages: a failed turn leaves a message without an answer."""
-    found: list[dict[str, Any]] = []
-    last = ""
+    merged_messages: list[dict[str, Any]] = []
+    last_role = ""
     for message in messages:
         role = message["role"]
-        if role == last == "user":
-            found[-1] = {"role": "user", "content": joined(found[-1]["content"], message["content"])}
+        if role == last_role == "user":
+            merged_messages[-1] = {
+                "role": "user",
+                "content": join_contents(merged_messages[-1]["content"], message["content"]),
+            }
         else:
-            found.append(message)
-        last = role
-    return found
+            merged_messages.append(message)
+        last_role = role
+    return merged_messages

@@ -33,7 +33,7 @@ from codelab.turns.connections import touch
 from codelab.turns.decision import decision
 from codelab.turns.draft import Draft, Outcome
 from codelab.turns.platforms import path_chars
-from codelab.turns.quotas import Asks
+from codelab.turns.quotas import QuotaNeed
 
 #: Time (ms) after which writers post to a connection again, even if its replay has not ended.
 REPLAY_MS = 10_000
@@ -64,10 +64,10 @@ class Change:
         *([keys.ABOUT] if frame.metadata else []),
         *([keys.INSTRUCTIONS] if instructions.must_read(frame) else []),
     ],
-    quota=Asks.SHOWN,
+    quota=QuotaNeed.OVERVIEW,
 )
 def hello(draft: Draft, caller: Caller, frame: Hello) -> Transition:
-    """The client introduces itself, and may name its platform and say which tools it has, and what the project says."""
+    """The client introduces itself, and may name its platform, its tools and the project's instructions."""
     _greet(draft, caller)
     if frame.platform is not None:
         draft.register.connections[caller.connection_id].platform = frame.platform
@@ -92,16 +92,16 @@ def _inform(draft: Draft, caller: Caller) -> Transition:
 
 def begin_replay(draft: Draft, caller: Caller, last_seq: int) -> Transition:
     """From here on only the replayer posts to the connection."""
-    before = connections.executing(draft.register)
+    executing_before = connections.executing_calls(draft.register)
     _greet(draft, caller)
     draft.register.connections[caller.connection_id].replaying_until = draft.now + REPLAY_MS
     # The replay sends the frames after `last_seq` and says which calls are open. An earlier call is sent again only if
     # this connection has just become its executor.
-    taken_over = {resend for resend in connections.executing(draft.register) if resend not in before}
+    handovers = {resend for resend in connections.executing_calls(draft.register) if resend not in executing_before}
     draft.resend[:] = [
         resend
         for resend in draft.resend
-        if resend.connection_id != caller.connection_id or (resend in taken_over and resend.seq <= last_seq)
+        if resend.connection_id != caller.connection_id or (resend in handovers and resend.seq <= last_seq)
     ]
     return draft.finish()
 
@@ -114,7 +114,7 @@ def end_replay(draft: Draft, caller: Caller) -> Transition:
     return draft.finish()
 
 
-@decision(Refresh, reads=lambda _: [keys.PLAN], quota=Asks.SHOWN)
+@decision(Refresh, reads=lambda _: [keys.PLAN], quota=QuotaNeed.OVERVIEW)
 def refresh(draft: Draft, caller: Caller, event: Refresh) -> Transition:
     """Keep the connection until its new token expires. Its client resumes what it missed."""
     _greet(draft, caller)
@@ -122,7 +122,7 @@ def refresh(draft: Draft, caller: Caller, event: Refresh) -> Transition:
     return _inform(draft, caller)
 
 
-@decision(SessionConfig, reads=lambda _: [keys.PLAN], quota=Asks.SHOWN)
+@decision(SessionConfig, reads=lambda _: [keys.PLAN], quota=QuotaNeed.OVERVIEW)
 def configure(draft: Draft, caller: Caller, frame: SessionConfig) -> Transition:
     """Change the settings that the frame names."""
     _greet(draft, caller)
@@ -142,11 +142,11 @@ def _change(draft: Draft, changes: dict[str, Any]) -> None:
 
     Raises ProtocolError INVALID_ARGUMENTS for a model that is not offered, or a level of thinking that it has not.
     """
-    offered = draft.settings.offered_models
-    if changes.get("model", draft.settings.llm_model) not in offered:
+    model_names = draft.settings.offered_models
+    if changes.get("model", draft.settings.llm_model) not in model_names:
         raise ProtocolError(
             ErrorCode.INVALID_ARGUMENTS,
-            f"Unknown model {changes['model']!r}; valid models: {', '.join(sorted(offered))}",
+            f"Unknown model {changes['model']!r}; valid models: {', '.join(sorted(model_names))}",
             details={"field": "model"},
         )
     if "title" in changes:
@@ -161,10 +161,10 @@ def _check_thinking(draft: Draft, level: str) -> None:
     name = models.model_of(draft.register, draft.settings)
     levels = settable(models.capabilities(name, draft.settings), models.provider_of(draft.register, draft.settings))
     if level not in levels:
-        said = f"its levels: {', '.join(levels)}" if levels else "its thinking cannot be set"
+        hint = f"its levels: {', '.join(levels)}" if levels else "its thinking cannot be set"
         raise ProtocolError(
             ErrorCode.INVALID_ARGUMENTS,
-            f"The model {name} does not think at level {level!r}; {said}",
+            f"The model {name} does not think at level {level!r}; {hint}",
             details={"field": "thinking"},
         )
 
@@ -179,17 +179,17 @@ def change_rules(draft: Draft, caller: Caller, frame: Rules) -> Transition:
     return draft.finish()
 
 
-@decision(SwitchAgent, quota=lambda frame: Asks.TURN if frame.content else Asks.NOTHING)
+@decision(SwitchAgent, quota=lambda frame: QuotaNeed.TURN if frame.content else QuotaNeed.NONE)
 def switch_agent(draft: Draft, caller: Caller, frame: SwitchAgent) -> Transition:
     """Switch the agent from the next step on; `content` is a message to the new agent.
 
     Raises ProtocolError INVALID_ARGUMENTS for an unknown agent, BUSY and RATE_LIMITED as `user_message` does.
     """
-    register, known = draft.register, agents()
-    if frame.agent_type not in known:
+    register, known_agents = draft.register, agents()
+    if frame.agent_type not in known_agents:
         raise ProtocolError(
             ErrorCode.INVALID_ARGUMENTS,
-            f"Unknown agent {frame.agent_type!r}; valid agents: {', '.join(sorted(known))}",
+            f"Unknown agent {frame.agent_type!r}; valid agents: {', '.join(sorted(known_agents))}",
             details={"field": "agent_type"},
         )
     if frame.content and messages.is_repeat(draft, frame.client_msg_id):  # a repeat does not undo a later switch
@@ -213,33 +213,33 @@ def pending_calls(register: Register) -> list[PendingCall]:
     ]
 
 
-def _shown_calls(draft: Draft) -> list[PendingCall]:
+def _call_infos(draft: Draft) -> list[PendingCall]:
     """The open calls with what their frames have, so that a client needs no log to show and decide them."""
-    shown, left = [], _PENDING_BYTES
-    for pending in pending_calls(draft.register):
-        call = draft.call(pending.call_id)
-        known = pending if call is None else _shown_call(draft, pending, call)
-        if call is not None and (size := len(known.model_dump_json().encode())) > left:
-            known, size = known.model_copy(update={"arguments": None, "paths": None}), 0
-        if call is not None and known.arguments is None:
+    call_infos, bytes_left = [], _PENDING_BYTES
+    for pending_call in pending_calls(draft.register):
+        call = draft.call(pending_call.call_id)
+        call_info = pending_call if call is None else _call_info(draft, pending_call, call)
+        if call is not None and (size := len(call_info.model_dump_json().encode())) > bytes_left:
+            call_info, size = call_info.model_copy(update={"arguments": None, "paths": None}), 0
+        if call is not None and call_info.arguments is None:
             draft.reply_payloads[call.call_id] = call.effective_arguments
         else:
-            left -= size
-        shown.append(known)
-    return shown
+            bytes_left -= size
+        call_infos.append(call_info)
+    return call_infos
 
 
-def _shown_call(draft: Draft, pending: PendingCall, call: CallItem) -> PendingCall:
+def _call_info(draft: Draft, pending_call: PendingCall, call: CallItem) -> PendingCall:
     """An open call with what can be told without reading large arguments."""
     entry, content = draft.register.open_calls[call.call_id], call.effective_arguments
     try:
         tool = calls.tool_of(call)
     except ProtocolError:  # a tool of another version of this code
-        return pending
-    known = pending.model_copy(update={"turn_id": call.turn_id or None, "kind": tool.kind, "risk": tool.risk})
+        return pending_call
+    call_info = pending_call.model_copy(update={"turn_id": call.turn_id or None, "kind": tool.kind, "risk": tool.risk})
     if isinstance(content, Reference):
-        return known
-    more: dict[str, Any] = {
+        return call_info
+    details: dict[str, Any] = {
         "arguments": content,
         "risk": tool.risk_of(content),
         "title": tool.title_of(content),
@@ -247,8 +247,8 @@ def _shown_call(draft: Draft, pending: PendingCall, call: CallItem) -> PendingCa
     }
     if entry.state is CallState.AWAITING_APPROVAL:
         executor = connections.executor_of(draft.register, entry)
-        more["remember"] = approval_rules.offer(draft, tool, content, executor)
-    return known.model_copy(update=more)
+        details["remember"] = approval_rules.offer(draft, tool, content, executor)
+    return call_info.model_copy(update=details)
 
 
 def session_info(draft: Draft, user_plan: str) -> SessionInfo:
@@ -257,8 +257,8 @@ def session_info(draft: Draft, user_plan: str) -> SessionInfo:
     Needs the open calls, the agent's plan, and the user's counters and slots.
     """
     register = draft.register
-    of_user = quotas.wanted(user_plan, Asks.SHOWN, draft.settings, draft.now)
-    draft.need([keys.PLAN, *of_user, *map(keys.call_key, register.open_calls), *inbox.wanted(draft)])
+    of_user = quotas.item_keys(user_plan, QuotaNeed.OVERVIEW, draft.settings, draft.now)
+    draft.need([keys.PLAN, *of_user, *map(keys.call_key, register.open_calls), *inbox.item_keys(draft)])
     plan = draft.item(keys.PLAN)
     return SessionInfo(
         session_id=register.session_id,
@@ -267,8 +267,8 @@ def session_info(draft: Draft, user_plan: str) -> SessionInfo:
         title=register.title,
         turn_id=register.turn_id if register.phase is not Phase.IDLE else None,
         last_seq=register.last_seq,
-        pending_calls=_shown_calls(draft),
-        queued=inbox.shown(draft),
+        pending_calls=_call_infos(draft),
+        queued=inbox.queued_messages(draft),
         plan=[PlanStep.model_validate(step) for step in PlanItem.of(plan).steps] if plan else [],
         settings=register.settings,
         agents=[
@@ -276,7 +276,7 @@ def session_info(draft: Draft, user_plan: str) -> SessionInfo:
             for agent in agents().values()
         ],
         model=models.model_of(register, draft.settings),
-        models=models.offered(draft.settings),
+        models=models.selectable_models(draft.settings),
         limits={
             "user_message_chars": limits.LONG_MESSAGE_CHARS,
             "attachments": limits.ATTACHMENTS,
@@ -295,6 +295,6 @@ def session_info(draft: Draft, user_plan: str) -> SessionInfo:
             "file_bytes": limits.FILE_BYTES,
             "diff_bytes": limits.DIFF_BYTES,
         },
-        quotas=quotas.shown(draft.settings, user_plan, draft.inputs.items, draft.now) if of_user else None,
+        quotas=quotas.usage_by_quota(draft.settings, user_plan, draft.inputs.items, draft.now) if of_user else None,
         protocol_version=PROTOCOL_VERSION,
     )

@@ -17,7 +17,7 @@ from codelab.sessions.transition import Transition
 from codelab.turns import admission
 from codelab.turns.caller import Caller
 from codelab.turns.draft import Draft, Inputs, NeedsItems, NeedsLog, NeedsObject, Outcome
-from codelab.turns.quotas import Asks
+from codelab.turns.quotas import QuotaNeed
 
 E = TypeVar("E")
 
@@ -41,19 +41,19 @@ class Decision(Generic[E]):
     event: type[E]
     decide: Callable[[Draft, Caller, E], Transition | None]
     reads: Callable[[E], Iterable[str]] | None = None
-    quota: Asks | Callable[[E], Asks] = Asks.NOTHING
+    quota: QuotaNeed | Callable[[E], QuotaNeed] = QuotaNeed.NONE
     creates: bool = False
 
-    def asks(self, event: E) -> Asks:
+    def quota_need(self, event: E) -> QuotaNeed:
         """Which of the caller's quotas this event needs."""
-        return self.quota if isinstance(self.quota, Asks) else self.quota(event)
+        return self.quota if isinstance(self.quota, QuotaNeed) else self.quota(event)
 
 
 def decision(
     event: type[E],
     *,
     reads: Callable[[E], Iterable[str]] | None = None,
-    quota: Asks | Callable[[E], Asks] = Asks.NOTHING,
+    quota: QuotaNeed | Callable[[E], QuotaNeed] = QuotaNeed.NONE,
     creates: bool = False,
 ) -> Callable[[Callable[[Draft, Caller, E], Transition | None]], Decision[E]]:
     """Make a Decision of the decorated function; see Decision for the parameters."""
@@ -61,7 +61,7 @@ def decision(
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class DecisionResult:
     """The current register, and the committed transition; None if there was nothing to do."""
 
     register: Register
@@ -88,10 +88,10 @@ class Access(Protocol):
     def new_id(self) -> str:
         """A new random id."""
 
-    def read(self, wanted: Sequence[str]) -> tuple[Register | None, dict[str, StoredItem | None]]:
+    def read(self, item_keys: Sequence[str]) -> tuple[Register | None, dict[str, StoredItem | None]]:
         """The register and the items with these sort keys in one round trip; None for what does not exist."""
 
-    def items(self, wanted: Sequence[str]) -> Mapping[str, StoredItem]:
+    def items(self, item_keys: Sequence[str]) -> Mapping[str, StoredItem]:
         """The existing items, by sort key."""
 
     def object(self, digest: str) -> str:
@@ -100,8 +100,8 @@ class Access(Protocol):
     def streamed(self, register: Register) -> list[EventItem]:
         """The logged frames after the register's `message_seq`."""
 
-    def log_end(self, known: int) -> int:
-        """The seq of the last logged frame, at least `known`."""
+    def log_end(self, known_seq: int) -> int:
+        """The seq of the last logged frame, at least `known_seq`."""
 
     def commit(self, transition: Transition) -> None:
         """Write the transition, all or nothing. Raises what `SessionStore.commit` does."""
@@ -115,18 +115,18 @@ def decide_and_commit(
     access: Access,
     *event: Any,
     register: Register | None = None,
-    known: Mapping[str, StoredItem | None] = MappingProxyType({}),
-    wanted: Iterable[str] = (),
+    read_items: Mapping[str, StoredItem | None] = MappingProxyType({}),
+    item_keys: Iterable[str] = (),
     caller: Caller | None = None,
-    asks: Asks = Asks.NOTHING,
+    quota_need: QuotaNeed = QuotaNeed.NONE,
     creates: bool = False,
     include_hidden: bool = False,
-) -> Decided:
+) -> DecisionResult:
     """Make the decision `decide(draft, *event)` about the session and commit it, without running its effects.
 
-    wanted: sort keys of items to read with the register.
-    register, known: a register and items that were just read, which save the first read.
-    caller: the sender of the event. Their revocation and the quotas of `asks` are read as well, and a revoked token is
+    item_keys: sort keys of items to read with the register. register, read_items: a register and items that were just
+    read, which save the first read. caller: the sender of the event. Their revocation and the quotas of `quota_need`
+    are read as well, and a revoked token is
         refused.
     creates: if there is no session, decide about a new one of the caller.
     include_hidden: decide also about a session that is being forked or deleted.
@@ -134,11 +134,11 @@ def decide_and_commit(
     Raises ProtocolError: SESSION_NOT_FOUND (BeingDeleted while the session is being deleted, or BUSY if the decision
     creates sessions), DATABASE_ERROR after too many conflicts, and the decision's own errors.
     """
-    wanted = [*wanted]
-    items: dict[str, StoredItem | None] = dict(known)
-    fresh: frozenset[str] = frozenset()
-    lost: frozenset[str] = frozenset()
-    accepted: dict[str, StoredItem | None] = {}
+    item_keys = [*item_keys]
+    items: dict[str, StoredItem | None] = dict(read_items)
+    fresh_keys: frozenset[str] = frozenset()
+    lost_slots: frozenset[str] = frozenset()
+    duplicate_items: dict[str, StoredItem | None] = {}
     log: list[EventItem] | None = None
     objects: dict[str, str] = {}
     log_end = attempt = 0
@@ -147,25 +147,25 @@ def decide_and_commit(
     while attempt < _TRIES:
         now = access.clock()
         if not is_read:
-            of_user = [] if caller is None else admission.wanted(caller, access.settings, now, asks)
-            register, items = access.read([*wanted, *of_user])
+            of_user = [] if caller is None else admission.item_keys(caller, access.settings, now, quota_need)
+            register, items = access.read([*item_keys, *of_user])
             is_read = True
         if caller is not None:
             admission.check(caller, items)
-        seen = {**accepted, **items}
-        inputs = Inputs(now, access.settings, access.new_id, event_id, seen, fresh, log, objects, lost)
+        all_items = {**duplicate_items, **items}
+        inputs = Inputs(now, access.settings, access.new_id, event_id, all_items, fresh_keys, log, objects, lost_slots)
         try:
             draft = _draft(register, inputs, caller if creates else None, log_end, include_hidden=include_hidden)
             transition = decide(draft, *event)
             if transition is None:
-                return Decided(draft.before or draft.register, None, draft.outcome)
+                return DecisionResult(draft.before or draft.register, None, draft.outcome)
             if transition.writes:
                 access.commit(transition)
-            return Decided(transition.after, transition, draft.outcome)
+            return DecisionResult(transition.after, transition, draft.outcome)
         except NeedsItems as needs:
-            found = access.items(needs.keys)
-            items |= {key: found.get(key) for key in needs.keys}
-            fresh |= set(needs.keys)
+            later_items = access.items(needs.keys)
+            items |= {key: later_items.get(key) for key in needs.keys}
+            fresh_keys |= set(needs.keys)
             continue
         except NeedsObject as needs:
             objects[needs.digest] = access.object(needs.digest)
@@ -175,16 +175,16 @@ def decide_and_commit(
             log = access.streamed(draft.before)
             continue
         except Duplicate as duplicate:  # accepted before: decide again with its item, to add the connection
-            accepted = dict(access.items([duplicate.key]))
+            duplicate_items = dict(access.items([duplicate.key]))
         except SeqTaken:
             assert draft.before is not None
             log_end = access.log_end(draft.before.last_seq)
         except SlotTaken as slot:
-            lost |= {slot.token}
+            lost_slots |= {slot.token}
         except Conflict:
             access.back_off(attempt)
         attempt += 1
-        is_read, items, fresh, log = False, {}, frozenset(), None
+        is_read, items, fresh_keys, log = False, {}, frozenset(), None
     raise ProtocolError(ErrorCode.DATABASE_ERROR, "Too many concurrent changes to the session; send the frame again")
 
 

@@ -31,15 +31,15 @@ from codelab.turns.text import attached_tokens, message_tokens, within_bytes
 #: The most outbox entries in the register; older ones are merged.
 _OUTBOX_ENTRIES = 8
 #: The frames that are posted with the status of the step that follows them.
-_ANNOUNCED = frozenset({"user_message", "call_update"})
+_ANNOUNCED_TYPES = frozenset({"user_message", "call_update"})
 
 
 class NeedsItems(Exception):
     """The decision needs items that were not read: read them and decide again."""
 
-    def __init__(self, wanted: list[str]) -> None:
-        super().__init__(wanted)
-        self.keys = wanted
+    def __init__(self, item_keys: list[str]) -> None:
+        super().__init__(item_keys)
+        self.keys = item_keys
 
 
 class NeedsObject(Exception):
@@ -66,17 +66,17 @@ class Inputs:
     #: The items that were read, by sort key; None for one that does not exist.
     items: Mapping[str, dict[str, Any] | None] = field(default_factory=dict)
     #: The sort keys of items that were read after the register.
-    fresh: frozenset[str] = frozenset()
+    fresh_keys: frozenset[str] = frozenset()
     #: The frames after the register's `message_seq`, if they were read.
     log: Sequence[EventItem] | None = None
     #: The contents that were read: JSON text by digest.
     objects: Mapping[str, str] = field(default_factory=dict)
     #: Tokens of slots that another session has taken.
-    lost: frozenset[str] = frozenset()
+    lost_slots: frozenset[str] = frozenset()
 
 
 class Outcome(NamedTuple):
-    """What became of the event, for its sender: the fields of `ack`."""
+    """The result of the event for its sender: the fields of `ack`."""
 
     outcome: Acknowledged = "accepted"
     turn_id: str | None = None
@@ -99,7 +99,7 @@ class Draft:
     resend: list[Resend] = field(default_factory=list)
     repost: list[tuple[int, int]] = field(default_factory=list)
     close: list[str] = field(default_factory=list)
-    cut: list[str] = field(default_factory=list)
+    cut_connections: list[str] = field(default_factory=list)
     replies: list[tuple[str, ServerFrame]] = field(default_factory=list)
     reply_payloads: dict[str, Content] = field(default_factory=dict)
     objects: dict[str, str] = field(default_factory=dict)
@@ -108,9 +108,9 @@ class Draft:
     takes_over: bool = False
     #: A step is dispatched, whose status `finish` announces; and the announced frames that are to be posted now.
     dispatches: bool = False
-    announced: tuple[EventItem, ...] = ()
+    announced_events: tuple[EventItem, ...] = ()
     #: The event's usage, and the user's counters before it.
-    spent: Spending = field(default_factory=Spending)
+    spending: Spending = field(default_factory=Spending)
     counters: Counters = field(default_factory=Counters)
 
     @classmethod
@@ -125,11 +125,11 @@ class Draft:
         """The draft of a change to an existing session."""
         return cls(register, register.copy(), inputs, inputs.now, inputs.settings)
 
-    def need(self, wanted: Iterable[str]) -> None:
+    def need(self, item_keys: Iterable[str]) -> None:
         """Raise NeedsItems unless all of these items were read, so that one round trip reads them all."""
-        missing = [key for key in wanted if key not in self.inputs.items]
-        if missing:
-            raise NeedsItems(missing)
+        missing_keys = [key for key in item_keys if key not in self.inputs.items]
+        if missing_keys:
+            raise NeedsItems(missing_keys)
 
     def item(self, key: str) -> dict[str, Any] | None:
         """An item as read, None if it does not exist. Raises NeedsItems if it was not read."""
@@ -158,12 +158,12 @@ class Draft:
 
     def call(self, call_id: str) -> CallItem | None:
         """A call as read, None if it does not exist. Raises NeedsItems if it was not read."""
-        found = self.item(keys.call_key(call_id))
-        return CallItem.of(found) if found else None
+        item = self.item(keys.call_key(call_id))
+        return CallItem.of(item) if item else None
 
     def put(self, item: Item) -> None:
         """Write `item`, in place of an earlier one with the same key."""
-        self.puts[:] = [found for found in self.puts if found.key() != item.key()]
+        self.puts[:] = [earlier_item for earlier_item in self.puts if earlier_item.key() != item.key()]
         self.puts.append(item)
 
     def value(self, content: Content) -> dict[str, Any]:
@@ -172,8 +172,8 @@ class Draft:
             return content
         if content.digest not in self.inputs.objects:
             raise NeedsObject(content.digest)
-        found: dict[str, Any] = json.loads(self.inputs.objects[content.digest])
-        return found
+        value: dict[str, Any] = json.loads(self.inputs.objects[content.digest])
+        return value
 
     def emit(
         self,
@@ -184,8 +184,8 @@ class Draft:
     ) -> int:
         """Log `frame` with the next seq and post it. Returns the seq.
 
-        `sender` is the connection whose doing the frame tells. `payload` refers to the frame's large field if that is
-        stored already. A field that makes the frame too large to be posted is not logged with it; a URL replaces it
+        `sender` is the connection whose action the frame reports. `payload` refers to the frame's large field if that
+        is stored already. A field that makes the frame too large to be posted is not logged with it; a URL replaces it
         when the frame is posted.
         """
         register = self.register
@@ -216,23 +216,23 @@ class Draft:
         call_id: str = "",
         message_id: str = "",
         calls: tuple[CallRequest, ...] = (),
-        whole: int = 0,
-        attached: Attached | None = None,
+        full_length: int = 0,
+        attachments: Attached | None = None,
         environment: str = "",
     ) -> None:
-        """Add a message to the history. `whole` is the length of a result that `content` is an excerpt of, else 0."""
+        """Add a message to the history. `full_length` is that of a result of which `content` is an excerpt, else 0."""
         register = self.register
         register.history_n += 1
         content = within_bytes(content, limits.MESSAGE_BYTES)
         # A context never shows more of it.
-        most = models.context_tokens(models.model_of(register, self.settings), self.settings) // 2
-        # The process that commits an answer mostly tells it at the next step. What users and clients' tools say is
-        # accepted by one process and told by another.
-        tokens = message_tokens(content, calls, most=most, once=role != "assistant")
-        if attached is not None:
-            tokens = min(most, tokens + attached_tokens(attached.summaries))
+        max_tokens = models.context_tokens(models.model_of(register, self.settings), self.settings) // 2
+        # The process that commits an answer usually runs the next step too, so its estimate is worth caching. Messages
+        # and results are committed by other processes than the one that sends them to the model.
+        tokens = message_tokens(content, calls, max_tokens=max_tokens, once=role != "assistant")
+        if attachments is not None:
+            tokens = min(max_tokens, tokens + attached_tokens(attachments.summaries))
         if environment:
-            tokens = min(most, tokens + message_tokens(environment, (), most=most, once=True))
+            tokens = min(max_tokens, tokens + message_tokens(environment, (), max_tokens=max_tokens, once=True))
         register.history_tokens += tokens
         self.puts.append(
             MessageItem(
@@ -245,8 +245,8 @@ class Draft:
                 calls=calls,
                 call_id=call_id,
                 message_id=message_id,
-                whole=whole,
-                attached=attached,
+                whole=full_length,
+                attached=attachments,
                 environment=environment,
             )
         )
@@ -283,41 +283,41 @@ class Draft:
         before = self.before
         if before is None or before.announced_seq not in self.register.outbox:
             return
-        wanted = self.announced_events
-        self.need(wanted)
-        told = [EventItem.of(found) for key in wanted if (found := self.inputs.items[key]) is not None]
-        last = self.register.outbox[before.announced_seq].last
-        self.announced = (*told, self._announcement(last, before.dispatched_at))
+        event_keys = self.announced_keys
+        self.need(event_keys)
+        events = [EventItem.of(item) for key in event_keys if (item := self.inputs.items[key]) is not None]
+        last_seq = self.register.outbox[before.announced_seq].last
+        self.announced_events = (*events, self._announcement(last_seq, before.dispatched_at))
 
     @property
-    def announced_events(self) -> list[str]:
+    def announced_keys(self) -> list[str]:
         """Sort keys of the logged frames that are to be posted with the status of the dispatched step."""
         seq = 0 if self.before is None else self.before.announced_seq
         entry = self.register.outbox.get(seq)
-        return [] if entry is None else [keys.event_key(each) for each in range(seq, entry.last)]
+        return [] if entry is None else [keys.event_key(event_seq) for event_seq in range(seq, entry.last)]
 
-    def _announcement(self, seq: int, at: int) -> EventItem:
-        frame = AgentStatus(seq=seq, at=at, status=Status.THINKING, message="Thinking")
+    def _announcement(self, seq: int, logged_at: int) -> EventItem:
+        frame = AgentStatus(seq=seq, at=logged_at, status=Status.THINKING, message="Thinking")
         return EventItem(seq, frame.wire(), Audience.ALL, self.now // 1000 + self.settings.event_retention_s)
 
     def _announce(self) -> int:
         """Log the status of a step that is dispatched. Returns how many frames the step's acquisition posts.
 
-        What the step is the first to tell, right before the status, is posted with it: the function of whoever settled
-        the last call, or sent the message, has nothing to post.
+        The `user_message` and `call_update` frames right before the status are posted with it, so that the function
+        that accepted the message, or settled the last call, posts nothing.
         """
         register = self.register
         if not self.dispatches or register.phase is not Phase.DISPATCHED or register.status is Status.THINKING:
             return 0
         register.status = Status.THINKING
         register.last_seq += 1
-        told = 0
-        while told < len(self.events) and self.events[-1 - told].frame["type"] in _ANNOUNCED:
-            told += 1
-        register.announced_seq = register.last_seq - told
+        frame_count = 0
+        while frame_count < len(self.events) and self.events[-1 - frame_count].frame["type"] in _ANNOUNCED_TYPES:
+            frame_count += 1
+        register.announced_seq = register.last_seq - frame_count
         self.events.append(self._announcement(register.last_seq, self.now))
         register.outbox[register.announced_seq] = OutboxEntry(last=register.last_seq, at=self.now)
-        return told + 1
+        return frame_count + 1
 
     def finish(self) -> Transition:
         """The transition: updates the outbox and the slot, and moves large contents into objects."""
@@ -327,44 +327,46 @@ class Draft:
             self.post_announced()
             if register.announced_seq == before.announced_seq:
                 register.announced_seq = 0
-        announces = self._announce()
-        if posted := self.events[: len(self.events) - announces]:
-            register.outbox[posted[0].seq] = OutboxEntry(last=posted[-1].seq, at=self.now)
+        unposted_count = self._announce()
+        if posted_events := self.events[: len(self.events) - unposted_count]:
+            register.outbox[posted_events[0].seq] = OutboxEntry(last=posted_events[-1].seq, at=self.now)
         if self.resend:
             seqs = [resend.seq for resend in self.resend]
             entry = register.outbox.setdefault(min(seqs), OutboxEntry(last=max(seqs), at=self.now))
             entry.last = max(entry.last, *seqs)
         while len(register.outbox) > _OUTBOX_ENTRIES:
             # The merged entry has a negative key, which no writer reports: each reports only its own frames.
-            oldest, second = sorted(register.outbox, key=abs)[:2]
-            one, other = register.outbox.pop(oldest), register.outbox.pop(second)
-            register.outbox[-abs(oldest)] = OutboxEntry(last=max(one.last, other.last), at=min(one.at, other.at))
-        puts = tuple(put.referring(self.objects) if isinstance(put, CallItem) else put for put in self.puts)
+            oldest, next_oldest = sorted(register.outbox, key=abs)[:2]
+            oldest_entry, next_entry = register.outbox.pop(oldest), register.outbox.pop(next_oldest)
+            register.outbox[-abs(oldest)] = OutboxEntry(
+                last=max(oldest_entry.last, next_entry.last), at=min(oldest_entry.at, next_entry.at)
+            )
+        puts = tuple(item.referring(self.objects) if isinstance(item, CallItem) else item for item in self.puts)
         replies = tuple((connection_id, frame.wire()) for connection_id, frame in self.replies)
-        invoke, first = self.invoke, register.announced_seq
-        if invoke is not None and (announced := register.outbox.get(first)) is not None:
-            invoke = replace(invoke, announced=(first, announced.last - 1))
+        invoke, announced_seq = self.invoke, register.announced_seq
+        if invoke is not None and (announced_entry := register.outbox.get(announced_seq)) is not None:
+            invoke = replace(invoke, announced=(announced_seq, announced_entry.last - 1))
         has_slot = register.slot or (before is not None and before.slot)
-        slot = slots.change(before, register, self.now, self.inputs.lost) if has_slot else None
+        slot = slots.change(before, register, self.now, self.inputs.lost_slots) if has_slot else None
         return Transition(
             before=self.before,
             after=register,
             puts=puts,
             relies_on=self.relies_on,
             events=tuple(self.events),
-            announces=announces,
-            announced=self.announced,
+            announces=unposted_count,
+            announced=self.announced_events,
             deletes=tuple(self.deletes),
             invoke=invoke,
             resend=tuple(self.resend),
             repost=tuple(self.repost),
             close=tuple(self.close),
-            cut=tuple(self.cut),
+            cut=tuple(self.cut_connections),
             replies=replies,
             reply_payloads=self.reply_payloads,
             objects=self.objects,
             slot=slot,
             takes_over=self.takes_over,
-            spent=self.spent,
+            spent=self.spending,
             counters=self.counters,
         )

@@ -24,13 +24,13 @@ from codelab.turns.connections import touch
 from codelab.turns.decision import decision
 from codelab.turns.draft import Draft
 from codelab.turns.platforms import path_rules
-from codelab.turns.quotas import Asks
+from codelab.turns.quotas import QuotaNeed
 
 #: Tools that show or change the content of files.
 _TOUCHING = frozenset({"read_file", "write_file", "edit_file", "apply_patch", "delete_file", "move_file"})
 
 
-@decision(ContextUpdate, quota=Asks.SPENDS)
+@decision(ContextUpdate, quota=QuotaNeed.COUNTERS)
 def context_update(draft: Draft, caller: Caller, frame: ContextUpdate) -> Transition:
     """Add or replace a file, remove a file, or remove all files.
 
@@ -63,7 +63,7 @@ def _change(draft: Draft, frame: ContextUpdate) -> None:
         draft.deletes += map(keys.file_key, register.files)
         register.files = {}
         return
-    path = _checked(frame.data.path or "", draft)
+    path = _checked_path(frame.data.path or "", draft)
     if frame.action == "add_file":
         _put(draft, path, frame.data.content)
         _check_bounds(register)
@@ -100,8 +100,8 @@ def update_from_result(draft: Draft, call: CallItem, result: Any) -> None:
 def _replace(draft: Draft, path: str, content: str | None) -> None:
     """Replace the content if this is a context file. A file that exceeds the bounds loses its content."""
     path, register = normpath(path), draft.register
-    before = register.files.get(keys.file_digest(path))
-    if before is None:
+    entry = register.files.get(keys.file_digest(path))
+    if entry is None:
         return
     try:
         _put(draft, path, content)
@@ -119,9 +119,9 @@ def _put(draft: Draft, path: str, content: str | None) -> None:
             details={"field": "data.content"},
         )
     digest = keys.file_digest(path)
-    known = draft.register.files.get(digest)
+    entry = draft.register.files.get(digest)
     tokens = estimate_tokens(content or "")
-    added_at = draft.now if known is None else known.added_at
+    added_at = draft.now if entry is None else entry.added_at
     draft.register.files[digest] = FileEntry(tokens, size, added_at)
     file = FileItem(path, content, tokens, added_at, updated_at=draft.now)
     draft.put(file)
@@ -138,11 +138,11 @@ def _check_bounds(register: Register) -> None:
     raise ProtocolError(ErrorCode.CONTEXT_TOO_LARGE, problem, details={"field": "data"}, retryable=False)
 
 
-def _checked(path: str, draft: Draft) -> str:
+def _checked_path(path: str, draft: Draft) -> str:
     rules = path_rules(draft)
     try:
-        checked = workspace_path(path, lenient=rules["lenient_paths"], posix=rules["posix_paths"])
-        return normpath(checked.replace("\\", "/"))  # a Windows client's backslashes
+        relative_path = workspace_path(path, lenient=rules["lenient_paths"], posix=rules["posix_paths"])
+        return normpath(relative_path.replace("\\", "/"))  # a Windows client's backslashes
     except ProtocolError as error:
         error.details["field"] = "data.path"
         raise

@@ -9,24 +9,24 @@ from codelab.sessions.register import Register
 from codelab.turns.draft import Draft
 
 #: How often agents may hand over one turn, so that they cannot pass it back and forth for ever.
-MOST = 3
+MAX_HANDOVERS = 3
 
 
 def switch(draft: Draft, to_agent: str, reason: str) -> None:
     """Make `to_agent` the session's agent from the next step on, and tell the clients."""
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "from_agent": draft.register.agent,
         "to_agent": to_agent,
         "reason": reason,
         "timestamp": datetime.fromtimestamp(draft.now / 1000, UTC).isoformat(timespec="milliseconds"),
     }
     draft.register.agent = to_agent
-    draft.emit(AgentSwitched(content=f"Switched to {to_agent}", metadata=told, **told))
+    draft.emit(AgentSwitched(content=f"Switched to {to_agent}", metadata=fields, **fields))
 
 
 def forbid(register: Register) -> None:
     """Forbid further handovers in the running turn."""
-    register.handovers = MOST
+    register.handovers = MAX_HANDOVERS
 
 
 def hand_over(draft: Draft, arguments: dict[str, Any]) -> Any:
@@ -37,7 +37,7 @@ def hand_over(draft: Draft, arguments: dict[str, Any]) -> Any:
     register, to_agent = draft.register, arguments["agent_type"]
     if to_agent == register.agent:
         raise ProtocolError(ErrorCode.INVALID_ARGUMENTS, f"{to_agent!r} is already the current agent")
-    if register.handovers >= MOST:
+    if register.handovers >= MAX_HANDOVERS:
         raise ProtocolError(
             ErrorCode.PERMISSION_DENIED,
             "This turn cannot be handed over: the user chose the agent, or it was handed over too often. Continue"

@@ -13,13 +13,13 @@ from codelab.turns.caller import Caller
 from codelab.turns.connections import touch
 from codelab.turns.decision import decision
 from codelab.turns.draft import Draft, Outcome
-from codelab.turns.quotas import Asks
+from codelab.turns.quotas import QuotaNeed
 
-#: Characters of a waiting message that everybody is shown.
+#: Characters of a queued message's preview.
 _PREVIEW_CHARS = 200
 
 
-@decision(Withdraw, reads=lambda frame: [keys.input_key(frame.client_msg_id)], quota=Asks.SPENDS)
+@decision(Withdraw, reads=lambda frame: [keys.input_key(frame.client_msg_id)], quota=QuotaNeed.COUNTERS)
 def withdraw(draft: Draft, caller: Caller, frame: Withdraw) -> Transition | None:
     """Take back a message that waits or has not arrived yet. None: it is being answered, or was."""
     if not take_back(draft, caller, frame.client_msg_id):
@@ -39,8 +39,10 @@ def take_back(draft: Draft, caller: Caller, message_id: str) -> bool:
         if draft.item(keys.input_key(message_id)) is not None:
             return False
         quotas.spend(draft, caller.plan, Spending(messages=1))
-        until = draft.now // 1000 + draft.settings.event_retention_s
-        draft.puts.append(InputItem(message_id, "", "user", draft.now, register.last_seq, withdrawn_until=until))
+        withdrawn_until = draft.now // 1000 + draft.settings.event_retention_s
+        draft.puts.append(
+            InputItem(message_id, "", "user", draft.now, register.last_seq, withdrawn_until=withdrawn_until)
+        )
     touch(draft, caller)
     remove(draft, [message_id])
     draft.outcome = Outcome("withdrawn", client_msg_id=message_id)
@@ -48,13 +50,13 @@ def take_back(draft: Draft, caller: Caller, message_id: str) -> bool:
 
 
 def remove(draft: Draft, message_ids: Sequence[str]) -> None:
-    """Remove those of the messages that wait, and tell everybody."""
+    """Remove those of the messages that are queued, and notify all connections."""
     register = draft.register
-    gone = [waiting for waiting in register.inbox if waiting in message_ids]
-    register.inbox = [waiting for waiting in register.inbox if waiting not in gone]
-    register.steering = [waiting for waiting in register.steering if waiting not in gone]
-    if gone:
-        draft.emit(Withdrawn(client_msg_ids=gone))
+    removed_ids = [message_id for message_id in register.inbox if message_id in message_ids]
+    register.inbox = [message_id for message_id in register.inbox if message_id not in removed_ids]
+    register.steering = [message_id for message_id in register.steering if message_id not in removed_ids]
+    if removed_ids:
+        draft.emit(Withdrawn(client_msg_ids=removed_ids))
 
 
 def preview(content: str) -> str:
@@ -62,19 +64,19 @@ def preview(content: str) -> str:
     return content if len(content) <= _PREVIEW_CHARS else content[: _PREVIEW_CHARS - 1] + "…"
 
 
-def wanted(draft: Draft) -> list[str]:
-    """The sort keys of the items that `shown` needs."""
-    return [keys.input_key(waiting) for waiting in draft.register.inbox]
+def item_keys(draft: Draft) -> list[str]:
+    """The sort keys of the items that `queued_messages` needs."""
+    return [keys.input_key(message_id) for message_id in draft.register.inbox]
 
 
-def shown(draft: Draft) -> list[QueuedMessage]:
+def queued_messages(draft: Draft) -> list[QueuedMessage]:
     """The messages that wait, in their order."""
-    found = []
-    for waiting in draft.register.inbox:
-        item = draft.item(keys.input_key(waiting))
+    queue = []
+    for message_id in draft.register.inbox:
+        item = draft.item(keys.input_key(message_id))
         if item is not None:
-            message, steer = InputItem.of(item), True if waiting in draft.register.steering else None
-            found.append(
-                QueuedMessage(client_msg_id=waiting, preview=preview(message.content), at=message.at, steer=steer)
+            message, steer = InputItem.of(item), True if message_id in draft.register.steering else None
+            queue.append(
+                QueuedMessage(client_msg_id=message_id, preview=preview(message.content), at=message.at, steer=steer)
             )
-    return found
+    return queue

@@ -20,18 +20,18 @@ from codelab.turns import quotas
 from codelab.turns.caller import Caller
 from codelab.turns.decision import decision
 from codelab.turns.draft import Draft
-from codelab.turns.quotas import Asks
+from codelab.turns.quotas import QuotaNeed
 
 #: Stored bytes that an empty session counts for.
 _SESSION_BYTES = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Lease:
+class SessionLease:
     """The lease of the process that copies or deletes: a random token, and until when (ms) the process can run."""
 
     token: str
-    until: int
+    ends_at: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +43,19 @@ class CreateSession:
     title: str = ""
 
 
-@decision(CreateSession, quota=Asks.SPENDS, creates=True)
+@decision(CreateSession, quota=QuotaNeed.COUNTERS, creates=True)
 def create(draft: Draft, caller: Caller, event: CreateSession) -> Transition | None:
     """Create a session without connections; None if it exists. Raises ProtocolError PAYLOAD_TOO_LARGE, RATE_LIMITED."""
     if draft.before is not None:
         return None
-    about = checked(AboutItem(event.user_id, event.metadata))
+    about = check_metadata(AboutItem(event.user_id, event.metadata))
     quotas.spend(draft, caller.plan, Spending(stored_bytes=_SESSION_BYTES + about.bytes))
     draft.register.title = event.title
     draft.puts.append(about)
     return draft.finish()
 
 
-def checked(about: AboutItem) -> AboutItem:
+def check_metadata(about: AboutItem) -> AboutItem:
     """Raise ProtocolError PAYLOAD_TOO_LARGE if there is too much metadata."""
     if about.bytes > limits.METADATA_BYTES:
         raise ProtocolError(
@@ -71,17 +71,17 @@ def describe(draft: Draft, caller: Caller, metadata: Mapping[str, Any]) -> None:
 
     Raises ProtocolError PAYLOAD_TOO_LARGE, RATE_LIMITED.
     """
-    found = draft.item(keys.ABOUT)
-    before = AboutItem.of(found) if found else AboutItem(caller.user, {})
-    changed = {name: value for name, value in {**before.metadata, **metadata}.items() if value is not None}
-    if changed != before.metadata:
-        about = checked(AboutItem(before.user_id, changed))
+    item = draft.item(keys.ABOUT)
+    old_about = AboutItem.of(item) if item else AboutItem(caller.user, {})
+    new_metadata = {name: value for name, value in {**old_about.metadata, **metadata}.items() if value is not None}
+    if new_metadata != old_about.metadata:
+        about = check_metadata(AboutItem(old_about.user_id, new_metadata))
         quotas.spend(draft, caller.plan, Spending(stored_bytes=about.bytes))
         draft.puts.append(about)
 
 
-@decision(Lease, quota=Asks.SPENDS, creates=True)
-def begin_fork(draft: Draft, caller: Caller, lease: Lease) -> Transition | None:
+@decision(SessionLease, quota=QuotaNeed.COUNTERS, creates=True)
+def begin_fork(draft: Draft, caller: Caller, lease: SessionLease) -> Transition | None:
     """Create a hidden session, which is deleted if it is not revealed in time; None if it exists.
 
     Raises ProtocolError RATE_LIMITED.
@@ -94,14 +94,14 @@ def begin_fork(draft: Draft, caller: Caller, lease: Lease) -> Transition | None:
     return draft.finish()
 
 
-def reveal(draft: Draft, lease: Lease, source: Register, history_n: int, title: str) -> Transition | None:
+def reveal(draft: Draft, lease: SessionLease, source: Register, history_n: int, title: str) -> Transition | None:
     """Reveal the complete fork: an idle session with the first `history_n` messages of `source`.
 
     None: the lease is lost.
     """
     if draft.register.lease != lease.token:
         return None
-    register = _emptied(draft)
+    register = _empty_register(draft)
     register.agent = source.agent
     register.title = title
     register.last_activity = draft.now
@@ -116,24 +116,26 @@ def reveal(draft: Draft, lease: Lease, source: Register, history_n: int, title: 
     return draft.finish()
 
 
-def begin_deletion(draft: Draft, lease: Lease) -> Transition | None:
+def begin_deletion(draft: Draft, lease: SessionLease) -> Transition | None:
     """Hide the session in order to delete it. None: another process is deleting it.
 
     A step's owner may write as long as its process lives, so the last pass comes after that.
     """
-    before = draft.register
-    if before.erase_at and before.lease_until > draft.now:
+    old_register = draft.register
+    if old_register.erase_at and old_register.lease_until > draft.now:
         return None
     purge_after = (
-        before.purge_after if before.erase_at else max(before.lease_until, before.alive_until, before.stray_until)
+        old_register.purge_after
+        if old_register.erase_at
+        else max(old_register.lease_until, old_register.alive_until, old_register.stray_until)
     )
-    register = _emptied(draft)
+    register = _empty_register(draft)
     register.purge_after = purge_after
     _take_lease(register, lease)
     return draft.finish()
 
 
-def release(draft: Draft, lease: Lease, erase_at: int) -> Transition | None:
+def release(draft: Draft, lease: SessionLease, erase_at: int) -> Transition | None:
     """Leave the rest of the deletion to the sweep, from `erase_at` (ms) on. None: another process holds the lease."""
     register = draft.register
     if not register.erase_at or register.lease != lease.token:
@@ -142,19 +144,19 @@ def release(draft: Draft, lease: Lease, erase_at: int) -> Transition | None:
     return draft.finish()
 
 
-def _emptied(draft: Draft) -> Register:
+def _empty_register(draft: Draft) -> Register:
     """Reset the draft's register to an empty session, which no list contains because it has no last activity."""
-    before = draft.register
+    old_register = draft.register
     draft.register = Register(
-        user=before.user,
-        session_id=before.session_id,
-        created_at=before.created_at,
-        agent=before.agent,
-        version=before.version,
-        stored_due_at=before.stored_due_at,
+        user=old_register.user,
+        session_id=old_register.session_id,
+        created_at=old_register.created_at,
+        agent=old_register.agent,
+        version=old_register.version,
+        stored_due_at=old_register.stored_due_at,
     )
     return draft.register
 
 
-def _take_lease(register: Register, lease: Lease) -> None:
-    register.lease, register.lease_until, register.erase_at = lease.token, lease.until, lease.until
+def _take_lease(register: Register, lease: SessionLease) -> None:
+    register.lease, register.lease_until, register.erase_at = lease.token, lease.ends_at, lease.ends_at

@@ -14,12 +14,12 @@ from codelab.sessions.transition import Transition
 from codelab.turns import attachments, cancel, inbox, quotas, turn
 from codelab.turns.caller import Caller
 from codelab.turns.connections import choose_executor, touch
-from codelab.turns.decision import Decided, decision
+from codelab.turns.decision import DecisionResult, decision
 from codelab.turns.draft import Draft, Outcome
-from codelab.turns.quotas import Asks
+from codelab.turns.quotas import QuotaNeed
 
 
-@decision(UserMessage, quota=Asks.TURN)
+@decision(UserMessage, quota=QuotaNeed.TURN)
 def user_message(draft: Draft, caller: Caller, frame: UserMessage) -> Transition:
     """Accept the message. Its INPUT item is only put if absent: a repeat only adds its connection.
 
@@ -27,11 +27,13 @@ def user_message(draft: Draft, caller: Caller, frame: UserMessage) -> Transition
     image that the model does not take.
     """
     connection = draft.register.connections.get(caller.connection_id)
-    most = limits.LONG_MESSAGE_CHARS if connection is not None and connection.extensions else limits.USER_MESSAGE_CHARS
-    if len(frame.content) > most:
+    max_chars = (
+        limits.LONG_MESSAGE_CHARS if connection is not None and connection.extensions else limits.USER_MESSAGE_CHARS
+    )
+    if len(frame.content) > max_chars:
         raise ProtocolError(
             ErrorCode.INVALID_ARGUMENTS,
-            f"Invalid content: String should have at most {most} characters",
+            f"Invalid content: String should have at most {max_chars} characters",
             details={"field": "content"},
         )
     return accept(
@@ -41,7 +43,7 @@ def user_message(draft: Draft, caller: Caller, frame: UserMessage) -> Transition
         frame.content,
         frame.role,
         frame.when_busy,
-        attached=frame.attachments,
+        new_attachments=frame.attachments,
         environment="" if frame.environment is None or caller.viewer else frame.environment.text,
     )
 
@@ -54,26 +56,28 @@ def accept(
     role: str = "user",
     when_busy: WhenBusy | None = None,
     *,
-    attached: Sequence[Attachment] = (),
+    new_attachments: Sequence[Attachment] = (),
     environment: str = "",
 ) -> Transition:
     """Accept a message from any frame. Without the client's `message_id`, a repeat is another message.
 
-    `when_busy` overrides the session's setting. `environment` is told to the model behind the message.
+    `when_busy` overrides the session's setting. The model reads `environment` after the message.
     """
     register = draft.register
-    if register.phase is Phase.DISPATCHED and (unposted := draft.announced_events):
+    if register.phase is Phase.DISPATCHED and (unposted_keys := draft.announced_keys):
         # They will be posted before `queued`. One round trip also tells whether this is a repeat.
-        draft.need([keys.input_key(message_id or draft.inputs.event_id), *unposted])
-    repeats = is_repeat(draft, message_id)
+        draft.need([keys.input_key(message_id or draft.inputs.event_id), *unposted_keys])
+    is_known_repeat = is_repeat(draft, message_id)
     touch(draft, caller)
     message = InputItem(message_id or draft.inputs.event_id, content, role, draft.now, register.last_seq)
     message = replace(message, environment=environment) if environment else message
-    if repeats:
+    if is_known_repeat:
         return _repeat(draft, message)
-    if attached:
-        attachments.check(draft, attached)
-        message = replace(message, attached=attachments.store(draft, [found.wire() for found in attached]))
+    if new_attachments:
+        attachments.check(draft, new_attachments)
+        message = replace(
+            message, attached=attachments.store(draft, [attachment.wire() for attachment in new_attachments])
+        )
     try:
         quotas.accept_message(draft, caller.plan)
     except ProtocolError:
@@ -96,7 +100,9 @@ def accept(
         raise ProtocolError(ErrorCode.BUSY, f"{limits.INBOX} messages are already queued")
     draft.puts.append(message)
     steers = when_busy == "steer" and not register.cancelled_at
-    places = [register.inbox.index(waiting) + 1 for waiting in register.steering] if steers else [len(register.inbox)]
+    places = (
+        [register.inbox.index(queued_id) + 1 for queued_id in register.steering] if steers else [len(register.inbox)]
+    )
     place = 0 if when_busy == "interrupt" else max(places, default=0)
     register.inbox.insert(place, message.input_id)
     if steers:
@@ -116,16 +122,16 @@ def accept(
 
 
 def _repeat(draft: Draft, message: InputItem) -> Transition:
-    found = draft.item(message.key())
-    is_withdrawn = found is not None and InputItem.of(found).withdrawn_until
+    item = draft.item(message.key())
+    is_withdrawn = item is not None and InputItem.of(item).withdrawn_until
     draft.outcome = Outcome("withdrawn" if is_withdrawn else "repeated", client_msg_id=message.input_id)
     return draft.finish()
 
 
-def accepted(decided: Decided) -> InputItem | None:
+def accepted_message(result: DecisionResult) -> InputItem | None:
     """The message that the decision accepted; None for a repeat."""
-    puts = () if decided.transition is None else decided.transition.puts
-    return next((put for put in puts if isinstance(put, InputItem)), None)
+    items = () if result.transition is None else result.transition.puts
+    return next((item for item in items if isinstance(item, InputItem)), None)
 
 
 def is_repeat(draft: Draft, message_id: str | None) -> bool:

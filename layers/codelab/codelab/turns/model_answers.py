@@ -12,7 +12,7 @@ from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.tools import ExecutorTools, Tool
 from codelab.sessions.items import CallRequest
 from codelab.turns import titles
-from codelab.turns.steps import Answer
+from codelab.turns.steps import ModelAnswer
 
 _OVERFLOW = (
     "The conversation is larger than the model's context, even with half of it left out. Compact it, begin a new"
@@ -42,22 +42,22 @@ ANSWER = {
 }
 
 
-def answer_schema(agent: Agent, *, titled: bool) -> dict[str, Any]:
-    """The schema of the agent's answers: the text, calls of its tools and, if `titled`, the session's title."""
-    schema, known = _schema(agent.name, titled, agent.supported), agents()[agent.name].tools
-    if agent.tools.keys() <= known.keys():
+def answer_schema(agent: Agent, *, has_title: bool) -> dict[str, Any]:
+    """The schema of the agent's answers: the text, calls of its tools and, if `has_title`, the session's title."""
+    schema, catalogue_tools = _schema(agent.name, has_title, agent.supported), agents()[agent.name].tools
+    if agent.tools.keys() <= catalogue_tools.keys():
         return schema
     for tool in agent.tools.values():
-        if tool.name not in known:  # a client's own
+        if tool.name not in catalogue_tools:  # a client's own
             schema = _with(tool, schema)
     return schema
 
 
 @lru_cache(maxsize=64)
-def _schema(name: str, titled: bool, supported: frozenset[str] | None) -> dict[str, Any]:
+def _schema(name: str, has_title: bool, tool_names: frozenset[str] | None) -> dict[str, Any]:
     """As `answer_schema`, without clients' own tools."""
-    schema = titles.with_title(ANSWER) if titled else ANSWER
-    for tool in agents()[name].for_executor(ExecutorTools(supported=supported)).tools.values():
+    schema = titles.with_title(ANSWER) if has_title else ANSWER
+    for tool in agents()[name].for_executor(ExecutorTools(supported=tool_names)).tools.values():
         schema = _with(tool, schema)
     return schema
 
@@ -83,13 +83,13 @@ def tool_messages(agent: Agent) -> list[dict[str, Any]]:
 
 
 def answer_of(
-    solution: dict[str, Any], agent: Agent, usage: dict[str, int], streamed: str, new_id: Callable[[], str]
-) -> Answer:
+    solution: dict[str, Any], agent: Agent, usage: dict[str, int], streamed_text: str, new_id: Callable[[], str]
+) -> ModelAnswer:
     """The solution with an id for each call. The text is the streamed one, because the user has seen it.
 
     Raises ProtocolError LLM_ERROR for an answer with neither text nor calls, which would end the turn silently.
     """
-    if not (streamed or solution[MESSAGE].strip() or solution[CALLS]):
+    if not (streamed_text or solution[MESSAGE].strip() or solution[CALLS]):
         raise ProtocolError(
             ErrorCode.LLM_ERROR, "The model's answer was empty", details={"reason": "empty"}, retryable=True
         )
@@ -97,8 +97,8 @@ def answer_of(
     for item in solution[CALLS]:
         arguments = {name: value for name, value in item.items() if name != "_tool"}
         calls.append(CallRequest(call_id="call_" + new_id(), tool=item["_tool"], arguments=arguments))
-    text = streamed or solution[MESSAGE]
-    return Answer(text, tuple(calls), agent, agent.tools, usage, title=titles.title_of(solution))
+    text = streamed_text or solution[MESSAGE]
+    return ModelAnswer(text, tuple(calls), agent, agent.tools, usage, title=titles.title_of(solution))
 
 
 def failure(error: RequestError, request_id: str, *, quotes_provider: bool = False) -> ProtocolError:

@@ -20,24 +20,24 @@ _ANSWER_SHARE, _ANSWER_TOKENS = 4, 32_000
 class Budget:
     """How much of a session a model is sent: estimated `tokens`, by which contents are cut, and `messages`.
 
-    `fits` are the tokens that really fit, after the provider's own counts of earlier prompts. It changes from step to
-    step, so nothing is cut by it that was sent whole before: providers cache what begins in the same way.
+    `capacity` are the tokens that really fit, after the provider's own counts of earlier prompts. It changes from step
+    to step, so contents are not cut by it: providers cache prompts that begin in the same way.
     """
 
     tokens: int
     messages: int
-    fits: int
+    capacity: int
 
-    def half_of(self, sent: int) -> "Budget":
+    def half_of(self, sent_tokens: int) -> "Budget":
         """Half of it, and half of what the model was sent and could not take (estimated tokens)."""
-        return Budget(self.tokens // 2, self.messages, min(self.fits, sent) // 2)
+        return Budget(self.tokens // 2, self.messages, min(self.capacity, sent_tokens) // 2)
 
 
 def model_of(register: Register, settings: Settings) -> str:
     """The model that answers next: the user's choice, else the agent's own, else the operator's."""
-    chosen = register.settings.get("model")
-    if chosen in settings.offered_models:
-        return str(chosen)
+    choice = register.settings.get("model")
+    if choice in settings.offered_models:
+        return str(choice)
     agent = agents().get(register.agent)
     return str(agent.model.get("model", settings.llm_model)) if agent is not None else settings.llm_model
 
@@ -50,14 +50,14 @@ def provider_of(register: Register, settings: Settings) -> str:
 
 def capabilities(name: str, settings: Settings) -> ModelCapabilities:
     """What the model can take: what the operator says about it, else the table."""
-    found, said = capabilities_of(name), settings.llm_capabilities.get(name)
-    if said is None:
-        return found
+    defaults, overrides = capabilities_of(name), settings.llm_capabilities.get(name)
+    if overrides is None:
+        return defaults
     return ModelCapabilities(
-        found.window if said.window is None else said.window,
-        found.images if said.images is None else said.images,
-        found.thinking if said.thinking is None else tuple(said.thinking),
-        found.patches if said.patches is None else said.patches,
+        defaults.window if overrides.window is None else overrides.window,
+        defaults.images if overrides.images is None else overrides.images,
+        defaults.thinking if overrides.thinking is None else tuple(overrides.thinking),
+        defaults.patches if overrides.patches is None else overrides.patches,
     )
 
 
@@ -72,8 +72,8 @@ def context_tokens(name: str, settings: Settings) -> int:
 def budget(register: Register, settings: Settings) -> Budget:
     """How much of the session its model is sent."""
     tokens = context_tokens(model_of(register, settings), settings)
-    fits = tokens * 1000 // register.token_scale if register.token_scale else tokens
-    return Budget(tokens, most_messages(settings), min(fits, tokens) if settings.max_context_tokens else fits)
+    capacity = tokens * 1000 // register.token_scale if register.token_scale else tokens
+    return Budget(tokens, most_messages(settings), min(capacity, tokens) if settings.max_context_tokens else capacity)
 
 
 def most_messages(settings: Settings) -> int:
@@ -81,17 +81,17 @@ def most_messages(settings: Settings) -> int:
     return settings.max_context_messages or MESSAGES
 
 
-def offered(settings: Settings) -> list[ModelInfo]:
+def selectable_models(settings: Settings) -> list[ModelInfo]:
     """The models that a client may choose; the first is the one that answers unless it does."""
-    others = sorted(settings.offered_models - {settings.llm_model})
-    return [_info(name, settings) for name in (settings.llm_model, *others)]
+    other_names = sorted(settings.offered_models - {settings.llm_model})
+    return [_info(name, settings) for name in (settings.llm_model, *other_names)]
 
 
 def _info(name: str, settings: Settings) -> ModelInfo:
-    found = capabilities(name, settings)
+    model = capabilities(name, settings)
     return ModelInfo(
         name=name,
         context_tokens=context_tokens(name, settings),
-        images=found.images,
-        thinking=list(settable(found, settings.llm_provider)),
+        images=model.images,
+        thinking=list(settable(model, settings.llm_provider)),
     )

@@ -18,7 +18,7 @@ from codelab.turns.connections import choose_executor, executor_for_http
 from codelab.turns.decision import decision
 from codelab.turns.draft import Draft
 from codelab.turns.platforms import path_rules
-from codelab.turns.quotas import Asks
+from codelab.turns.quotas import QuotaNeed
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class ExecuteTool:
 @decision(
     ExecuteTool,
     reads=lambda event: [keys.call_key(event.call_id), keys.TOOLS, *RULE_KEYS.values()],
-    quota=Asks.SPENDS,
+    quota=QuotaNeed.COUNTERS,
 )
 def execute(draft: Draft, caller: Caller, event: ExecuteTool) -> Transition | None:
     """Make the call. None for a repeat: the call's item has its state.
@@ -42,13 +42,15 @@ def execute(draft: Draft, caller: Caller, event: ExecuteTool) -> Transition | No
     INVALID_ARGUMENTS (also if `call_id` names another call), RATE_LIMITED, PERMISSION_DENIED if a rule denies it,
     EXECUTION_FAILED without a connected IDE.
     """
-    call_id, register, known = event.call_id, draft.register, draft.call(event.call_id)
-    tool = _tool(draft, event.tool_name, known)
+    call_id, register, earlier_call = event.call_id, draft.register, draft.call(event.call_id)
+    tool = _tool(draft, event.tool_name, earlier_call)
     if tool.server_side:
         raise ProtocolError(ErrorCode.TOOL_NOT_FOUND, f"{tool.name} is a server-side tool; no IDE can execute it")
     arguments = tool.check(event.arguments, **path_rules(draft))
-    if known is not None:
-        if (known.turn_id, known.tool) != ("", tool.name) or not is_same(known.arguments, arguments):
+    if earlier_call is not None:
+        if (earlier_call.turn_id, earlier_call.tool) != ("", tool.name) or not is_same(
+            earlier_call.arguments, arguments
+        ):
             raise ProtocolError(
                 ErrorCode.INVALID_ARGUMENTS, "call_id belongs to another call", details={"field": "call_id"}
             )
@@ -78,24 +80,24 @@ def execute(draft: Draft, caller: Caller, event: ExecuteTool) -> Transition | No
         at=draft.now,
         declaration=tool.declaration,
     )
-    denied = approval_rules.apply(draft, call, tool)
-    if denied is not None:
+    denying_rule = approval_rules.apply(draft, call, tool)
+    if denying_rule is not None:
         raise ProtocolError(
             ErrorCode.PERMISSION_DENIED,
             "A remembered decision of the user denies this call",
             call_id=call_id,
-            details={"rule_id": denied.rule_id},
+            details={"rule_id": denying_rule.rule_id},
         )
     calls.open_call(draft, call)
     return draft.finish()
 
 
-def _tool(draft: Draft, name: str, known: CallItem | None) -> Tool:
-    """The executor's own tool, else the catalogue's as it executes it; for a `known` call, the tool that it called.
+def _tool(draft: Draft, name: str, earlier_call: CallItem | None) -> Tool:
+    """The executor's own tool, else the catalogue's as it executes it; for an `earlier_call`, the tool that it called.
 
     Needs the stored tools.
     """
-    if known is not None and known.tool == name:
-        return calls.tool_of(known)
+    if earlier_call is not None and earlier_call.tool == name:
+        return calls.tool_of(earlier_call)
     executor = executor_for_http(draft.register, draft.now)
-    return own_tools.executed_by(ToolsItem.of(draft.item(keys.TOOLS)), executor).find(name)
+    return own_tools.tools_of_connection(ToolsItem.of(draft.item(keys.TOOLS)), executor).find(name)

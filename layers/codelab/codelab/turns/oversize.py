@@ -23,10 +23,10 @@ def cut_off(draft: Draft, connection_id: str) -> Transition:
     removes it as executor, so that a repeat does not fail the next call.
     """
     register = draft.register
-    seqs = {it.seq for it in connections.executing(register) if it.connection_id == connection_id}
-    executed = [call_id for call_id, entry in register.open_calls.items() if entry.seq in seqs]
-    if len(executed) == 1:
-        call = draft.call(executed[0])
+    seqs = {resend.seq for resend in connections.executing_calls(register) if resend.connection_id == connection_id}
+    call_ids = [call_id for call_id, entry in register.open_calls.items() if entry.seq in seqs]
+    if len(call_ids) == 1:
+        call = draft.call(call_ids[0])
         if call is not None:
             outcome = calls.unfinished(call, ErrorCode.PAYLOAD_TOO_LARGE, _MESSAGE)
             calls.settle(draft, call, CallState.FAILED, outcome)

@@ -1,4 +1,4 @@
-"""What clients say of tools: each connection declares its own, and says which of the catalogue's it executes.
+"""Clients' tools: each connection declares its own, and which of the catalogue's it executes.
 
 The agent can call those of the executor. So another connection does not change which tools the agent can call.
 """
@@ -13,7 +13,7 @@ from codelab.sessions.items import ToolsItem
 from codelab.turns.caller import Caller
 from codelab.turns.draft import Draft
 
-_Said = TypeVar("_Said")
+_Declaration = TypeVar("_Declaration")
 
 
 def says_something(capabilities: Capabilities) -> bool:
@@ -21,39 +21,46 @@ def says_something(capabilities: Capabilities) -> bool:
     return capabilities.tools is not None or capabilities.tools_supported is not None
 
 
-def declare(draft: Draft, caller: Caller, said: Capabilities) -> None:
-    """Replace what the caller said before, from the next step on; a viewer's is ignored, because it executes nothing.
+def declare(draft: Draft, caller: Caller, capabilities: Capabilities) -> None:
+    """Replace the caller's declarations, from the next step on; a viewer's is ignored, because it executes nothing.
 
     Needs the stored tools, and removes those of closed connections.
     """
     if caller.viewer:
         return
-    stored = draft.item(keys.TOOLS)
-    known = ToolsItem.of(stored)
-    declared, supported = _of_connected(draft, known.by_connection), _of_connected(draft, known.supported)
-    if said.tools is not None:
-        declared.pop(caller.connection_id, None)
-        if said.tools:
-            declared[caller.connection_id] = [tool.model_dump() for tool in said.tools]
-    if said.tools_supported is not None:
-        names = {canonical_name(name) for name in said.tools_supported}
-        supported[caller.connection_id] = sorted(name for name in names if name in CATALOGUE)
-    if declared or supported:
-        draft.put(ToolsItem(declared, supported))
-    elif stored is not None:
+    raw_item = draft.item(keys.TOOLS)
+    tools_item = ToolsItem.of(raw_item)
+    declarations, supported_names = (
+        _of_connected(draft, tools_item.by_connection),
+        _of_connected(draft, tools_item.supported),
+    )
+    if capabilities.tools is not None:
+        declarations.pop(caller.connection_id, None)
+        if capabilities.tools:
+            declarations[caller.connection_id] = [tool.model_dump() for tool in capabilities.tools]
+    if capabilities.tools_supported is not None:
+        names = {canonical_name(name) for name in capabilities.tools_supported}
+        supported_names[caller.connection_id] = sorted(name for name in names if name in CATALOGUE)
+    if declarations or supported_names:
+        draft.put(ToolsItem(declarations, supported_names))
+    elif raw_item is not None:
         draft.deletes.append(keys.TOOLS)
 
 
-def _of_connected(draft: Draft, said: Mapping[str, _Said]) -> dict[str, _Said]:
-    there = {*draft.register.connections, draft.register.executor}
-    return {connection_id: it for connection_id, it in said.items() if connection_id in there}
+def _of_connected(draft: Draft, declarations: Mapping[str, _Declaration]) -> dict[str, _Declaration]:
+    connection_ids = {*draft.register.connections, draft.register.executor}
+    return {
+        connection_id: declaration
+        for connection_id, declaration in declarations.items()
+        if connection_id in connection_ids
+    }
 
 
-def executed_by(item: ToolsItem, connection_id: str) -> ExecutorTools:
+def tools_of_connection(item: ToolsItem, connection_id: str) -> ExecutorTools:
     """What the connection executes."""
-    declared = item.by_connection.get(connection_id, ())
-    supported = item.supported.get(connection_id)
+    declarations = item.by_connection.get(connection_id, ())
+    tool_names = item.supported.get(connection_id)
     return ExecutorTools(
-        tuple(declared_tool(declaration) for declaration in declared),
-        None if supported is None else frozenset(supported),
+        tuple(declared_tool(declaration) for declaration in declarations),
+        None if tool_names is None else frozenset(tool_names),
     )

@@ -7,7 +7,7 @@ from codelab.config import Settings
 from codelab.protocol.tools import Tool, canonical_name
 
 #: What the model is told of a session's `autonomy`.
-TOLD: Mapping[str, str] = {
+AUTONOMY_NOTES: Mapping[str, str] = {
     "manual": "every change and every command waits for the user's approval",
     "balanced": "changes and commands wait for the user's approval, unless a rule allows them",
     "autonomous": "commands and protected files wait for the user's approval, other changes do not",
@@ -33,15 +33,15 @@ def needs_approval(tool: Tool, arguments: Mapping[str, Any], settings: Settings,
         return True
     if not settings.hitl_enabled:
         return False
-    written = settings.hitl_dangerous_tools.strip()
-    names = _names(written.removeprefix("+"))
-    listed = tool.name.casefold() in names or (bool(tool.listed_with) and tool.listed_with.casefold() in names)
+    setting = settings.hitl_dangerous_tools.strip()
+    names = _names(setting.removeprefix("+"))
+    is_listed = tool.name.casefold() in names or (bool(tool.listed_with) and tool.listed_with.casefold() in names)
     if autonomy == "autonomous":
-        return listed
-    by_default = tool.approval and not tool.is_harmless(arguments)
-    if written and not written.startswith("+"):
-        return listed
-    return listed or by_default
+        return is_listed
+    is_default = tool.approval and not tool.is_harmless(arguments)
+    if setting and not setting.startswith("+"):
+        return is_listed
+    return is_listed or is_default
 
 
 def always_asks(tool: Tool, arguments: Mapping[str, Any]) -> bool:
@@ -51,9 +51,9 @@ def always_asks(tool: Tool, arguments: Mapping[str, Any]) -> bool:
 
 def deadline_ms(tool: Tool, *, awaiting_approval: bool, settings: Settings) -> int:
     """How long the call may stay in its state, in milliseconds."""
-    slow = awaiting_approval or tool.waits_for_human
-    return 1000 * (settings.approval_timeout_s if slow else settings.tool_timeout_s)
+    waits_for_human = awaiting_approval or tool.waits_for_human
+    return 1000 * (settings.approval_timeout_s if waits_for_human else settings.tool_timeout_s)
 
 
-def _names(listed: str) -> set[str]:
-    return {canonical_name(name.strip()).casefold() for name in listed.split(",")}
+def _names(setting: str) -> set[str]:
+    return {canonical_name(name.strip()).casefold() for name in setting.split(",")}

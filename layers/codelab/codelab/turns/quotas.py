@@ -2,7 +2,7 @@
 
 Counters are read with the register and added to after the commit, so concurrent events may exceed a limit by their own
 usage. Open turns may not exceed theirs: a turn only begins with one of the user's slots. Requests that read no register
-are counted before they run, in one conditional write (`most`).
+are counted before they run, in one conditional write (`bounds`).
 """
 
 import random
@@ -37,25 +37,25 @@ _SLOT_RETRY_S = 5
 Choose = Callable[[range, int], Sequence[int]]
 
 
-class Asks(Enum):
+class QuotaNeed(Enum):
     """Which quotas an event needs, and so what is read with the register."""
 
-    NOTHING = auto()
-    SPENDS = auto()  # the counters
+    NONE = auto()
+    COUNTERS = auto()  # the counters
     TURN = auto()  # a turn may begin: some slots as well
-    SHOWN = auto()  # the counters and all slots
+    OVERVIEW = auto()  # the counters and all slots
 
 
-def wanted(plan: str, asks: Asks, settings: Settings, now: int, choose: Choose = random.sample) -> list[str]:
-    """Sort keys of the user's items for `asks` at `now` (ms). `choose` takes a random sample of a range."""
-    if asks is Asks.NOTHING:
+def item_keys(plan: str, need: QuotaNeed, settings: Settings, now: int, choose: Choose = random.sample) -> list[str]:
+    """Sort keys of the user's items for `need` at `now` (ms). `choose` takes a random sample of a range."""
+    if need is QuotaNeed.NONE:
         return []
     limits = settings.limits[plan]
-    found = [keys.usage_key(now)] if limits.are_counted else []
+    sort_keys = [keys.usage_key(now)] if limits.are_counted else []
     slots: Sequence[int] = range(limits.open_turns)
-    if asks is Asks.TURN:
+    if need is QuotaNeed.TURN:
         slots = choose(range(limits.open_turns), min(_SAMPLE, limits.open_turns))
-    return found + ([keys.slot_key(k) for k in slots] if asks is not Asks.SPENDS else [])
+    return sort_keys + ([keys.slot_key(k) for k in slots] if need is not QuotaNeed.COUNTERS else [])
 
 
 def accept_request(draft: Draft, plan: str) -> None:
@@ -88,16 +88,16 @@ def spend(draft: Draft, plan: str, spending: Spending) -> None:
 def _spend(draft: Draft, limits: Limits, spending: Spending) -> None:
     if limits.are_counted:
         draft.counters = _check(draft, limits, spending)
-        draft.spent += counted(limits, spending)
+        draft.spending += limited_amounts(limits, spending)
 
 
-def counted(limits: Limits, spending: Spending) -> Spending:
+def limited_amounts(limits: Limits, spending: Spending) -> Spending:
     """The amounts that have a limit; only they are counted."""
     amounts = spending.amounts()
     return Spending(**{name: amounts[name] if getattr(limits, _BOUNDED[name][0]) else 0 for name in amounts})
 
 
-def most(limits: Limits, spending: Spending) -> dict[str, int]:
+def bounds(limits: Limits, spending: Spending) -> dict[str, int]:
     """The limits of the amounts in `spending`, by name."""
     bounds = {name: getattr(limits, _BOUNDED[name][0]) for name, amount in spending.amounts().items() if amount}
     return {name: bound for name, bound in bounds.items() if bound}
@@ -106,76 +106,81 @@ def most(limits: Limits, spending: Spending) -> dict[str, int]:
 def check(limits: Limits, item: Mapping[str, Any] | None, spending: Spending, now: int) -> Counters:
     """The counters in the user's item. Raises ProtocolError RATE_LIMITED if `spending` would exceed a limit."""
     counters = Counters.of(item, now)
-    used = counters.used.amounts()
+    used_amounts = counters.used.amounts()
     for name, amount in spending.amounts().items():
         limit = getattr(limits, _BOUNDED[name][0])
-        if amount and limit and used[name] + amount > limit:
-            raise over(name, limit, now)
+        if amount and limit and used_amounts[name] + amount > limit:
+            raise over_quota(name, limit, now)
     return counters
 
 
-def over(name: str, limit: int, now: int) -> ProtocolError:
+def over_quota(name: str, limit: int, now: int) -> ProtocolError:
     """The error for exceeding the limit of the amount `name`, with `retry_after` in seconds."""
-    limited, words = _BOUNDED[name]
+    limit_name, words = _BOUNDED[name]
     retry_after = _SLOT_RETRY_S if name == "asking" else -(-(period_end(name, now) - now) // 1000)
-    return _refusal(f"Over the quota of {limit} {words}", limited, limit, retry_after)
+    return _refusal(f"Over the quota of {limit} {words}", limit_name, limit, retry_after)
 
 
 def out_of_budget(
-    settings: Settings, plan: str, item: Mapping[str, Any] | None, uncounted: int, now: int
+    settings: Settings, plan: str, item: Mapping[str, Any] | None, uncounted_tokens: int, now: int
 ) -> ProtocolError | None:
     """The error that ends the turn if the user's tokens of the day are used up, else None.
 
-    `uncounted` are tokens that are not in the counters' `item` yet.
+    `uncounted_tokens` are those that are not in the counters' `item` yet.
     """
     limits = settings.limits[plan]
     if not limits.tokens_per_day:
         return None
     try:
-        check(limits, item, Spending(tokens=uncounted + 1), now)
+        check(limits, item, Spending(tokens=uncounted_tokens + 1), now)
     except ProtocolError as refusal:
         refusal.details["reason"] = "budget"
         return refusal
     return None
 
 
-def shown(settings: Settings, plan: str, items: Mapping[str, dict[str, Any] | None], now: int) -> dict[str, Quota]:
-    """The limits that are set, with the usage. `items` are those of `Asks.SHOWN`; `now` is in milliseconds."""
+def usage_by_quota(
+    settings: Settings, plan: str, items: Mapping[str, dict[str, Any] | None], now: int
+) -> dict[str, Quota]:
+    """The limits that are set, with the usage. `items` are those of `QuotaNeed.OVERVIEW`; `now` is in milliseconds."""
     limits = settings.limits[plan]
-    used = Counters.of(items.get(keys.usage_key(now)), now).used.amounts()
-    found = {
-        limited: Quota(used=used[name], limit=getattr(limits, limited), resets_at=period_end(name, now))
-        for name, (limited, _) in _LIMITS.items()
-        if getattr(limits, limited)
+    used_amounts = Counters.of(items.get(keys.usage_key(now)), now).used.amounts()
+    quotas = {
+        limit_name: Quota(used=used_amounts[name], limit=getattr(limits, limit_name), resets_at=period_end(name, now))
+        for name, (limit_name, _) in _LIMITS.items()
+        if getattr(limits, limit_name)
     }
     if limits.open_turns:
         slots = [items.get(keys.slot_key(k)) for k in range(limits.open_turns)]
-        taken = sum(not Slot.is_free(slot, now) for slot in slots)
-        found["open_turns"] = Quota(used=taken, limit=limits.open_turns)
-    return found
+        taken_count = sum(not Slot.is_free(slot, now) for slot in slots)
+        quotas["open_turns"] = Quota(used=taken_count, limit=limits.open_turns)
+    return quotas
 
 
 def _check(draft: Draft, limits: Limits, spending: Spending) -> Counters:
     return check(limits, draft.item(keys.usage_key(draft.now)), spending, draft.now)
 
 
-def _take_slot(draft: Draft, most: int) -> None:
-    """Take one of `most` slots for the turn that begins.
+def _take_slot(draft: Draft, slot_count: int) -> None:
+    """Take one of `slot_count` slots for the turn that begins.
 
     Chooses a random free slot, so that concurrent turns rarely choose the same one. Raises ProtocolError RATE_LIMITED.
     """
-    wanted = {keys.slot_key(k): k for k in range(most)}
-    known = draft.inputs.items
-    free = [k for key, k in wanted.items() if key in known and Slot.is_free(known[key], draft.now)]
-    if not free:
-        draft.need(wanted)
+    slot_keys = {keys.slot_key(k): k for k in range(slot_count)}
+    items = draft.inputs.items
+    free_slots = [k for key, k in slot_keys.items() if key in items and Slot.is_free(items[key], draft.now)]
+    if not free_slots:
+        draft.need(slot_keys)
         raise _refusal(
-            f"Over the quota of {most} open turns; finish or cancel one first", "open_turns", most, _SLOT_RETRY_S
+            f"Over the quota of {slot_count} open turns; finish or cancel one first",
+            "open_turns",
+            slot_count,
+            _SLOT_RETRY_S,
         )
     token = draft.inputs.new_id()
-    draft.register.slot = f"{free[zlib.crc32(token.encode()) % len(free)]}.{token}"
+    draft.register.slot = f"{free_slots[zlib.crc32(token.encode()) % len(free_slots)]}.{token}"
 
 
-def _refusal(message: str, limited: str, limit: int, retry_after: int) -> ProtocolError:
-    details = {"quota": limited, "limit": limit, "retry_after": retry_after}
+def _refusal(message: str, quota_name: str, limit: int, retry_after: int) -> ProtocolError:
+    details = {"quota": quota_name, "limit": limit, "retry_after": retry_after}
     return ProtocolError(ErrorCode.RATE_LIMITED, message, details=details)

@@ -2,8 +2,8 @@
 
 A call repeats another one if its tool, its arguments and its result are equal, and nothing has been done in between
 that is new in this turn, no change of files and no command: test, edit, test is no repeat. Changes of files are counted
-as well, over the whole turn, so that an agent that changes something back and forth is noticed. To look at a process
-that still runs is to wait for it, and no repeat.
+as well, over the whole turn, so that an agent that changes something back and forth is noticed. Looking at a process
+that still runs is waiting, not a repeat.
 """
 
 import hashlib
@@ -15,12 +15,12 @@ from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.tools import Risk
 from codelab.sessions.register import Register
 
-#: How often the same call had the same result when the model is told.
-TOLD = 3
+#: The model gets a note when the same call has had the same result so often.
+NOTE_AFTER = 3
 #: Tools with which an agent waits for something that goes on by itself.
-WAITING = frozenset({"read_process"})
+WAITING_TOOLS = frozenset({"read_process"})
 #: The most calls that are counted: the newest.
-_KEPT = 48
+_MAX_CALLS = 48
 #: Parts of a result that differ though nothing has changed: how long a command took, and when a file was touched.
 _VOLATILE = re.compile(r'"(duration\w*|elapsed\w*|modified)":\s*("[^"]*"|[\d.]+),?|\bin \d+(\.\d+)? ?m?s\b')
 #: Marks the digests of changes.
@@ -40,11 +40,11 @@ def count(register: Register, digest: str, risk: Risk, result: str) -> int:
     if risk != "read" and not any(name.startswith(call) for name in register.repeats):
         # Kept with 0, so that they are not new again.
         register.repeats = {name: n * name.startswith(_CHANGE) for name, n in register.repeats.items()}
-    times = register.repeats.pop(key, 0) + 1
-    register.repeats[key] = times
-    while len(register.repeats) > _KEPT:
+    repeat_count = register.repeats.pop(key, 0) + 1
+    register.repeats[key] = repeat_count
+    while len(register.repeats) > _MAX_CALLS:
         register.repeats.pop(next(iter(register.repeats)))
-    return times
+    return repeat_count
 
 
 def note(times: int) -> str:
@@ -55,12 +55,12 @@ def note(times: int) -> str:
     )
 
 
-def error(register: Register, most: int) -> ProtocolError | None:
-    """The error that ends a turn in which a call had the same result `most` times; 0 means no limit."""
-    if not most or max(register.repeats.values(), default=0) < most:
+def error(register: Register, limit: int) -> ProtocolError | None:
+    """The error that ends a turn in which a call had the same result `limit` times; 0 means no limit."""
+    if not limit or max(register.repeats.values(), default=0) < limit:
         return None
     return ProtocolError(
         ErrorCode.AGENT_ERROR,
-        f"The agent made the same call {most} times with the same result; tell it what to do",
+        f"The agent made the same call {limit} times with the same result; tell it what to do",
         details={"reason": "repeated call"},
     )

@@ -25,7 +25,7 @@ _T = TypeVar("_T")
 
 
 class _Unknown(Exception):
-    """The result has not the documented form."""
+    """The result does not have the documented form."""
 
 
 def text_of(tool: str, result: Any) -> str | None:
@@ -39,8 +39,8 @@ def text_of(tool: str, result: Any) -> str | None:
         return None
 
 
-def _fields(result: Any, allowed: Collection[str]) -> _Result:
-    if not isinstance(result, dict) or not result.keys() <= set(allowed):
+def _fields(result: Any, names: Collection[str]) -> _Result:
+    if not isinstance(result, dict) or not result.keys() <= set(names):
         raise _Unknown
     return result
 
@@ -116,10 +116,12 @@ def _search_in_project(result: _Result) -> str:
         elif "before" in match or "after" in match:
             lines.append("--")
         number = _exactly(int, match["line"])
-        before, after = _exactly(list, match.get("before", [])), _exactly(list, match.get("after", []))
-        lines += [f"{at}-{_line(line)}" for at, line in enumerate(before, number - len(before))]
+        lines_before, lines_after = _exactly(list, match.get("before", [])), _exactly(list, match.get("after", []))
+        lines += [
+            f"{line_number}-{_line(line)}" for line_number, line in enumerate(lines_before, number - len(lines_before))
+        ]
         lines.append(f"{number}:{_line(match['text'])}")
-        lines += [f"{at}-{_line(line)}" for at, line in enumerate(after, number + 1)]
+        lines += [f"{line_number}-{_line(line)}" for line_number, line in enumerate(lines_after, number + 1)]
     return "\n".join([*(lines or ["[no matches]"]), *_notes(result)])
 
 
@@ -148,14 +150,14 @@ def _run_command(result: _Result) -> str:
 def _git_status(result: _Result) -> str:
     _fields(result, ("files", "branch", "truncated"))
     branch = [f"[branch {_name(result['branch'])}]"] if result.get("branch") else []
-    files = [_changed(file) for file in _exactly(list, result["files"])]
+    files = [_changed_file(file) for file in _exactly(list, result["files"])]
     return "\n".join([*branch, *(files or ["[no changes]"]), *_notes(result)])
 
 
-def _changed(file: Any) -> str:
+def _changed_file(file: Any) -> str:
     _fields(file, ("path", "status", "staged"))
-    staged = "staged " if _exactly(bool, file.get("staged", False)) else ""
-    return f"{staged}{_name(file.get('status', 'changed'))}: {_name(file['path'])}"
+    prefix = "staged " if _exactly(bool, file.get("staged", False)) else ""
+    return f"{prefix}{_name(file.get('status', 'changed'))}: {_name(file['path'])}"
 
 
 def _git_log(result: _Result) -> str:

@@ -59,8 +59,8 @@ class Choosing:
         else:
             self._begun += delta.text
         # A name that begins another one is complete when the next field begins.
-        longer = not is_text and any(name.startswith(self._begun) for name in self._names if name != self._begun)
-        if self._begun not in self._names or longer:
+        may_grow = not is_text and any(name.startswith(self._begun) for name in self._names if name != self._begun)
+        if self._begun not in self._names or may_grow:
             return ""
         self.agent = self._begun
         return "".join(self._held)
@@ -74,32 +74,32 @@ def schema(answer: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
     return {**answer, "type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
-def combined(router: Agent, agents: Mapping[str, Agent], answering: Mapping[str, Agent]) -> Agent:
-    """The router with what it needs to choose one of `agents`, and to answer as one of those in `answering`.
+def combined_agent(router: Agent, agents: Mapping[str, Agent], answering_agents: Mapping[str, Agent]) -> Agent:
+    """The router with what it needs to choose one of `agents`, and to answer as one of `answering_agents`.
 
-    It has all their tools, as the fallback agent has them: nearly every conversation is its, and what the model is told
-    of the tools in the second step should begin like the first one's, for the provider's cache. Which of them an agent
-    may call is said with the agent.
+    It has all their tools, the fallback agent's first: that agent answers nearly every conversation, and the
+    descriptions of tools in the second step should begin like those of the first, for the provider's cache. Each
+    agent's section says which of them it may call.
     """
-    tools = _tools_of(answering)
-    described = []
+    tools = _tools_of(answering_agents)
+    sections = []
     for name, agent in sorted(agents.items()):
-        does = agent.instructions if name in answering else "Answers later: leave the other fields empty."
-        described.append(f"# {name}\n{agent.description}\n\n{does}")
-        if name in answering and agent.tools.keys() < tools.keys():
-            described.append(f"It may call only {', '.join(agent.tools)}." if agent.tools else "It calls no tools.")
+        task = agent.instructions if name in answering_agents else "Answers later: leave the other fields empty."
+        sections.append(f"# {name}\n{agent.description}\n\n{task}")
+        if name in answering_agents and agent.tools.keys() < tools.keys():
+            sections.append(f"It may call only {', '.join(agent.tools)}." if agent.tools else "It calls no tools.")
     return replace(
         router,
-        instructions="\n\n".join([router.instructions, *described]),
-        rules=f"# All agents\n{router.rules}" if answering else "",
+        instructions="\n\n".join([router.instructions, *sections]),
+        rules=f"# All agents\n{router.rules}" if answering_agents else "",
         tools=tools,
     )
 
 
-def _tools_of(answering: Mapping[str, Agent]) -> dict[str, Tool]:
+def _tools_of(answering_agents: Mapping[str, Agent]) -> dict[str, Tool]:
     """All tools of the agents by name, first those of the fallback agent."""
     tools: dict[str, Tool] = {}
-    for _, agent in sorted(answering.items(), key=lambda item: item[0] != FALLBACK):
+    for _, agent in sorted(answering_agents.items(), key=lambda item: item[0] != FALLBACK):
         for tool in agent.tools.values():
             tools.setdefault(tool.name, tool)
     return tools

@@ -24,8 +24,8 @@ def shown_result(call: CallItem, outcome: dict[str, Any]) -> str:
     A part of another result is shown as plain text, because quoting it again would make it hard to read.
     """
     if call.edited_arguments is not None:
-        edited = call.decision.get("shown", call.edited_arguments)
-        return dumps({"edited_arguments": edited, **outcome})
+        edited_arguments = call.decision.get("shown", call.edited_arguments)
+        return dumps({"edited_arguments": edited_arguments, **outcome})
     if call.tool == "read_result" and "result" in outcome:
         part = outcome["result"]
         end = part["offset"] + len(part["content"])
@@ -41,21 +41,21 @@ def _numbered(result: Any) -> str:
     """The lines of a file with their numbers; empty unless the IDE says where its `content` begins."""
     if not isinstance(result, dict) or not isinstance(content := result.get("content"), str):
         return ""
-    first, total = result.get("first_line"), result.get("total_lines")
-    if type(first) is not int or not 0 < first < _MOST_LINES:
+    first_line, total = result.get("first_line"), result.get("total_lines")
+    if type(first_line) is not int or not 0 < first_line < _MOST_LINES:
         return ""
     lines = content.split("\n")
     ends_with_newline = lines[-1] == ""
     if ends_with_newline:
         lines.pop()
-    notes = [f"[lines {first} to {first + len(lines) - 1} of {total}]"] if type(total) is int else []
+    notes = [f"[lines {first_line} to {first_line + len(lines) - 1} of {total}]"] if type(total) is int else []
     if lines and all(line.endswith("\r") for line in (lines if ends_with_newline else lines[:-1] or lines)):
         lines = [line.removesuffix("\r") for line in lines]
         notes.append("[lines end with CRLF]")
     encoding = result.get("encoding")
     if isinstance(encoding, str) and _ENCODING.fullmatch(encoding) and encoding.casefold() not in ("utf-8", "utf8"):
         notes.append(f"[the file is in {encoding}, and is written back in it]")
-    return "\n".join([*(f"{number}\t{line}" for number, line in enumerate(lines, first)), *notes])
+    return "\n".join([*(f"{number}\t{line}" for number, line in enumerate(lines, first_line)), *notes])
 
 
 def read_result(draft: Draft, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -66,8 +66,8 @@ def read_result(draft: Draft, arguments: dict[str, Any]) -> dict[str, Any]:
     call = draft.call(arguments["call_id"])
     if call is None or call.outcome is None:
         raise ProtocolError(ErrorCode.INVALID_CALL_ID, "No call with this call_id has a result in this session")
-    told, _ = without_images(draft.value(call.outcome))
-    text = shown_result(call, told)
+    visible_outcome, _ = without_images(draft.value(call.outcome))
+    text = shown_result(call, visible_outcome)
     offset = arguments.get("offset", 0)
     if offset >= len(text):
         raise ProtocolError(

@@ -24,8 +24,8 @@ MAX_ATTEMPTS = 3
 #: Failures of the same call after which it is not sent again, and after which the turn ends.
 MAX_FAILURES = 3
 _FAILURES_ENDING_TURN = 5
-#: What the model is asked depends on these fields of a register.
-_ASKED = attrgetter("extent", "agent", "settings", "executor", "title_is_draft", "user_plan")
+#: The prompt depends on these fields of a register.
+_PROMPT_FIELDS = attrgetter("extent", "agent", "settings", "executor", "title_is_draft", "user_plan")
 #: Bytes that are kept of arguments over the limit.
 _REFUSED_BYTES = 2_000
 
@@ -38,16 +38,16 @@ class Lease:
     """
 
     token: str
-    until: int
+    ends_at: int
     message_id: str
     alive_until: int
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ModelAnswer:
     """The model's valid answer: the streamed `text`, the `agent` that gave it, and the `tools` that it could call.
 
-    `title` is the session's title if the model was asked for one. `last` is the end of the text, not logged yet.
+    `title` is the session's title if the model was asked for one. `final_delta` is the end of the text, not logged yet.
     """
 
     text: str
@@ -56,16 +56,16 @@ class Answer:
     tools: dict[str, Tool]
     usage: dict[str, int] = field(default_factory=dict)
     title: str = ""
-    last: str = ""
+    final_delta: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The model gave no valid answer, or the turn was cancelled. `streamed` is the text that the user has seen."""
+    """The model gave no valid answer, or the turn was cancelled. `streamed_text` is what the user has seen."""
 
     error: ProtocolError
     usage: dict[str, int]
-    streamed: str
+    streamed_text: str
 
 
 def token(invocation: str, random_id: str) -> str:
@@ -100,23 +100,23 @@ def acquire(draft: Draft, step: Step, lease: Lease) -> Transition | None:
     if not is_current(register, step):
         return None
     draft.post_announced()
-    earlier = register.message_id
-    dead = earlier if earlier and draft.streamed() else ""
-    thought = earlier if earlier and draft.has_thoughts() else ""
-    if earlier:
+    earlier_message_id = register.message_id
+    dead_message_id = earlier_message_id if earlier_message_id and draft.streamed() else ""
+    thought_message_id = earlier_message_id if earlier_message_id and draft.has_thoughts() else ""
+    if earlier_message_id:
         turn.count_lost(draft)
     register.attempt += 1
     register.phase = Phase.RUNNING
     if register.stray_until <= draft.now:
         register.stray_until = 0
-    register.lease, register.lease_until, register.alive_until = lease.token, lease.until, lease.alive_until
+    register.lease, register.lease_until, register.alive_until = lease.token, lease.ends_at, lease.alive_until
     register.message_id = lease.message_id
     register.message_seq = register.last_seq
-    if dead:
-        _discard(draft, dead)
-    elif thought:
-        draft.emit(MessageDiscarded(message_id=thought, turn_id=register.turn_id))
-    draft.set_status(Status.THINKING, "Thinking", is_news=bool(earlier))
+    if dead_message_id:
+        _discard(draft, dead_message_id)
+    elif thought_message_id:
+        draft.emit(MessageDiscarded(message_id=thought_message_id, turn_id=register.turn_id))
+    draft.set_status(Status.THINKING, "Thinking", is_news=bool(earlier_message_id))
     return draft.finish()
 
 
@@ -131,7 +131,7 @@ def restart(draft: Draft, lease: Lease, message_id: str, usage: dict[str, int], 
         return None
     if register.message_id == message_id:
         return draft.finish()  # an earlier try was written although it seemed to fail
-    if not all(register.connections[found].extensions for found in register.live(draft.now)):
+    if not all(register.connections[connection_id].extensions for connection_id in register.live(draft.now)):
         return None
     register.last_seq = max(register.last_seq, log_end)
     turn.count(register, usage)
@@ -146,9 +146,9 @@ def _discard(draft: Draft, message_id: str) -> None:
     draft.emit(MessageDiscarded(message_id=message_id, turn_id=draft.register.turn_id))
 
 
-def asks_the_same(one: Register, other: Register) -> bool:
-    """Is the model asked the same in both states of the session?"""
-    return bool(_ASKED(one) == _ASKED(other))
+def same_prompt(register: Register, other_register: Register) -> bool:
+    """Would the model get the same prompt in both states of the session?"""
+    return bool(_PROMPT_FIELDS(register) == _PROMPT_FIELDS(other_register))
 
 
 def owns(register: Register, lease: Lease) -> bool:
@@ -156,7 +156,7 @@ def owns(register: Register, lease: Lease) -> bool:
     return register.phase is Phase.RUNNING and register.lease == lease.token
 
 
-def commit(draft: Draft, lease: Lease, result: Answer | Failure, log_end: int) -> Transition | None:
+def commit(draft: Draft, lease: Lease, result: ModelAnswer | Failure, log_end: int) -> Transition | None:
     """End the step with the model's answer, or without one. A cancelled turn keeps the streamed text.
 
     `log_end` is the seq of the last streamed frame. None: the lease is lost.
@@ -168,30 +168,30 @@ def commit(draft: Draft, lease: Lease, result: Answer | Failure, log_end: int) -
     turn.count(register, result.usage)
     register.token_scale = scale(result.usage, register.token_scale)
     if register.cancelled_at:
-        if isinstance(result, Answer):
-            turn.cancelled(draft, result.text, result.last)
+        if isinstance(result, ModelAnswer):
+            turn.end_cancelled(draft, result.text, result.final_delta)
         else:
-            turn.cancelled(draft, result.streamed)
+            turn.end_cancelled(draft, result.streamed_text)
         return draft.finish()
     if isinstance(result, Failure):
         return _commit_failure(draft, result)
     return _commit_answer(draft, result)
 
 
-def _commit_answer(draft: Draft, answer: Answer) -> Transition:
+def _commit_answer(draft: Draft, answer: ModelAnswer) -> Transition:
     """Add the answer to the history and open its calls; then the turn continues or ends."""
     register = draft.register
     titles.set_title(register, answer.title)
-    wanted = _within_limits(answer)
-    made = _for_the_history([request for request, _ in wanted])
-    draft.append_message("assistant", answer.text, calls=made, message_id=register.message_id)
+    requests = _within_limits(answer)
+    stored_calls = _for_the_history([request for request, _ in requests])
+    draft.append_message("assistant", answer.text, calls=stored_calls, message_id=register.message_id)
     if answer.text:
-        draft.emit(turn.delta(draft, answer.last, register.message_id, is_final=True))
+        draft.emit(turn.delta(draft, answer.final_delta, register.message_id, is_final=True))
     register.calls = {}
-    called = [answer.tools[request.tool] for request, _ in wanted if request.tool in answer.tools]
-    changing = sum(tool.risk != "read" for tool in called)
-    for request, problem in wanted:
-        _make_call(draft, request, answer, problem, alone=changing <= 1)
+    called_tools = [answer.tools[request.tool] for request, _ in requests if request.tool in answer.tools]
+    change_count = sum(tool.risk != "read" for tool in called_tools)
+    for request, problem in requests:
+        _make_call(draft, request, answer, problem, is_only_change=change_count <= 1)
     register.release()
     register.message_id = ""
     if not answer.calls:
@@ -217,32 +217,32 @@ def _commit_answer(draft: Draft, answer: Answer) -> Transition:
 
 def _commit_failure(draft: Draft, failure: Failure) -> Transition:
     """End the turn with an `error` frame."""
-    if failure.streamed:
+    if failure.streamed_text:
         draft.emit(turn.delta(draft, "", draft.register.message_id, is_final=True, aborted=True))
     turn.fail(draft, failure.error)
     return draft.finish()
 
 
-def _within_limits(answer: Answer) -> list[tuple[CallRequest, ProtocolError | None]]:
+def _within_limits(answer: ModelAnswer) -> list[tuple[CallRequest, ProtocolError | None]]:
     """The calls to make, each with the error of one that exceeds a limit.
 
     If there are too many calls, the first excess one is included, with an error that tells the model about the rest.
     """
-    found: list[tuple[CallRequest, ProtocolError | None]] = []
+    requests: list[tuple[CallRequest, ProtocolError | None]] = []
     for request in answer.calls[: limits.CALLS_PER_STEP]:
         size = len(dumps(request.arguments).encode())
         if size <= limits.PAYLOAD_BYTES:
-            found.append((request, None))
+            requests.append((request, None))
             continue
         message = f"The arguments have {size} bytes; at most {limits.PAYLOAD_BYTES} are allowed. Split the work"
-        found.append((_cut(request, _REFUSED_BYTES), ProtocolError(ErrorCode.PAYLOAD_TOO_LARGE, message)))
+        requests.append((_cut(request, _REFUSED_BYTES), ProtocolError(ErrorCode.PAYLOAD_TOO_LARGE, message)))
     if len(answer.calls) > limits.CALLS_PER_STEP:
         message = (
             f"At most {limits.CALLS_PER_STEP} calls are allowed at once; this one and the later ones were not made"
         )
         problem = ProtocolError(ErrorCode.INVALID_ARGUMENTS, message)
-        found.append((_cut(answer.calls[limits.CALLS_PER_STEP], _REFUSED_BYTES), problem))
-    return found
+        requests.append((_cut(answer.calls[limits.CALLS_PER_STEP], _REFUSED_BYTES), problem))
+    return requests
 
 
 def _for_the_history(requests: list[CallRequest]) -> tuple[CallRequest, ...]:
@@ -251,16 +251,16 @@ def _for_the_history(requests: list[CallRequest]) -> tuple[CallRequest, ...]:
     return tuple(_cut(request, share) for request in requests)
 
 
-def _cut(request: CallRequest, most: int) -> CallRequest:
-    return CallRequest(request.call_id, request.tool, shortened(request.arguments, most))
+def _cut(request: CallRequest, max_bytes: int) -> CallRequest:
+    return CallRequest(request.call_id, request.tool, shortened(request.arguments, max_bytes))
 
 
 def _make_call(
-    draft: Draft, request: CallRequest, answer: Answer, problem: ProtocolError | None, *, alone: bool
+    draft: Draft, request: CallRequest, answer: ModelAnswer, problem: ProtocolError | None, *, is_only_change: bool
 ) -> None:
     """Open a call. If it is invalid, denied by a rule or for a server tool, settle it at once without sending it.
 
-    `problem` is the error of a call over a limit. `alone`: the answer's other calls only read.
+    `problem` is the error of a call over a limit. `is_only_change`: the answer's other calls only read.
     """
     call = CallItem(
         call_id=request.call_id,
@@ -282,11 +282,11 @@ def _make_call(
         call.declaration = tool.declaration
         call.arguments = tool.check(request.arguments, **path_rules(draft))
         answer.agent.check(tool, call.arguments)
-        failed = draft.register.failures.get(calls.call_digest(call.tool, call.arguments), 0)
-        if failed >= MAX_FAILURES:
+        failures = draft.register.failures.get(calls.call_digest(call.tool, call.arguments), 0)
+        if failures >= MAX_FAILURES:
             raise ProtocolError(
                 ErrorCode.EXECUTION_FAILED,
-                f"This call failed {failed} times in this turn and was not made again; try something else",
+                f"This call failed {failures} times in this turn and was not made again; try something else",
             )
         if tool.server_side:
             result = server_tools.execute(draft, tool, call.arguments)
@@ -296,11 +296,11 @@ def _make_call(
         outcome = {"error": {"code": error.code.value, "message": error.message}}
         _settle_at_once(draft, call, CallState.FAILED, outcome)
         return
-    denied = approval_rules.apply(draft, call, tool, alone=alone)
-    if denied is not None:
-        call.decision = {"decision": "reject", "rule_id": denied.rule_id, "at": draft.now}
-        rejected = {"status": "rejected", "reason": "rule", "rule_id": denied.rule_id, "feedback": ""}
-        _settle_at_once(draft, call, CallState.REJECTED, {"result": rejected})
+    denying_rule = approval_rules.apply(draft, call, tool, is_only_change=is_only_change)
+    if denying_rule is not None:
+        call.decision = {"decision": "reject", "rule_id": denying_rule.rule_id, "at": draft.now}
+        rejection = {"status": "rejected", "reason": "rule", "rule_id": denying_rule.rule_id, "feedback": ""}
+        _settle_at_once(draft, call, CallState.REJECTED, {"result": rejection})
         return
     calls.open_call(draft, call)
 

@@ -11,7 +11,7 @@ from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.sessions import keys
 from codelab.sessions.register import REPAIR_AFTER_MS, CallState, OutboxEntry, Phase
 from codelab.sessions.transition import Transition
-from codelab.turns import asked_compaction, calls, connections, turn
+from codelab.turns import calls, connections, requested_compaction, turn
 from codelab.turns.draft import Draft
 from codelab.turns.steps import MAX_ATTEMPTS, is_leased_by
 
@@ -19,25 +19,25 @@ from codelab.turns.steps import MAX_ATTEMPTS, is_leased_by
 GIVEN_UP = "step attempts exhausted"
 
 
-def tick(draft: Draft, dead: str | None = None) -> Transition:
-    """Repair what is due. `dead` is a failed invocation, whose step is repaired before its lease ends."""
+def tick(draft: Draft, dead_owner: str | None = None) -> Transition:
+    """Repair what is due. `dead_owner` is a failed invocation, whose step is repaired before its lease ends."""
     _repost(draft)
-    _revive_step(draft, dead)
+    _revive_step(draft, dead_owner)
     _expire_calls(draft)
-    asked_compaction.revive(draft)
+    requested_compaction.revive(draft)
     connections.close_expired(draft)
     return draft.finish()
 
 
 def _repost(draft: Draft) -> None:
     """Post frames again that may never have been posted; clients drop repeats by seq."""
-    for first, entry in sorted(draft.register.outbox.items()):
+    for first_seq, entry in sorted(draft.register.outbox.items()):
         if entry.at + REPAIR_AFTER_MS <= draft.now:
-            draft.register.outbox[first] = OutboxEntry(last=entry.last, at=draft.now)
-            draft.repost.append((first, entry.last))
+            draft.register.outbox[first_seq] = OutboxEntry(last=entry.last, at=draft.now)
+            draft.repost.append((first_seq, entry.last))
 
 
-def _revive_step(draft: Draft, dead: str | None) -> None:
+def _revive_step(draft: Draft, dead_owner: str | None) -> None:
     register = draft.register
     if register.phase is Phase.DISPATCHED:
         if register.invoked_at + REPAIR_AFTER_MS <= draft.now:
@@ -48,7 +48,7 @@ def _revive_step(draft: Draft, dead: str | None) -> None:
         return
     # Compare the owner, not the step in the failed event: a duplicate may have acquired that step, and the failed
     # invocation may have continued with another one.
-    is_dead = dead is not None and is_leased_by(register, dead)
+    is_dead = dead_owner is not None and is_leased_by(register, dead_owner)
     cancelled_at = register.cancelled_at
     ignored_cancel = cancelled_at and cancelled_at + REPAIR_AFTER_MS <= draft.now
     if not is_dead and not ignored_cancel:
@@ -61,7 +61,7 @@ def _revive_step(draft: Draft, dead: str | None) -> None:
         register.revoke_lease()
     if cancelled_at:
         turn.count_lost(draft)
-        turn.cancelled(draft, draft.streamed())
+        turn.end_cancelled(draft, draft.streamed())
         return
     if register.attempt >= MAX_ATTEMPTS:
         turn.count_lost(draft)
@@ -83,11 +83,11 @@ def _revive_step(draft: Draft, dead: str | None) -> None:
 
 def _expire_calls(draft: Draft) -> None:
     """Settle overdue calls: without a result a call fails, without an approval it expires."""
-    overdue = {call_id: entry for call_id, entry in draft.register.open_calls.items() if entry.due <= draft.now}
+    overdue_calls = {call_id: entry for call_id, entry in draft.register.open_calls.items() if entry.due <= draft.now}
     # More do not fit into one transaction; the next sweep continues.
-    due = dict(islice(overdue.items(), limits.CALLS_PER_STEP))
-    draft.need(keys.call_key(call_id) for call_id in due)
-    for call_id, entry in due.items():
+    due_calls = dict(islice(overdue_calls.items(), limits.CALLS_PER_STEP))
+    draft.need(keys.call_key(call_id) for call_id in due_calls)
+    for call_id, entry in due_calls.items():
         call = draft.call(call_id)
         if call is None:
             continue

@@ -14,28 +14,28 @@ _NOTE_CHARS = 200
 _SHORTEST = 50
 
 
-def head_and_tail(text: str, most: int) -> str:
-    """`text`, or about `most` characters of its beginning and end, with a note of what was cut out."""
-    if len(text) <= most:
+def head_and_tail(text: str, max_chars: int) -> str:
+    """`text`, or about `max_chars` characters of its beginning and end, with a note of what was cut out."""
+    if len(text) <= max_chars:
         return text
-    half = most // 2
+    half = max_chars // 2
     return f"{text[:half]}\n[… {len(text) - 2 * half} characters cut out …]\n{text[-half:] if half else ''}"
 
 
-def excerpt(text: str, most: int, call_id: str, whole: int = 0) -> str:
+def excerpt(text: str, max_chars: int, call_id: str, length: int = 0) -> str:
     """Like `head_and_tail` for a call's result, with a note that tells the agent how to read the rest.
 
-    `text` may itself be an excerpt of a result of `whole` characters; it is then cut further.
+    `text` may itself be an excerpt of a result of `length` characters; it is then cut further.
     """
-    if len(text) <= most:
+    if len(text) <= max_chars:
         return text
-    if most < _NOTE_CHARS:  # the note alone would be longer
-        return text[:most] + "…"
-    half = most // 2
-    if whole:  # the middle is the note of the first cut
+    if max_chars < _NOTE_CHARS:  # the note alone would be longer
+        return text[:max_chars] + "…"
+    half = max_chars // 2
+    if length:  # the middle is the note of the first cut
         half = max(0, min(half, (len(text) - _NOTE_CHARS - len(call_id)) // 2))
-    whole = whole or len(text)
-    note = f"characters {half} to {whole - half} of {whole} cut out; to read on: read_result, call_id {call_id}"
+    length = length or len(text)
+    note = f"characters {half} to {length - half} of {length} cut out; to read on: read_result, call_id {call_id}"
     return f"{text[:half]}\n[… {note}, offset {half} …]\n{text[-half:] if half else ''}"
 
 
@@ -46,42 +46,47 @@ def token_estimate(text: str, *, once: bool = False) -> int:
     return estimate_tokens(text[:_SAMPLE], once=once) * len(text) // _SAMPLE
 
 
-def message_tokens(content: str, calls: Sequence[CallRequest], *, most: int, once: bool = False) -> int:
-    """The estimated tokens of a message in a context, where it is cut to `most` tokens. `once`: as there."""
-    found = sum(token_estimate(dumps(call.arguments), once=once) for call in calls) + token_estimate(content, once=once)
-    return min(most, found)
+def message_tokens(content: str, calls: Sequence[CallRequest], *, max_tokens: int, once: bool = False) -> int:
+    """The estimated tokens of a message in a context, where it is cut to `max_tokens` tokens.
+
+    `once`: see `estimate_tokens`.
+    """
+    tokens = sum(token_estimate(dumps(call.arguments), once=once) for call in calls) + token_estimate(
+        content, once=once
+    )
+    return min(max_tokens, tokens)
 
 
 def attached_tokens(summaries: Sequence[Mapping[str, Any]]) -> int:
-    """The estimated tokens of what is attached to a message, by what is said of it."""
-    return sum(IMAGE_TOKENS if found["type"] == "image" else found["bytes"] // 4 for found in summaries)
+    """The estimated tokens of the attachments with these summaries."""
+    return sum(IMAGE_TOKENS if summary["type"] == "image" else summary["bytes"] // 4 for summary in summaries)
 
 
-def within_bytes(text: str, most: int, cut: Callable[[str, int], str] = head_and_tail) -> str:
-    """`text`, cut by `cut` to at most `most` bytes of UTF-8, or to little more than a note."""
-    kept, characters = text, len(text)
-    while characters > 0 and (size := len(kept.encode())) > most:
-        characters = min(characters - 1, characters * most // size)
-        kept = cut(text, characters)
-    return kept
+def within_bytes(text: str, max_bytes: int, shorten: Callable[[str, int], str] = head_and_tail) -> str:
+    """`text`, cut by `shorten` to at most `max_bytes` bytes of UTF-8, or to little more than a note."""
+    excerpt, characters = text, len(text)
+    while characters > 0 and (size := len(excerpt.encode())) > max_bytes:
+        characters = min(characters - 1, characters * max_bytes // size)
+        excerpt = shorten(text, characters)
+    return excerpt
 
 
-def shortened(arguments: dict[str, Any], most: int) -> dict[str, Any]:
-    """`arguments` with long texts cut, so that they have at most about `most` bytes as JSON."""
-    kept, longest = arguments, most
-    while len(dumps(kept).encode()) > most:
+def shortened(arguments: dict[str, Any], max_bytes: int) -> dict[str, Any]:
+    """`arguments` with long texts cut, so that they have at most about `max_bytes` bytes as JSON."""
+    excerpt, longest = arguments, max_bytes
+    while len(dumps(excerpt).encode()) > max_bytes:
         longest //= 2
         if longest < _SHORTEST:
-            return {"cut": within_bytes(dumps(arguments), most // 3)}
-        kept = _with_texts_cut(arguments, longest)
-    return kept
+            return {"cut": within_bytes(dumps(arguments), max_bytes // 3)}
+        excerpt = _with_texts_cut(arguments, longest)
+    return excerpt
 
 
 def _with_texts_cut(value: Any, longest: int) -> Any:
     if isinstance(value, str):
         return head_and_tail(value, longest)
     if isinstance(value, list):
-        return [_with_texts_cut(inner, longest) for inner in value]
+        return [_with_texts_cut(child, longest) for child in value]
     if isinstance(value, dict):
-        return {name: _with_texts_cut(inner, longest) for name, inner in value.items()}
+        return {name: _with_texts_cut(child, longest) for name, child in value.items()}
     return value

@@ -37,9 +37,9 @@ def begin(draft: Draft, message: InputItem) -> None:
 
 def give(draft: Draft, message: InputItem) -> None:
     """Add the message to the history, and show it to everybody as a part of the running turn."""
-    environment = environment_told(message.environment, draft.register)
+    environment = environment_text(message.environment, draft.register)
     draft.append_message(
-        "user", quoted(message), message_id=message.input_id, attached=message.attached, environment=environment
+        "user", quoted(message), message_id=message.input_id, attachments=message.attached, environment=environment
     )
     draft.emit(
         LoggedMessage(
@@ -52,12 +52,12 @@ def give(draft: Draft, message: InputItem) -> None:
     )
 
 
-def environment_told(environment: str, register: Register) -> str:
-    """What the model reads behind a message whose client tells of its `environment`; empty if it tells nothing."""
+def environment_text(environment: str, register: Register) -> str:
+    """The text after a message whose client reports its `environment`; empty without one."""
     if not environment:
         return ""
     level = register.settings.get("autonomy", "balanced")
-    return f"{environment}\napprovals: {policy.TOLD.get(level, level)}"
+    return f"{environment}\napprovals: {policy.AUTONOMY_NOTES.get(level, level)}"
 
 
 def quoted(message: InputItem) -> str:
@@ -70,12 +70,12 @@ def quoted(message: InputItem) -> str:
 def next_step(draft: Draft) -> None:
     """Begin the next step after all calls of the last answer are settled, or end the turn at `MAX_STEPS`."""
     step = draft.register.step + 1
-    most = draft.settings.max_steps
-    if step <= most:
+    max_steps = draft.settings.max_steps
+    if step <= max_steps:
         _steer(draft)
         draft.dispatch_step(step)
         return
-    text = f"Stopped: this turn reached its limit of {most} steps."
+    text = f"Stopped: this turn reached its limit of {max_steps} steps."
     say(draft, text, draft.inputs.new_id())
     end(draft, "max_steps", text)
 
@@ -83,14 +83,14 @@ def next_step(draft: Draft) -> None:
 def _steer(draft: Draft) -> None:
     """Give the running turn the messages that are for its next step. Those of a turn that ends begin the next ones."""
     register = draft.register
-    draft.need(keys.input_key(waiting) for waiting in register.steering)
+    draft.need(keys.input_key(message_id) for message_id in register.steering)
     if register.steering:  # the user has said something new
         register.repeats = {}
-    for waiting in register.steering:
-        register.inbox.remove(waiting)
-        if (found := _input(draft, waiting)) is not None:
-            give(draft, found)
-            register.steered = [*register.steered, waiting][-limits.INBOX :]
+    for message_id in register.steering:
+        register.inbox.remove(message_id)
+        if (message := _input(draft, message_id)) is not None:
+            give(draft, message)
+            register.steered = [*register.steered, message_id][-limits.INBOX :]
     register.steering = []
 
 
@@ -114,9 +114,9 @@ def delta(draft: Draft, text: str, message_id: str, *, is_final: bool, aborted: 
     )
 
 
-def count(register: Register, used: Mapping[str, int]) -> None:
+def count(register: Register, amounts: Mapping[str, int]) -> None:
     """Add the usage of a Request to the turn's usage."""
-    for name, value in used.items():
+    for name, value in amounts.items():
         if name == usage.CONTEXT:
             register.context_used = value
         else:
@@ -130,17 +130,17 @@ def count_lost(draft: Draft) -> None:
     register = draft.register
     price = draft.settings.llm_prices.get(models.model_of(register, draft.settings))
     prompt = max(register.context_used, register.history_tokens + files.context_tokens(register))
-    count(register, usage.estimated(prompt, draft.streamed(), price))
+    count(register, usage.estimated_usage(prompt, draft.streamed(), price))
 
 
-def cancelled(draft: Draft, text: str, last: str = "") -> None:
+def end_cancelled(draft: Draft, text: str, final_delta: str = "") -> None:
     """End the turn of a cancelled step: the streamed text stays, and its calls are never made.
 
-    `last` is the end of the text, not logged yet.
+    `final_delta` is the end of the text, not logged yet.
     """
     if text:
         draft.append_message("assistant", text, message_id=draft.register.message_id)
-        draft.emit(delta(draft, last, draft.register.message_id, is_final=True))
+        draft.emit(delta(draft, final_delta, draft.register.message_id, is_final=True))
     end(draft, "cancelled", text)
 
 
@@ -173,10 +173,10 @@ def end(draft: Draft, reason: Reason, text: str = "") -> None:
     register.failures, register.repeats = {}, {}
     register.steering = []
     while register.inbox:
-        found = _input(draft, register.inbox[0])
+        message = _input(draft, register.inbox[0])
         register.inbox.pop(0)
-        if found is not None:
-            begin(draft, found)
+        if message is not None:
+            begin(draft, message)
             return
     draft.set_status(Status.IDLE, "Ready", is_news=True)  # even if the turn ended before any other status
 
@@ -186,5 +186,5 @@ def _input(draft: Draft, input_id: str) -> InputItem | None:
     for item in draft.puts:
         if isinstance(item, InputItem) and item.input_id == input_id:
             return item
-    found = draft.item(keys.input_key(input_id))
-    return InputItem.of(found) if found else None
+    raw_item = draft.item(keys.input_key(input_id))
+    return InputItem.of(raw_item) if raw_item else None

@@ -23,53 +23,56 @@ _PARTS = ("system", "tools", "files", "history")
 _NO_CALLS = estimate_tokens(dumps(""))
 
 
-def counted(usage: Usage, price: "Price | None") -> dict[str, int]:
+def usage_amounts(usage: Usage, price: "Price | None") -> dict[str, int]:
     """The usage of one Request by name; what the provider did not report counts as zero."""
     prompt, completion, cached = usage.prompt or 0, usage.completion or 0, usage.cached or 0
-    found = {"prompt_tokens": prompt, "completion_tokens": completion, "cached_tokens": cached, "llm_calls": 1}
+    amounts = {"prompt_tokens": prompt, "completion_tokens": completion, "cached_tokens": cached, "llm_calls": 1}
     if price is None:
-        return {**found, "calls_without_price": 1}
+        return {**amounts, "calls_without_price": 1}
     per_cached = price.prompt if price.cached is None else price.cached
     dollars = ((prompt - cached) * price.prompt + cached * per_cached + completion * price.completion) / 1_000_000
-    return {**found, "cost_nano_usd": round(dollars * _NANO)}
+    return {**amounts, "cost_nano_usd": round(dollars * _NANO)}
 
 
-def scale(used: Mapping[str, int], before: int) -> int:
-    """The provider's count of a prompt per 1,000 estimated tokens, by the usage of a step; `before` if it tells none.
+def scale(amounts: Mapping[str, int], last_scale: int) -> int:
+    """The provider's count of a prompt per 1,000 estimated tokens, by a step's usage; `last_scale` if there is none.
 
-    A small change of it, and one that no tokenizer explains, count for nothing.
+    A small change, and one that no tokenizer explains, are ignored.
     """
-    told, estimated = used.get("prompt_tokens", 0), sum(used.get(part, 0) for part in _PARTS)
-    if used.get("llm_calls") != 1 or not estimated:
-        return before
-    found = told * 1000 // estimated
-    if not _LEAST_SCALE <= found <= _MOST_SCALE or abs(found - before) <= before // 20:
-        return before
-    return found
+    reported_tokens, estimated_tokens = amounts.get("prompt_tokens", 0), sum(amounts.get(part, 0) for part in _PARTS)
+    if amounts.get("llm_calls") != 1 or not estimated_tokens:
+        return last_scale
+    new_scale = reported_tokens * 1000 // estimated_tokens
+    if not _LEAST_SCALE <= new_scale <= _MOST_SCALE or abs(new_scale - last_scale) <= last_scale // 20:
+        return last_scale
+    return new_scale
 
 
-def estimated(prompt_tokens: int, streamed: str, price: "Price | None") -> dict[str, int]:
-    """The usage of a Request that nobody told, because it was broken off: marked as an estimate."""
-    usage = Usage(prompt=prompt_tokens, completion=estimate_tokens(streamed))
-    return {**counted(usage, price), "estimated_calls": 1}
+def estimated_usage(prompt_tokens: int, streamed_text: str, price: "Price | None") -> dict[str, int]:
+    """The usage of a Request that was broken off, so that the provider reported none: marked as an estimate."""
+    usage = Usage(prompt=prompt_tokens, completion=estimate_tokens(streamed_text))
+    return {**usage_amounts(usage, price), "estimated_calls": 1}
 
 
 def breakdown(
-    tools: Sequence[Mapping[str, Any]], messages: Sequence[Mapping[str, Any]], files: str = "", described: str = ""
+    tools: Sequence[Mapping[str, Any]],
+    messages: Sequence[Mapping[str, Any]],
+    files: str = "",
+    tool_descriptions: str = "",
 ) -> dict[str, int]:
     """The estimated tokens of the parts of a step's prompt, by name.
 
-    `messages` begin with the system prompt; `files` is their part with the context files, `described` that with
+    `messages` begin with the system prompt; `files` is their part with the context files, `tool_descriptions` that with
     descriptions of tools.
     """
     system, *conversation = messages
-    files_tokens, described_tokens = estimate_tokens(files), estimate_tokens(described)
-    spoken = sum(map(_spoken, conversation))
+    files_tokens, described_tokens = estimate_tokens(files), estimate_tokens(tool_descriptions)
+    conversation_tokens = sum(map(_spoken, conversation))
     return {
         "system": _fixed_tokens(str(system["content"])),
         "tools": described_tokens + sum(_fixed_tokens(dumps(tool["content"])) for tool in tools),
         "files": files_tokens,
-        "history": max(0, spoken - files_tokens - described_tokens),
+        "history": max(0, conversation_tokens - files_tokens - described_tokens),
     }
 
 
