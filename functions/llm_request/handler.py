@@ -40,34 +40,38 @@ if TYPE_CHECKING:
 _MARGIN_S = 2.0
 _HEALTH_S = 5.0
 
-configured = settings()
-defaults = {"model": configured.llm_model, "provider": configured.llm_provider}
+service_settings = settings()
+defaults = {"model": service_settings.llm_model, "provider": service_settings.llm_provider}
 #: An event cannot prove its sender, so these bounds apply to all events.
 bounds = CallerBounds(
-    configured.offered_models, configured.llm_provider, context_tokens(configured.llm_model, configured)
+    service_settings.offered_models,
+    service_settings.llm_provider,
+    context_tokens(service_settings.llm_model, service_settings),
 )
 
 
 def _transport(**endpoint: Any) -> "DirectTransport | SdkTransport":
-    if configured.llm_client == "openai":
+    if service_settings.llm_client == "openai":
         from codelab.llm.client.openai_sdk import SdkTransport  # takes as long as all other imports together
 
         return SdkTransport(**endpoint)
     return DirectTransport(**endpoint)
 
 
-if configured.llm_provider == "bedrock":
-    transport = _transport(base_url=configured.llm_base_url or bedrock_base_url(), api_key=BedrockKey())
+if service_settings.llm_provider == "bedrock":
+    transport = _transport(base_url=service_settings.llm_base_url or bedrock_base_url(), api_key=BedrockKey())
 else:
     transport = _transport(
-        base_url=configured.llm_base_url or "https://api.openai.com/v1",
-        api_key=secret(configured.llm_api_key, configured.llm_api_key_secret_arn),
-        key_header=PROFILES[configured.llm_provider].key_header
-        if configured.llm_provider in PROFILES
+        base_url=service_settings.llm_base_url or "https://api.openai.com/v1",
+        api_key=secret(service_settings.llm_api_key, service_settings.llm_api_key_secret_arn),
+        key_header=PROFILES[service_settings.llm_provider].key_header
+        if service_settings.llm_provider in PROFILES
         else "Authorization",
     )
 engine = posting_engine()
-unsupported = UnsupportedFeatures(UnsupportedItem(aws.dynamodb_client(), configured.table_name, KEPT_S), lazy=True)
+unsupported = UnsupportedFeatures(
+    UnsupportedItem(aws.dynamodb_client(), service_settings.table_name, KEPT_S), lazy=True
+)
 runner = StepRunner(engine, transport, unsupported)
 for frame in (AgentStatus, AssistantMessage, TurnEnd):  # Every turn sends them.
     frame.model_rebuild()
@@ -97,17 +101,19 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any] | None:
         except ProtocolError as error:
             return {"error": error.code, "errorMessage": error.message}
     if event.get("kind") == "request":
-        left = context.get_remaining_time_in_millis() / 1000 - _MARGIN_S
-        wanted = event.pop("timeout_s", left)
-        deadline = time.monotonic() + min(left, wanted if isinstance(wanted, (int, float)) else left)
+        seconds_left = context.get_remaining_time_in_millis() / 1000 - _MARGIN_S
+        timeout_s = event.pop("timeout_s", seconds_left)
+        deadline = time.monotonic() + min(
+            seconds_left, timeout_s if isinstance(timeout_s, (int, float)) else seconds_left
+        )
         caller = event.pop("caller", {})
         try:
             return _run_bare(event, caller, deadline)
         except RequestError as error:
-            told = _public(error, context.aws_request_id)
+            public_error = _public(error, context.aws_request_id)
             if caller:
-                return {"errorType": type(told).__name__, "errorMessage": str(told)}
-            raise told from None
+                return {"errorType": type(public_error).__name__, "errorMessage": str(public_error)}
+            raise public_error from None
     user, session_id, step = step_of(event)
     if event.get("kind") == "compact":
         runner.compact(user, session_id, context.get_remaining_time_in_millis)
@@ -126,31 +132,35 @@ def _public(error: RequestError, request_id: str) -> RequestError:
 
 def _model_of(request: dict[str, Any]) -> str:
     config = request.get("config")
-    return str(config.get("model") or configured.llm_model) if isinstance(config, dict) else configured.llm_model
+    return (
+        str(config.get("model") or service_settings.llm_model)
+        if isinstance(config, dict)
+        else service_settings.llm_model
+    )
 
 
 def _run_bare(request: dict[str, Any], caller: dict[str, Any], deadline: float) -> dict[str, Any]:
     """Run a Request and count its end and its tokens, even if it fails."""
-    used: Mapping[str, int | None] = {}
-    failed = False
+    usage: Mapping[str, int | None] = {}
+    has_failed = False
     try:
-        with model_call(_model_of(request), configured.llm_provider) as span:
+        with model_call(_model_of(request), service_settings.llm_provider) as span:
             answer = run_bare(
                 request, transport, defaults=defaults, bounds=bounds, unsupported=unsupported, deadline=deadline
             )
-            used = answer["usage"]
-            span.answered(Usage(**used), answer["finish_reason"])
+            usage = answer["usage"]
+            span.answered(Usage(**usage), answer["finish_reason"])
         return answer
     except ModelError as error:
-        used, failed = error.usage.as_dict(), True
+        usage, has_failed = error.usage.as_dict(), True
         raise
     finally:
         tokens = 0
-        if used:
-            told = (used["prompt"] or 0) + (used["completion"] or 0)
-            tokens = told or estimate_tokens(dumps(request["context"]))
+        if usage:
+            reported_tokens = (usage["prompt"] or 0) + (usage["completion"] or 0)
+            tokens = reported_tokens or estimate_tokens(dumps(request["context"]))
             asker = {"user": caller["user"]} if caller else {}  # there is no session, whose key would name the user
-            record("model asked", **asker, **metrics(ModelRequests=1, ModelErrors=int(failed), Tokens=tokens))
+            record("model asked", **asker, **metrics(ModelRequests=1, ModelErrors=int(has_failed), Tokens=tokens))
         if caller:
-            spent = quotas.limited_amounts(engine.settings.limits[caller["plan"]], Spending(tokens=tokens, asking=-1))
-            engine.count(caller["user"], spent, at=caller.get("at"))
+            amounts = quotas.limited_amounts(engine.settings.limits[caller["plan"]], Spending(tokens=tokens, asking=-1))
+            engine.count(caller["user"], amounts, at=caller.get("at"))

@@ -44,29 +44,31 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     if file is None:
         body = '{"message": "Not Found"}'
         return {"statusCode": 404, "headers": {**_headers(), "Content-Type": "application/json"}, "body": body}
-    packed, tag, kind = _read(file)
+    content, tag, kind = _read(file)
     caching = "public, max-age=31536000, immutable" if path.startswith(_HASHED) else "no-cache"
     headers = {**_headers(), "ETag": tag, "Cache-Control": caching, "Vary": "Accept-Encoding"}
-    asked = {name.lower(): value for name, value in event["headers"].items()}
-    if asked.get("if-none-match") == tag:
+    request_headers = {name.lower(): value for name, value in event["headers"].items()}
+    if request_headers.get("if-none-match") == tag:
         return {"statusCode": 304, "headers": headers}
     headers["Content-Type"] = kind
-    if "gzip" in [coding.strip() for coding in asked.get("accept-encoding", "").split(",")]:  # as browsers ask
+    if "gzip" in [
+        coding.strip() for coding in request_headers.get("accept-encoding", "").split(",")
+    ]:  # as browsers ask
         headers["Content-Encoding"] = "gzip"
     else:
-        packed = gzip.decompress(packed)
-    body = base64.b64encode(packed).decode()
+        content = gzip.decompress(content)
+    body = base64.b64encode(content).decode()
     return {"statusCode": 200, "headers": headers, "body": body, "isBase64Encoded": True}
 
 
 @cache
 def _read(file: Path) -> tuple[bytes, str, str]:
     """A file's compressed content, its tag and its type."""
-    packed = file.read_bytes()
+    content = file.read_bytes()
     kind = mimetypes.guess_type(file.name.removesuffix(".gz"))[0] or "application/octet-stream"
     if kind.startswith("text/") or kind in ("application/javascript", "image/svg+xml"):
         kind = f"{kind.replace('application/j', 'text/j')}; charset=utf-8"
-    return packed, f'"{hashlib.sha256(packed).hexdigest()[:32]}"', kind
+    return content, f'"{hashlib.sha256(content).hexdigest()[:32]}"', kind
 
 
 @cache

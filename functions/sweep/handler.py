@@ -42,5 +42,5 @@ def revoke(user: str, context: Any) -> dict[str, Any]:
     """Revoke the user's tokens. Raises ValueError for an invalid user name."""
     if not USER_ID.fullmatch(user):
         raise ValueError("a user's name must have 1 to 128 characters and no '#'")
-    revoked_at, ended = revoker.revoke(user, context.get_remaining_time_in_millis)
-    return {"revoked_at": revoked_at, **asdict(ended)}
+    revoked_at, progress = revoker.revoke(user, context.get_remaining_time_in_millis)
+    return {"revoked_at": revoked_at, **asdict(progress)}

@@ -11,9 +11,10 @@ import unicodedata
 from collections.abc import Iterable
 from functools import cache
 
-# What is listed is executed or obeyed unasked: when a folder or file is opened or saved, a shell enters it, a commit, a
-# push or an agent begins. What only runs when somebody starts a build or a test, such as package.json, pyproject.toml,
-# a Makefile, or the configuration of a bundler, is not: it is edited every day, and every command asks.
+# Listed: what runs or is obeyed without a command of the user, when a folder or file is opened or saved, a shell enters
+# it, or a commit, a push or an agent begins. Not listed: what only runs when somebody starts a build or a test, such as
+# package.json, pyproject.toml, a Makefile, or the configuration of a bundler. It is edited every day, and every command
+# asks.
 
 _AGENT = "its agent: instructions, commands, hooks or servers that it obeys or starts"
 _CI = "CI: commands that run with its secrets"
@@ -266,10 +267,10 @@ def may_hold_protected(path: str) -> bool:
 
 def _names(path: str) -> list[str]:
     """The names in a path as the most tolerant file system compares them: no case, accents, trailing dots or spaces."""
-    plain = unicodedata.normalize("NFKD", _JOINERS.sub("", path))
-    plain = "".join(character for character in plain if not unicodedata.combining(character))
-    plain = unicodedata.normalize("NFKD", plain.upper().casefold())
-    names = (name.rstrip(". \t") for name in re.split(r"[/\\]", plain))
+    folded_path = unicodedata.normalize("NFKD", _JOINERS.sub("", path))
+    folded_path = "".join(character for character in folded_path if not unicodedata.combining(character))
+    folded_path = unicodedata.normalize("NFKD", folded_path.upper().casefold())
+    names = (name.rstrip(". \t") for name in re.split(r"[/\\]", folded_path))
     return [name for name in names if name]
 
 

@@ -58,13 +58,13 @@ class Agent:
         globs = self.paths.get(tool.name, self.paths.get(tool.risk))
         if globs is None:
             return
-        named = tool.paths_of(arguments)
-        refused = [path for path in named if not any(matches(glob, path) for glob in globs)]
-        if refused or not named:
+        paths = tool.paths_of(arguments)
+        forbidden_paths = [path for path in paths if not any(matches(glob, path) for glob in globs)]
+        if forbidden_paths or not paths:
             raise ProtocolError(
                 ErrorCode.PERMISSION_DENIED,
                 f"The agent {self.name} may call {tool.name} only on {', '.join(globs)}"
-                + (f", not on {refused[0]}" if refused else ""),
+                + (f", not on {forbidden_paths[0]}" if forbidden_paths else ""),
                 details={"field": "path"},
             )
 
@@ -75,12 +75,18 @@ class Agent:
         """
         if not patches and "edit_file" in self.tools:
             executor = executor.without_patches()
-        taken = {name.casefold() for name in self.tools}
-        own = {
-            tool.name: tool for tool in executor.own if tool.risk in self.risks and tool.name.casefold() not in taken
+        reserved_names = {name.casefold() for name in self.tools}
+        declared_tools = {
+            tool.name: tool
+            for tool in executor.own
+            if tool.risk in self.risks and tool.name.casefold() not in reserved_names
         }
-        tools = {name: found for name, tool in self.tools.items() if (found := executor.offered(tool)) is not None}
-        return replace(self, tools={**tools, **own}, supported=executor.supported)
+        tools = {
+            name: executor_tool
+            for name, tool in self.tools.items()
+            if (executor_tool := executor.offered(tool)) is not None
+        }
+        return replace(self, tools={**tools, **declared_tools}, supported=executor.supported)
 
 
 @cache
@@ -92,9 +98,12 @@ def agents() -> dict[str, Agent]:
 def read_agents(folder: Traversable) -> dict[str, Agent]:
     """Read the agents in a folder of TOML files and `rules.md`. Raises ValueError that names the file."""
     rules = folder.joinpath("rules.md").read_text(encoding="utf-8").strip()
-    read = {agent.name: agent for agent in _read_all(folder, rules)}
-    descriptions = {agent.name: agent.description for agent in read.values() if not agent.routes}
-    return {name: replace(agent, tools=with_targets(agent.tools, name, descriptions)) for name, agent in read.items()}
+    agents_by_name = {agent.name: agent for agent in _read_all(folder, rules)}
+    descriptions = {agent.name: agent.description for agent in agents_by_name.values() if not agent.routes}
+    return {
+        name: replace(agent, tools=with_targets(agent.tools, name, descriptions))
+        for name, agent in agents_by_name.items()
+    }
 
 
 def _read_all(folder: Traversable, rules: str) -> Iterator[Agent]:
@@ -107,19 +116,19 @@ def _read_all(folder: Traversable, rules: str) -> Iterator[Agent]:
 
 
 def _agent(name: str, data: dict[str, Any], rules: str) -> Agent:
-    unknown = set(data) - _FIELDS
-    if unknown:
-        raise ValueError(f"unknown field {', '.join(sorted(unknown))}")
-    risks, listed = data.get("risks", []), data.get("tools", [])
-    missing = set(listed) - set(CATALOGUE)
-    if missing:
-        raise ValueError(f"unknown tool {', '.join(sorted(missing))}")
+    unknown_fields = set(data) - _FIELDS
+    if unknown_fields:
+        raise ValueError(f"unknown field {', '.join(sorted(unknown_fields))}")
+    risks, tool_names = data.get("risks", []), data.get("tools", [])
+    unknown_tools = set(tool_names) - set(CATALOGUE)
+    if unknown_tools:
+        raise ValueError(f"unknown tool {', '.join(sorted(unknown_tools))}")
     return Agent(
         name=name,
         description=data["description"],
         instructions=data["prompt"].strip(),
         rules=rules,
-        tools={tool.name: tool for tool in CATALOGUE.values() if tool.risk in risks or tool.name in listed},
+        tools={tool.name: tool for tool in CATALOGUE.values() if tool.risk in risks or tool.name in tool_names},
         risks=frozenset(risks),
         paths={key: tuple(globs) for key, globs in data.get("paths", {}).items()},
         model=data.get("model", {}),

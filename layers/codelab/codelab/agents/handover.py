@@ -13,13 +13,13 @@ def with_targets(tools: Mapping[str, Tool], name: str, agents: Mapping[str, str]
 
     Without other agents, `switch_agent` is left out.
     """
-    others = {other: agents[other] for other in sorted(agents) if other != name}
-    found = dict(tools)
-    tool = found.pop(TOOL, None)
-    if tool is None or not others:
-        return found
-    described = "; ".join(f"{other}: {description}" for other, description in others.items())
-    agent_type = {"type": "string", "enum": list(others), "description": described}
+    targets = {target: agents[target] for target in sorted(agents) if target != name}
+    result = dict(tools)
+    tool = result.pop(TOOL, None)
+    if tool is None or not targets:
+        return result
+    description_list = "; ".join(f"{target}: {description}" for target, description in targets.items())
+    agent_type = {"type": "string", "enum": list(targets), "description": description_list}
     properties = {**tool.parameters["properties"], "agent_type": agent_type}
-    found[TOOL] = replace(tool, parameters={**tool.parameters, "properties": properties})
-    return found
+    result[TOOL] = replace(tool, parameters={**tool.parameters, "properties": properties})
+    return result

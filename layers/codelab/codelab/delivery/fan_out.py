@@ -160,9 +160,13 @@ class FanOut:
         them again.
         """
         with self._changed:
-            done = [found for found in self._to_report if found.is_done and (at_end or not found.gone)]
-            self._to_report = [found for found in self._to_report if found not in done]
-        return [found for found in done if not found.failed and self.joining.isdisjoint(found.gone)]
+            ended_deliveries = [
+                delivery for delivery in self._to_report if delivery.is_done and (at_end or not delivery.gone)
+            ]
+            self._to_report = [delivery for delivery in self._to_report if delivery not in ended_deliveries]
+        return [
+            delivery for delivery in ended_deliveries if not delivery.failed and self.joining.isdisjoint(delivery.gone)
+        ]
 
     def drain(self, timeout_s: float = DRAIN_S) -> None:
         """Wait at most `timeout_s` for all posts, then drop what still waits. No post is in flight afterwards."""
@@ -209,9 +213,9 @@ class FanOut:
                 _threads.submit(self._post_all, lane)
                 return
             frame = batch.frames[0]
-            began = time.monotonic()
+            started_at = time.monotonic()
             outcome = self._poster.attempt(lane.connection_id, frame)
-            lane.keeps_up = outcome in (PostResult.DONE, PostResult.GONE) and time.monotonic() - began < _SLOW_S
+            lane.keeps_up = outcome in (PostResult.DONE, PostResult.GONE) and time.monotonic() - started_at < _SLOW_S
             if outcome.may_repeat(lane.connection.extensions):
                 if is_callers:
                     continue
@@ -247,8 +251,8 @@ class FanOut:
             if outcome is PostResult.GONE:
                 lane.is_gone = not lane.connection.may_be_joining(self._clock())
                 (self.gone if lane.is_gone else self.joining).add(lane.connection_id)
-                for missed in list(lane.waiting) if lane.is_gone else [batch]:
-                    missed.delivery.gone.append(lane.connection_id)
+                for lane_batch in list(lane.waiting) if lane.is_gone else [batch]:
+                    lane_batch.delivery.gone.append(lane.connection_id)
                     self._end(lane)
             elif outcome.may_repeat(lane.connection.extensions):
                 self._give_up(lane)

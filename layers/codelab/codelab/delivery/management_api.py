@@ -61,6 +61,6 @@ class Boto3ManagementApi(ManagementApi):
                     response = self._client.post_to_connection(ConnectionId=connection_id, Data=data)
                 else:
                     response = self._client.delete_connection(ConnectionId=connection_id)
-        except AwsRefused as refused:
-            return refused.status
+        except AwsRefused as error:
+            return error.status
         return int(response["ResponseMetadata"]["HTTPStatusCode"])

@@ -60,14 +60,14 @@ class Payloads:
     @sdk_errors()
     def read(self, user: str, session_id: str, digest: str) -> str:
         """Read the JSON text of a content."""
-        found = self._client().get_object(Bucket=self._bucket, Key=keys.content_object(user, session_id, digest))
-        return found["Body"].read().decode()
+        response = self._client().get_object(Bucket=self._bucket, Key=keys.content_object(user, session_id, digest))
+        return response["Body"].read().decode()
 
     @sdk_errors()
     def url(self, user: str, session_id: str, digest: str) -> str:
         """A URL from which a client can fetch a content for `URL_S` seconds. Makes no request."""
-        where = {"Bucket": self._bucket, "Key": keys.content_object(user, session_id, digest)}
-        return self._client().generate_presigned_url("get_object", Params=where, ExpiresIn=URL_S)
+        location = {"Bucket": self._bucket, "Key": keys.content_object(user, session_id, digest)}
+        return self._client().generate_presigned_url("get_object", Params=location, ExpiresIn=URL_S)
 
     @sdk_errors()
     def delete(self, user: str, session_id: str) -> bool:
@@ -79,9 +79,9 @@ class Payloads:
 
         for prefix in keys.object_prefixes(user, session_id):
             page = client.list_objects_v2(Bucket=self._bucket, Prefix=prefix)
-            found = [item["Key"] for item in page.get("Contents", [])]
-            if found:
-                self._each(delete, found)
+            object_keys = [item["Key"] for item in page.get("Contents", [])]
+            if object_keys:
+                self._each(delete, object_keys)
             if page.get("IsTruncated"):
                 return False
         return True
@@ -130,7 +130,7 @@ class Payloads:
         from botocore.exceptions import ClientError
 
         try:
-            found = self._client().get_object(
+            response = self._client().get_object(
                 Bucket=self._bucket, Key=keys.ticket_object(user, session_id, payload_ref)
             )
         except ClientError as error:
@@ -138,11 +138,11 @@ class Payloads:
             if error.response["ResponseMetadata"]["HTTPStatusCode"] not in (403, 404):
                 raise
             raise _refusal("No upload with this payload_ref in this session") from None
-        if found["ContentLength"] > int(ticket[2]):
-            message = f"{ticket[2]} bytes were announced but {found['ContentLength']} were uploaded"
+        if response["ContentLength"] > int(ticket[2]):
+            message = f"{ticket[2]} bytes were announced but {response['ContentLength']} were uploaded"
             raise ProtocolError(ErrorCode.PAYLOAD_TOO_LARGE, message, details={"field": "payload_ref"})
         try:
-            return found["Body"].read().decode()
+            return response["Body"].read().decode()
         except UnicodeDecodeError:
             raise ProtocolError(ErrorCode.INVALID_FORMAT, "The upload is not valid UTF-8") from None
 

@@ -38,9 +38,9 @@ def render(event: EventItem, connection_id: str, register: Register, payloads: P
         frame = for_sender(frame)
     frame = for_profile(frame, connection.args_profile)
     if event.payload is not None and not _fits(frame):
-        kept = {name: value for name, value in frame.items() if name not in LARGE_FIELDS}
+        small_fields = {name: value for name, value in frame.items() if name not in LARGE_FIELDS}
         url = payloads.url(register.user, register.session_id, event.payload.digest)
-        return {**kept, "payload_url": url, "payload_bytes": event.payload.bytes}
+        return {**small_fields, "payload_url": url, "payload_bytes": event.payload.bytes}
     return frame
 
 
@@ -77,10 +77,10 @@ def pauses(patience_s: float) -> Iterator[float]:
 
     With jitter, so that writers refused by one throttle do not retry at the same time.
     """
-    until = time.monotonic() + patience_s
+    ends_at = time.monotonic() + patience_s
     pause = _FIRST_PAUSE_S
-    while (left := until - time.monotonic()) > 0:
-        yield min(left, random.uniform(pause / 2, pause))
+    while (seconds_left := ends_at - time.monotonic()) > 0:
+        yield min(seconds_left, random.uniform(pause / 2, pause))
         pause = min(2 * pause, _LONGEST_PAUSE_S)
 
 

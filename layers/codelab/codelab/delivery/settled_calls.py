@@ -1,7 +1,7 @@
 """Completes the frames about settled calls: the log has only the state, because the call's item has everything.
 
-The item was written with the frame and never changes again, so it is read when somebody is shown the frame. Whoever
-settled the call is not: alone in the session, it costs no read.
+The item was written with the frame and never changes again, so it is read when a client gets the frame. The connection
+that settled the call is not: a session with one connection costs no read.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,36 +23,38 @@ _EDIT_BYTES = 4_000
 _WITH_OUTCOME = frozenset({CallState.COMPLETED, CallState.FAILED, CallState.CANCELLED})
 
 
-def completed(
+def with_outcomes_for(
     store: SessionStore, payloads: Payloads, events: Sequence[EventItem], register: Register, targets: Iterable[str]
 ) -> Sequence[EventItem]:
     """The events with all that frames about settled calls say, if one of the `targets` (connection ids) is shown it.
 
     If the calls cannot be read, the frames say only the state.
     """
-    shown = {target for target in targets if register.connections[target].extensions}
-    wanted = [event for event in events if event.frame["type"] == _TYPE and shown - {event.sender}]
-    if not wanted:
+    extended_targets = {target for target in targets if register.connections[target].extensions}
+    settled_events = [event for event in events if event.frame["type"] == _TYPE and extended_targets - {event.sender}]
+    if not settled_events:
         return events
     try:
-        return told(store, payloads, events, register)
+        return with_outcomes(store, payloads, events, register)
     except AwsError as error:
         logger().warning("calls shown without their results", extra={"session": register.pk, "error": str(error)})
         return events
 
 
-def told(
+def with_outcomes(
     store: SessionStore, payloads: Payloads, events: Sequence[EventItem], register: Register
 ) -> Sequence[EventItem]:
     """The events with all that frames about settled calls say. Raises AwsError."""
-    wanted = [event.frame["call_id"] for event in events if event.frame["type"] == _TYPE]
-    if not wanted:
+    call_ids = [event.frame["call_id"] for event in events if event.frame["type"] == _TYPE]
+    if not call_ids:
         return events
-    calls = {call.call_id: call for call in store.calls(register.pk, wanted)}
+    calls = {call.call_id: call for call in store.calls(register.pk, call_ids)}
 
     def full(event: EventItem) -> EventItem:
         call = calls.get(event.frame["call_id"]) if event.frame["type"] == _TYPE else None
-        return event if call is None else replace(event, frame={**event.frame, **_more(call, payloads, register)})
+        return (
+            event if call is None else replace(event, frame={**event.frame, **_call_fields(call, payloads, register)})
+        )
 
     return [full(event) for event in events]
 
@@ -62,14 +64,14 @@ def for_sender(frame: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in frame.items() if name not in CallUpdate.of_the_call}
 
 
-def _more(call: CallItem, payloads: Payloads, register: Register) -> dict[str, Any]:
-    decision, edited, outcome = call.decision, call.edited_arguments, call.outcome
-    more: dict[str, Any] = {name: decision[name] for name in ("decision", "feedback") if decision.get(name)}
-    if isinstance(edited, dict) and len(dumps(edited).encode()) <= _EDIT_BYTES:
-        more["arguments"] = edited
+def _call_fields(call: CallItem, payloads: Payloads, register: Register) -> dict[str, Any]:
+    decision, edited_arguments, outcome = call.decision, call.edited_arguments, call.outcome
+    fields: dict[str, Any] = {name: decision[name] for name in ("decision", "feedback") if decision.get(name)}
+    if isinstance(edited_arguments, dict) and len(dumps(edited_arguments).encode()) <= _EDIT_BYTES:
+        fields["arguments"] = edited_arguments
     if outcome is None or CallState(call.state) not in _WITH_OUTCOME:
-        return more
+        return fields
     if isinstance(outcome, Reference):
         url = payloads.url(register.user, register.session_id, outcome.digest)
-        return {**more, "payload_url": url, "payload_bytes": outcome.bytes}
-    return {**more, **outcome}
+        return {**fields, "payload_url": url, "payload_bytes": outcome.bytes}
+    return {**fields, **outcome}

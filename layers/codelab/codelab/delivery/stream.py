@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from codelab.aws.errors import AwsError
 from codelab.delivery.fan_out import Delivery, FanOut
-from codelab.delivery.settled_calls import completed
+from codelab.delivery.settled_calls import with_outcomes_for
 from codelab.observability import logger
 from codelab.protocol import limits
 from codelab.protocol.outgoing import AssistantMessage, AssistantThought, ServerFrame
@@ -90,7 +90,7 @@ class StreamSender:
         self,
         store: SessionStore,
         fan_out: FanOut,
-        started: Transition,
+        acquisition: Transition,
         *,
         max_delay_s: float,
         retention_s: int,
@@ -100,8 +100,8 @@ class StreamSender:
     ) -> None:
         self._store = store
         self._fan_out = fan_out
-        self._decided = [started]
-        self._agent = started.after.agent
+        self._decided = [acquisition]
+        self._agent = acquisition.after.agent
         self._delays = delays(max_delay_s)
         self._delay_s = next(self._delays)
         self._retention_s = retention_s
@@ -109,13 +109,13 @@ class StreamSender:
         self.lease_ends = lease_ends
         self._renew_at = clock() + RENEW_MS
         self._on_lost = on_lost
-        self.register: Register = started.after
-        self.log_end = started.after.last_seq
+        self.register: Register = acquisition.after
+        self.log_end = acquisition.after.last_seq
         self.sent: list[str] = []
         self.lost = False
         self.failure: BaseException | None = None
-        self._lease = started.after.lease
-        self._message_id = started.after.message_id
+        self._lease = acquisition.after.lease
+        self._message_id = acquisition.after.message_id
         self._buffer: list[str] = []
         self._thoughts: list[str] = []
         self._thought_chars = 0
@@ -173,17 +173,17 @@ class StreamSender:
                 return
             self._idle, self._is_lent = False, True
             self._buffer.clear()
-        sent = None
+        first_batch = None
         try:
             self._post_decided()
             self._batch_due = _monotonic() + self._delay_s
-            sent = self._deliver(text)
+            first_batch = self._deliver(text)
             self._delay_s = next(self._delays)
         except BaseException as error:
             self._fail(error)
         finally:
             with self._wake:
-                self._is_lent, self._handed_back = False, sent
+                self._is_lent, self._handed_back = False, first_batch
                 self._wake.notify()
 
     def think(self, text: str) -> None:
@@ -197,8 +197,8 @@ class StreamSender:
             self._thought_chars += len(text)
             self._thoughts.append(text if len(text) < room else text[:room] + _REST_OF_THOUGHTS)
 
-    def rest(self, last: str) -> None:
-        """Pause shortly after a small piece `last` of a fast model, if the growing batch is not due soon.
+    def rest(self, piece: str) -> None:
+        """Pause shortly after a small `piece` of a fast model, if the growing batch is not due soon.
 
         The text that arrives meanwhile is read and parsed at once, which is much cheaper than piece by piece. After a
         large piece there is no pause, because the model is ahead of the reader. Nor is there one after a piece that the
@@ -212,9 +212,9 @@ class StreamSender:
             self._first_is_out.wait(WATCH_S)
             self._reader_waits_since, self._has_rested = _monotonic(), True
             return
-        began = _monotonic()
-        is_fast = began - self._reader_waits_since < _REST_S / 2 and not self._has_rested
-        self._has_rested = is_fast and len(last) <= _SMALL and self._batch_due - began > 2 * _REST_S
+        now = _monotonic()
+        is_fast = now - self._reader_waits_since < _REST_S / 2 and not self._has_rested
+        self._has_rested = is_fast and len(piece) <= _SMALL and self._batch_due - now > 2 * _REST_S
         if self._has_rested:
             _sleep(_REST_S)
         self._reader_waits_since = _monotonic()
@@ -240,24 +240,24 @@ class StreamSender:
         while not self.lost:
             self._renew_in_time()
             text = self._next()
-            sent, self._handed_back = self._handed_back, None
-            if sent is not None:
-                self._follow_up(sent)
+            first_batch, self._handed_back = self._handed_back, None
+            if first_batch is not None:
+                self._follow_up(first_batch)
             if self.lost:
                 return
-            posted = self._post_decided()
+            has_posted = self._post_decided()
             if thought := self._next_thought(is_over=text != ""):
                 self._send_thought(thought)
             if text is None:
                 return
             if not text:
-                if not (posted or sent):
+                if not (has_posted or first_batch):
                     self._watch()
                 continue
             self._batch_due = _monotonic() + self._delay_s
-            delivered = self._deliver(text)
-            if delivered is not None:
-                self._follow_up(delivered)
+            batch = self._deliver(text)
+            if batch is not None:
+                self._follow_up(batch)
             self._delay_s = next(self._delays)
             if _monotonic() > report_by:
                 self._report()
@@ -295,17 +295,19 @@ class StreamSender:
     def _post_decided(self) -> bool:
         """Post the frames of decisions that are not posted yet. Returns False if there were none."""
         with self._wake:
-            decided, self._decided = self._decided, []
-        for transition in decided:
+            transitions, self._decided = self._decided, []
+        for transition in transitions:
             self._agent = transition.after.agent
             self._look_at(transition.after)
             for events in transition.posts:
-                live = self._live()
-                shown = completed(self._store, self._fan_out.payloads, events, self.register, live)
+                connection_ids = self._live()
+                events_to_post = with_outcomes_for(
+                    self._store, self._fan_out.payloads, events, self.register, connection_ids
+                )
                 with self._fan_out.tracked(events[0].seq) as delivery:
                     # In the background, because the text may come meanwhile and can be appended.
-                    self._fan_out.send(shown, self.register, live, delivery, in_background=True)
-        return bool(decided)
+                    self._fan_out.send(events_to_post, self.register, connection_ids, delivery, in_background=True)
+        return bool(transitions)
 
     def _next(self) -> str | None:
         """The next batch; empty after `WATCH_S` seconds without text, or when the writer has sent the first piece.
@@ -321,8 +323,8 @@ class StreamSender:
             if self._handed_back is not None:
                 return ""
             # Let the batch grow unless the answer is complete; the first batch is due at once.
-            while self._buffer and not self._closing and (left := self._batch_due - _monotonic()) > 0:
-                self._wake.wait(left)
+            while self._buffer and not self._closing and (seconds_left := self._batch_due - _monotonic()) > 0:
+                self._wake.wait(seconds_left)
             text = "".join(self._buffer)
             if self._keeps_last and self.sent and len(text) <= limits.BATCH_CHARS:
                 return None
@@ -343,7 +345,7 @@ class StreamSender:
     def _send_thought(self, text: str) -> None:
         """Append a batch of thoughts and post it, unless nobody is there who could show it."""
         connections = self.register.connections.values()
-        if self.lost or (connections and not any(found.extensions for found in connections)):
+        if self.lost or (connections and not any(connection.extensions for connection in connections)):
             return
         event = self._append(text, is_thought=True)
         if event is not None:
@@ -356,25 +358,25 @@ class StreamSender:
             return None
         # The delay counts from post to post, however long the append takes.
         self._batch_due = _monotonic() + self._delay_s
-        known = self._live()
+        targets = self._live()
         # A client that misses a batch notices the gap at the next frame; there is always a final one.
-        delivery = self._fan_out.send([event], self.register, known, Delivery(event.seq, may_post=self._holds_lease))
+        delivery = self._fan_out.send([event], self.register, targets, Delivery(event.seq, may_post=self._holds_lease))
         self._first_is_out.set()
-        return _Sent(event, known, delivery)
+        return _Sent(event, targets, delivery)
 
-    def _follow_up(self, sent: "_Sent") -> None:
+    def _follow_up(self, batch: "_Sent") -> None:
         """Look at the register after a batch: for a cancel, a lost lease, new connections."""
-        event = sent.event
+        event = batch.event
         self._look_at(self._store.read(self.register.pk))
-        newcomers = [found for found in self._live() if found not in sent.targets]
+        newcomers = [connection_id for connection_id in self._live() if connection_id not in batch.targets]
         if newcomers:
             self._fan_out.send([event], self.register, newcomers, Delivery(event.seq, may_post=self._holds_lease))
-        self._keep_pace(sent.delivery)
+        self._keep_pace(batch.delivery)
 
     def _keep_pace(self, delivery: Delivery) -> None:
-        until = _monotonic() + _PACE_S
-        while (left := until - _monotonic()) > 0 and not (self.lost or self._closing):
-            if self._fan_out.wait(delivery, min(left, WATCH_S)):
+        ends_at = _monotonic() + _PACE_S
+        while (seconds_left := ends_at - _monotonic()) > 0 and not (self.lost or self._closing):
+            if self._fan_out.wait(delivery, min(seconds_left, WATCH_S)):
                 return
             self._look_at(self._store.read(self.register.pk))
 
@@ -383,15 +385,15 @@ class StreamSender:
 
     def _append(self, text: str, *, is_thought: bool = False) -> EventItem | None:
         """Append a batch at the log's end. Returns None if the lease is lost; then nothing was appended."""
-        of = {"message_id": self._message_id, "turn_id": self.register.turn_id, "agent": self._agent}
+        origin = {"message_id": self._message_id, "turn_id": self.register.turn_id, "agent": self._agent}
         while True:
             self.log_end += 1
             now = self._clock()
             frame: ServerFrame
             if is_thought:
-                frame = AssistantThought(seq=self.log_end, at=now, content=text, **of)
+                frame = AssistantThought(seq=self.log_end, at=now, content=text, **origin)
             else:
-                frame = AssistantMessage(seq=self.log_end, at=now, token=text, content=text, is_final=False, **of)
+                frame = AssistantMessage(seq=self.log_end, at=now, token=text, content=text, is_final=False, **origin)
             event = EventItem(
                 seq=self.log_end,
                 frame=frame.wire(),
@@ -415,9 +417,9 @@ class StreamSender:
 
     def _report(self) -> None:
         """Report posted frames of the acquire early; otherwise the commit reports them with its own."""
-        posted = self._fan_out.take_posted()
-        if posted:
-            self._store.posted(self.register, [delivery.first for delivery in posted])
+        deliveries = self._fan_out.take_posted()
+        if deliveries:
+            self._store.posted(self.register, [delivery.first for delivery in deliveries])
 
     def _watch(self) -> None:
         self._report()

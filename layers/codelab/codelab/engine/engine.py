@@ -14,7 +14,7 @@ from codelab.config import Settings
 from codelab.delivery.fan_out import Delivery, FanOut
 from codelab.delivery.payloads import Payloads
 from codelab.delivery.post import PATIENCE_S, Poster
-from codelab.delivery.settled_calls import completed
+from codelab.delivery.settled_calls import with_outcomes_for
 from codelab.engine.prepared_invoke import PreparedInvoke
 from codelab.observability import bind, logger, metrics
 from codelab.protocol.errors import ErrorCode, ProtocolError
@@ -327,7 +327,7 @@ class Engine:
         executors = {register.executor_of(event.frame) for event in events if event.audience is Audience.EXECUTOR}
         if executors & register.connections.keys() - set(connection_ids):
             delivery.failed = True
-        whole_events = completed(self.store, self.payloads, events, register, connection_ids)
+        whole_events = with_outcomes_for(self.store, self.payloads, events, register, connection_ids)
         fan_out.send(whole_events, register, connection_ids, delivery)
 
     def _resend(self, fan_out: FanOut, transition: Transition) -> None:

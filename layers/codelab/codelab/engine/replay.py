@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from codelab.delivery.post import PostResult, render
-from codelab.delivery.settled_calls import completed
+from codelab.delivery.settled_calls import with_outcomes_for
 from codelab.engine.engine import Engine
 from codelab.protocol import limits
 from codelab.protocol.outgoing import Resumed, ResyncRequired
@@ -99,7 +99,7 @@ class _Replay:
 
     def _completed(self, events: Sequence[EventItem], register: Register) -> Sequence[EventItem]:
         target = [self._connection_id] if self._connection_id in register.connections else []
-        return completed(self._engine.store, self._engine.payloads, events, register, target)
+        return with_outcomes_for(self._engine.store, self._engine.payloads, events, register, target)
 
     def up_to(self, register: Register, last_seq: int) -> bool:
         """Post all frames up to `last_seq`. Returns False if the log has a gap because its beginning has expired."""

@@ -90,25 +90,25 @@ class WebSocketApp:
                 payloads, now = self._engine.payloads, self._engine.clock()
                 frame = frame.uploaded(payloads.fetch(caller.user, caller.session_id, frame.payload_ref, now))
             if decision is not None:
-                decided = self._engine.handle(decision, frame, caller)
+                result = self._engine.handle(decision, frame, caller)
                 if frame.request_id is not None:
-                    self._acknowledge(frame, caller, decided)
+                    self._acknowledge(frame, caller, result)
             elif handle is not None:
                 handle(frame, caller, self._engine)
         except ProtocolError as error:  # the uploaded frame has more names than the one that refers to it
             _name(error, frame)
             raise
 
-    def _acknowledge(self, frame: ClientFrame, caller: Caller, decided: DecisionResult) -> None:
-        """Tell the sender what became of the frame, unless its reply does."""
-        if decided.transition is not None and decided.transition.replies:
+    def _acknowledge(self, frame: ClientFrame, caller: Caller, result: DecisionResult) -> None:
+        """Acknowledge the frame to its sender, unless a reply does."""
+        if result.transition is not None and result.transition.replies:
             return
-        found = decided.outcome
+        outcome = result.outcome
         ack = Ack(
             request_id=frame.request_id,
-            outcome=found.outcome,
-            turn_id=found.turn_id,
-            client_msg_id=found.client_msg_id,
+            outcome=outcome.outcome,
+            turn_id=outcome.turn_id,
+            client_msg_id=outcome.client_msg_id,
             call_id=getattr(frame, "call_id", None),
         )
         self._engine.poster.post(caller.connection_id, ack.wire())
@@ -133,7 +133,7 @@ def _name(error: ProtocolError, frame: ClientFrame) -> None:
     """Have the error name the refused frame."""
     error.call_id = error.call_id or getattr(frame, "call_id", None)
     for name in NAMING:
-        if (given := getattr(frame, name, None)) is not None:
-            error.names.setdefault(name, given)
+        if (identifier := getattr(frame, name, None)) is not None:
+            error.names.setdefault(name, identifier)
     if client_msg_id := getattr(frame, "client_msg_id", None):
         error.details["client_msg_id"] = client_msg_id

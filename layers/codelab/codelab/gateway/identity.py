@@ -9,7 +9,7 @@ from codelab.observability import begin
 from codelab.sessions.keys import partition
 from codelab.turns.caller import Caller
 
-#: `.` and `..` are none: in an address they are folders, and `/sessions/..` would be another resource.
+#: `.` and `..` are not valid: in an address they are folders, and `/sessions/..` would be another resource.
 SESSION_ID = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9_.:-]{1,128}")
 USER_ID = re.compile(r"[^#\x00-\x1f\ud800-\udfff]{1,128}")
 
@@ -55,7 +55,7 @@ def query_of(event: Mapping[str, Any]) -> dict[str, str]:
 
 
 def context_of(
-    user: str, session_id: str, issued: int, expires: int, plan: str, query: Mapping[str, str]
+    user: str, session_id: str, issued_at: int, expires: int, plan: str, query: Mapping[str, str]
 ) -> dict[str, str | int | bool]:
     """The authorizer's context, which API Gateway attaches to every later event of the connection.
 
@@ -64,7 +64,7 @@ def context_of(
     return {
         "user": user,
         "session_id": session_id,
-        "issued": issued,
+        "issued": issued_at,
         "expires": expires,
         **plan_of(plan),
         "extensions": query.get("extensions") == "1",

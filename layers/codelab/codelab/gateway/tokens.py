@@ -18,7 +18,7 @@ from codelab.process_start import import_pyjwt
 from codelab.secret import Secret, secret
 from codelab.sessions.dynamodb.revocations import DynamoDBRevocations
 
-_SHARED = ["HS256"]
+_SHARED_ALGORITHMS = ["HS256"]
 _PUBLISHED = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 
 #: How long keys and the shared secret are used before they are read again, in seconds.
@@ -56,7 +56,7 @@ class Keys(Protocol):
 class SharedSecret:
     """One secret that both sides know. After a rotation, only the new one is accepted."""
 
-    algorithms = _SHARED
+    algorithms = _SHARED_ALGORITHMS
 
     def __init__(self, secret: Secret | str) -> None:
         self._secret = Secret(lambda: secret) if isinstance(secret, str) else secret
@@ -98,13 +98,13 @@ class PublishedKeys:
     def _fetch(self) -> None:
         self._fetched = self._clock()
         try:
-            found = self._client.get_signing_keys()
+            signing_keys = self._client.get_signing_keys()
         except self._jwt.PyJWKClientError as error:
             if not self._keys:
                 raise InvalidToken(f"the signing keys cannot be fetched: {error}") from None
             logger().warning("the signing keys cannot be fetched; the old ones are kept", extra={"error": str(error)})
             return
-        self._keys = {key.key_id or "": key.key for key in found}
+        self._keys = {key.key_id or "": key.key for key in signing_keys}
 
 
 class TokenVerifier:
@@ -165,21 +165,21 @@ class TokenVerifier:
         plan = claims.get("codelab_plan", "")
         if not isinstance(plan, str) or len(plan) > _PLAN_CHARS:
             raise InvalidToken(f"codelab_plan must be a string of at most {_PLAN_CHARS} characters")
-        issued, expires = self._times(claims["iat"], claims["exp"])
-        return Identity(user, issued, expires, plan)
+        issued_at, expires = self._times(claims["iat"], claims["exp"])
+        return Identity(user, issued_at, expires, plan)
 
-    def _times(self, issued: Any, expires: Any) -> tuple[int, int]:
+    def _times(self, issued_at: Any, expires: Any) -> tuple[int, int]:
         """`iat` and `exp`, if the token is valid now. PyJWT would accept "1e9", true and 1.5 as times."""
-        if type(issued) is not int or type(expires) is not int or issued < 0:
+        if type(issued_at) is not int or type(expires) is not int or issued_at < 0:
             raise InvalidToken("iat and exp must be whole numbers of seconds since the epoch")
         now = self._clock()
         if expires <= now:
             raise InvalidToken("the token has expired")
-        if issued > now + _LEEWAY_S:
+        if issued_at > now + _LEEWAY_S:
             raise InvalidToken("the token was issued in the future")
-        if expires - issued > self._max_age_s + _LEEWAY_S:
+        if expires - issued_at > self._max_age_s + _LEEWAY_S:
             raise InvalidToken(f"exp and iat may be at most {self._max_age_s} seconds apart")
-        return issued, expires
+        return issued_at, expires
 
 
 def bearer_of() -> Callable[[dict[str, Any]], Identity]:
@@ -207,13 +207,13 @@ def token_verifier() -> TokenVerifier:
 
     Raises ConfigurationError without a key, because anyone could sign with an empty one.
     """
-    configured = settings()
+    config = settings()
     keys: Keys
-    if configured.jwks_url:
-        keys = PublishedKeys(configured.jwks_url)
+    if config.jwks_url:
+        keys = PublishedKeys(config.jwks_url)
     else:
-        shared = secret(configured.jwt_secret, configured.jwt_secret_arn, keep_s=_KEYS_LIVE_S)
-        if not shared():
+        shared_secret = secret(config.jwt_secret, config.jwt_secret_arn, keep_s=_KEYS_LIVE_S)
+        if not shared_secret():
             raise ConfigurationError("AUTH_MODE=jwt needs a key to verify tokens with; set JWT_SECRET or JWKS_URL")
-        keys = SharedSecret(shared)
-    return TokenVerifier(keys, configured.jwt_issuer, configured.jwt_audience, configured.jwt_max_age_s)
+        keys = SharedSecret(shared_secret)
+    return TokenVerifier(keys, config.jwt_issuer, config.jwt_audience, config.jwt_max_age_s)

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable
 
 #: The most connections that are kept.
-_KEPT = 16
+_MAX_IDLE = 16
 
 
 class Pool:
@@ -40,7 +40,7 @@ class Pool:
 
     def keep(self, connection: socket.socket) -> None:
         """Keep a connection whose last answer was read to its end, or close it if there are enough."""
-        if len(self._idle) < _KEPT:
+        if len(self._idle) < _MAX_IDLE:
             self._idle.append((connection, self._clock()))
         else:
             connection.close()

@@ -20,7 +20,7 @@ _DIGITS = re.compile(r"[0-9]{1,18}")
 _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,12})[ \t]*(?:;|$)")
 
 #: Returns the bytes that arrive next; none at the connection's end.
-Read = Callable[[], bytes]
+Receive = Callable[[], bytes]
 
 
 class Head(NamedTuple):
@@ -37,38 +37,40 @@ class Head(NamedTuple):
     keeps_alive: bool
 
 
-def read_head(read: Read) -> tuple[Head, bytes]:
+def read_head(receive: Receive) -> tuple[Head, bytes]:
     """The head of the final answer, and the bytes that arrived after it. Early hints are skipped.
 
-    Raises HTTPException for what is none, RemoteDisconnected if the connection ends before it, and what `read` does.
+    Raises HTTPException for what is none, RemoteDisconnected if the connection ends before it, and what `receive` does.
     """
-    data, seen, hinted = b"", 0, 0  # seen: bytes without the beginning of an end; hinted: bytes of early hints
+    data = b""
+    search_from = 0  # no end of a head begins before
+    hint_bytes = 0  # of early hints
     while True:
-        found = _HEAD_END.search(data, seen)
-        if found is not None:
-            head = _parsed(data[: found.start()])
+        head_end = _HEAD_END.search(data, search_from)
+        if head_end is not None:
+            head = _parsed(data[: head_end.start()])
             if head.status >= HTTPStatus.OK or head.status == HTTPStatus.SWITCHING_PROTOCOLS:
-                return head, data[found.end() :]
-            data, seen, hinted = data[found.end() :], 0, hinted + found.end()
+                return head, data[head_end.end() :]
+            data, search_from, hint_bytes = data[head_end.end() :], 0, hint_bytes + head_end.end()
             continue
         if not _BEGINNING.startswith(data[: len(_BEGINNING)]):
-            raise BadStatusLine(data[:80].decode("latin-1"))  # at once: who speaks no HTTP may wait for us
-        if hinted + len(data) > _HEAD_BYTES:
+            raise BadStatusLine(data[:80].decode("latin-1"))  # at once: a server that speaks no HTTP may wait for us
+        if hint_bytes + len(data) > _HEAD_BYTES:
             raise HTTPException("the answer's head is too long")
-        seen = max(0, len(data) - len(b"\r\n\r"))
-        more = read()
-        if not more:
+        search_from = max(0, len(data) - len(b"\r\n\r"))
+        piece = receive()
+        if not piece:
             raise IncompleteRead(data) if data else RemoteDisconnected("the connection was closed without an answer")
-        data += more
+        data += piece
 
 
 def _parsed(head: bytes) -> Head:
     if b"\n " in head or b"\n\t" in head:
         head = _FOLD.sub(b" ", head)
-    first, *lines = head.split(b"\n")
-    status_line = _STATUS_LINE.match(first)
+    first_line, *lines = head.split(b"\n")
+    status_line = _STATUS_LINE.match(first_line)
     if status_line is None:
-        raise BadStatusLine(first[:80].decode("latin-1"))
+        raise BadStatusLine(first_line[:80].decode("latin-1"))
     status = int(status_line[2])
     headers: dict[str, str] = {}
     for line in lines:
@@ -80,8 +82,8 @@ def _parsed(head: bytes) -> Head:
     length: int | None = None
     if status in (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED):
         is_chunked, length = False, 0
-    elif not is_chunked and _DIGITS.fullmatch(told := headers.get("content-length", "")):
-        length = int(told)
+    elif not is_chunked and _DIGITS.fullmatch(content_length := headers.get("content-length", "")):
+        length = int(content_length)
     connection = headers.get("connection", "").lower()
     keeps_alive = "close" not in connection if status_line[1] == b"1" else "keep-alive" in connection
     # Without a known end, or with a body that must not be there, nobody knows where the next answer begins.
@@ -89,63 +91,63 @@ def _parsed(head: bytes) -> Head:
     return Head(status, headers, length, is_chunked, keeps_alive and has_end)
 
 
-def read_body(head: Head, arrived: bytes, read: Read) -> Iterator[bytes]:
-    """The body; what arrived together comes in one piece. `arrived` are the bytes behind the head.
+def read_body(head: Head, first_piece: bytes, receive: Receive) -> Iterator[bytes]:
+    """The body; what arrived together comes in one piece. `first_piece` are the bytes behind the head.
 
-    Raises IncompleteRead if the connection ends before the body, HTTPException for what is no chunk, and what `read`
+    Raises IncompleteRead if the connection ends before the body, HTTPException for what is no chunk, and what `receive`
     does.
     """
     if head.is_chunked:
-        yield from _unchunked(arrived, read)
+        yield from _unchunked(first_piece, receive)
         return
-    left = head.length
-    piece = arrived if left is None else arrived[:left]
+    remaining_bytes = head.length
+    piece = first_piece if remaining_bytes is None else first_piece[:remaining_bytes]
     while True:
         if piece:
             yield piece
-        if left is not None:
-            left -= len(piece)
-            if not left:
+        if remaining_bytes is not None:
+            remaining_bytes -= len(piece)
+            if not remaining_bytes:
                 return
-        piece = read()
+        piece = receive()
         if not piece:
-            if left:
-                raise IncompleteRead(b"", left)
+            if remaining_bytes:
+                raise IncompleteRead(b"", remaining_bytes)
             return
-        if left is not None:
-            piece = piece[:left]
+        if remaining_bytes is not None:
+            piece = piece[:remaining_bytes]
 
 
-def _unchunked(arrived: bytes, read: Read) -> Iterator[bytes]:
+def _unchunked(first_piece: bytes, receive: Receive) -> Iterator[bytes]:
     """The data of a chunked body (section 7.1), of as many chunks as arrived together."""
-    # left: bytes of a chunk; ends: then comes a line break; trailers: their bytes.
-    rest, left, ends, last, trailers = b"", 0, False, False, 0
-    piece = arrived or read()
+    # remaining_bytes: of a chunk; awaits_line_break: it follows the chunk; trailers: their bytes.
+    incomplete_line, remaining_bytes, awaits_line_break, is_last, trailers = b"", 0, False, False, 0
+    piece = first_piece or receive()
     while True:
         if not piece:
-            raise IncompleteRead(rest)
-        data, at, found = rest + piece if rest else piece, 0, []
-        while at < len(data):
-            if left:
-                part = data[at : at + left]
-                found.append(part)
-                at += len(part)
-                left -= len(part)
-                if left:
+            raise IncompleteRead(incomplete_line)
+        data, position, parts = incomplete_line + piece if incomplete_line else piece, 0, []
+        while position < len(data):
+            if remaining_bytes:
+                part = data[position : position + remaining_bytes]
+                parts.append(part)
+                position += len(part)
+                remaining_bytes -= len(part)
+                if remaining_bytes:
                     break
-            end = data.find(b"\n", at)
+            end = data.find(b"\n", position)
             if end < 0:
                 break
-            line = data[at:end].rstrip(b"\r")
-            at = end + 1
-            if ends:
+            line = data[position:end].rstrip(b"\r")
+            position = end + 1
+            if awaits_line_break:
                 if line:
                     raise HTTPException("a chunk is longer than its size")
-                ends = False
-            elif last:
+                awaits_line_break = False
+            elif is_last:
                 if not line:  # after the trailers
-                    if found:
-                        yield b"".join(found)
+                    if parts:
+                        yield b"".join(parts)
                     return
                 trailers += len(line)
                 if trailers > _HEAD_BYTES:
@@ -154,11 +156,11 @@ def _unchunked(arrived: bytes, read: Read) -> Iterator[bytes]:
                 size = _CHUNK_SIZE.match(line)
                 if size is None:
                     raise HTTPException("a chunk has no size")
-                left = int(size[1], 16)
-                ends, last = left > 0, left == 0
-        rest = data[at:]
-        if len(rest) > _LINE_BYTES:
+                remaining_bytes = int(size[1], 16)
+                awaits_line_break, is_last = remaining_bytes > 0, remaining_bytes == 0
+        incomplete_line = data[position:]
+        if len(incomplete_line) > _LINE_BYTES:
             raise HTTPException("a line between chunks is too long")
-        if found:
-            yield b"".join(found) if len(found) > 1 else found[0]
-        piece = read()
+        if parts:
+            yield b"".join(parts) if len(parts) > 1 else parts[0]
+        piece = receive()

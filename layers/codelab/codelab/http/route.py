@@ -90,10 +90,10 @@ class Route:
             connection.settimeout(max(0.001, ends_at - time.monotonic()))
             return connection.recv(1 << 10)
 
-        head, early = read_head(read)
+        head, extra_bytes = read_head(read)
         if not HTTPStatus.OK <= head.status < HTTPStatus.MULTIPLE_CHOICES:
             raise OSError(f"the proxy refused the connection: {head.status}")
-        if early:
+        if extra_bytes:
             raise OSError("the proxy sent data before it was asked for")
 
 
@@ -131,9 +131,9 @@ def connect(host: str, port: int, seconds: float, cancellation: Cancellation) ->
 
 def _in_turn(addresses: list[_Address]) -> list[_Address]:
     """The addresses, those of IPv6 and of IPv4 by turns; the resolver's first one stays the first."""
-    first = [address for address in addresses if address[0] == addresses[0][0]]
-    others = [address for address in addresses if address[0] != addresses[0][0]]
-    return [address for address in chain(*zip_longest(first, others)) if address][:_ADDRESSES]
+    first_family = [address for address in addresses if address[0] == addresses[0][0]]
+    other_family = [address for address in addresses if address[0] != addresses[0][0]]
+    return [address for address in chain(*zip_longest(first_family, other_family)) if address][:_ADDRESSES]
 
 
 def _begin(attempts: selectors.BaseSelector, address: _Address) -> OSError | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from codelab.delivery.payloads import Payloads
 from codelab.delivery.post import LARGE_FIELDS
-from codelab.delivery.settled_calls import told
+from codelab.delivery.settled_calls import with_outcomes
 from codelab.protocol.outgoing import ResyncRequired
 from codelab.sessions.items import Audience, EventItem
 from codelab.sessions.register import Phase, Register
@@ -74,7 +74,7 @@ class LogReader:
     def _next(self, count: int, now: int) -> list[tuple[int, dict[str, Any]]]:
         """The next frames up to the first gap: if two are written during the read, it may return only the second."""
         first_seq = self.seq + 1
-        events = told(
+        events = with_outcomes(
             self._store,
             self._payloads,
             self._store.events(self._register.pk, first_seq, first_seq + count - 1, now),
