@@ -20,8 +20,8 @@ from codelab.llm.client.transport import Call
 from codelab.llm.config import RequestConfig
 from codelab.sessions.items import MessageItem
 from codelab.sessions.store import Conversation
-from codelab.turns.model_answers import answer_schema, tool_messages
 from codelab.turns.context import assemble
+from codelab.turns.model_answers import answer_schema, tool_messages
 from codelab.turns.usage import breakdown
 
 ROUNDS = 50
