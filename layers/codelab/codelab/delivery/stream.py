@@ -80,7 +80,7 @@ class _Sent(NamedTuple):
 class StreamSender:
     """Sends the text of one message, in a thread of its own from `start` on.
 
-    It posts the frames of `started`, the transition that acquired the step, then those of `follow`, then the text.
+    It posts the frames of `acquisition`, the transition that acquired the step, then those of `follow`, then the text.
     It calls `on_lost` from its thread when the lease is lost or the turn was cancelled. After `close`, `log_end` is the
     last seq, `sent` the logged text, and `register` the register as last read. `fan_out` may still be posting then.
     `retention_s` is in seconds; `clock` returns milliseconds; `lease_ends` is in seconds of the monotonic clock.

@@ -36,7 +36,7 @@ _CUT_TOKENS = CUT_CHARS // 3
 _MIN_USER_TEXT_CHARS = 300
 #: How much the history must have grown since the last try if that failed.
 _GROWN = 1.25
-#: The tokens that a summary which a client asks for replaces at least, if they are less than `_WORTH`.
+#: The tokens that a summary which a client asks for replaces at least, if they are less than `_MIN_GAIN`.
 _MIN_REQUESTED_TOKENS = 2_000
 #: The most messages in one summary, and their share of the budget.
 _PIECE, _PIECE_SHARE = 400, 0.7
@@ -122,10 +122,10 @@ def cut(register: Register, messages: Sequence[MessageItem], settings: Settings)
     if history_tokens <= _DUE_SHARE * room:  # too many messages, which only a summary makes fewer
         return None
     uncut_tokens, running_savings, n = _UNCUT_SHARE * room, 0, register.cut_n
-    older_tokens = sum(_tokens(message, register.cut_n) for message in messages)
+    later_tokens = sum(_tokens(message, register.cut_n) for message in messages)
     for position, message in enumerate(messages[:-1]):
-        older_tokens -= _tokens(message, register.cut_n)
-        if older_tokens < uncut_tokens:
+        later_tokens -= _tokens(message, register.cut_n)
+        if later_tokens < uncut_tokens:
             break
         running_savings += _tokens(message, register.cut_n) - _tokens(message, message.n)
         if messages[position + 1].role != "tool":

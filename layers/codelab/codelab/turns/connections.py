@@ -148,11 +148,9 @@ def executor_for_http(register: Register, now: int) -> str:
     generations = {
         connection_id: connection.generation for connection_id, connection in _able_to_execute(register, now).items()
     }
-    return (
-        register.executor
-        if register.executor in generations
-        else max(generations, key=lambda connection_id: generations[connection_id], default="")
-    )
+    if register.executor in generations:
+        return register.executor
+    return max(generations, key=lambda connection_id: generations[connection_id], default="")
 
 
 def _hand_over(register: Register, successor: str) -> list[Resend]:

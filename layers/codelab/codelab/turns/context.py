@@ -30,7 +30,7 @@ _RESULT_SHARE, _ARGUMENTS_SHARE = 0.5, 0.2
 _CUT_FACTORS = (1.0, 0.3, 0.1)
 _FIRST_FACTOR = _CUT_FACTORS[:1]
 #: Shares of the budget for the context files, and for the turn's message if it is not the newest. A file for which
-#: fewer than `_LEAST` tokens are left is only named.
+#: fewer than `_MIN_FILE_TOKENS` tokens are left is only named.
 FILES_SHARE, _QUESTION_SHARE = 0.4, 0.25
 #: And for the texts that are attached to a message.
 _ATTACHED_SHARE = 0.4
@@ -92,7 +92,7 @@ def assemble(
     ):
         return [_prompt(system), *_with_opening(opening, texts)]
     view = _ContentView(conversation.attachments, images, int(_ATTACHED_SHARE * budget * CHARS_PER_TOKEN))
-    newest_first: list[dict[str, Any]] = []  # the newest comes first
+    newest_first: list[dict[str, Any]] = []
     for message in reversed(dialogue):
         if question and message.n == conversation.turn_n:
             question_message = {"role": "user", "content": view.content(message, cut_n, question)}

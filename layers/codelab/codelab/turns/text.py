@@ -64,22 +64,22 @@ def attached_tokens(summaries: Sequence[Mapping[str, Any]]) -> int:
 
 def within_bytes(text: str, max_bytes: int, shorten: Callable[[str, int], str] = head_and_tail) -> str:
     """`text`, cut by `shorten` to at most `max_bytes` bytes of UTF-8, or to little more than a note."""
-    excerpt, characters = text, len(text)
-    while characters > 0 and (size := len(excerpt.encode())) > max_bytes:
+    candidate, characters = text, len(text)
+    while characters > 0 and (size := len(candidate.encode())) > max_bytes:
         characters = min(characters - 1, characters * max_bytes // size)
-        excerpt = shorten(text, characters)
-    return excerpt
+        candidate = shorten(text, characters)
+    return candidate
 
 
 def shortened(arguments: dict[str, Any], max_bytes: int) -> dict[str, Any]:
     """`arguments` with long texts cut, so that they have at most about `max_bytes` bytes as JSON."""
-    excerpt, longest = arguments, max_bytes
-    while len(dumps(excerpt).encode()) > max_bytes:
+    candidate, longest = arguments, max_bytes
+    while len(dumps(candidate).encode()) > max_bytes:
         longest //= 2
         if longest < _SHORTEST:
             return {"cut": within_bytes(dumps(arguments), max_bytes // 3)}
-        excerpt = _with_texts_cut(arguments, longest)
-    return excerpt
+        candidate = _with_texts_cut(arguments, longest)
+    return candidate
 
 
 def _with_texts_cut(value: Any, longest: int) -> Any:
