@@ -65,7 +65,7 @@ def test_a_declared_tools_pattern_properties_cannot_hang_a_step() -> None:
     codec = make_codec(tool.parameters)
     started = time.process_time()
     entries = [{"key": "a" * 40 + "!", "value": "x"}, {"key": "a" * 5_000 + "!", "value": "x"}]
-    assert codec.wrapped
+    assert codec.is_wrapped
     assert codec.decode({"value": entries}) == {entry["key"]: "x" for entry in entries}
     tool.check({"a" * 5_000 + "!": "x"})
     assert took(started) < _SECONDS
