@@ -30,9 +30,9 @@ from codelab.sessions.items import ToolsItem
 from codelab.sessions.store import Conversation
 from codelab.tracing import model_call
 from codelab.turns import routing
-from codelab.turns.answers import answer_of, failure
-from codelab.turns.own_tools import executed_by
-from codelab.turns.steps import Answer, Failure
+from codelab.turns.model_answers import answer_of, failure
+from codelab.turns.own_tools import tools_of_connection
+from codelab.turns.steps import Failure, ModelAnswer
 from codelab.turns.usage import CONTEXT
 
 #: Time (ms) reserved for the commit after the model's deadline.
@@ -50,7 +50,9 @@ class StepModel:
     requests: StepRequests
     attachments: Attachments
 
-    def ask(self, attempt: StepAttempt, conversation: Conversation, invocation: Invocation) -> Answer | Failure | None:
+    def ask(
+        self, attempt: StepAttempt, conversation: Conversation, invocation: Invocation
+    ) -> ModelAnswer | Failure | None:
         """Ask the session's agent until there is an answer, or a failure. None: the step was not acquired.
 
         Acquires the step, also if there is nothing to ask. Raises AwsError and the failures of the attempt's sender.
@@ -98,9 +100,9 @@ class _RequestLoop:
         self._broke_off = False
         self._overflow: _Overflow | None = None
 
-    def run(self) -> Answer | Failure | None:
+    def run(self) -> ModelAnswer | Failure | None:
         """See `StepModel.ask`."""
-        outcome: Answer | RequestError | ProtocolError | None = None
+        outcome: ModelAnswer | RequestError | ProtocolError | None = None
         final_text = ""
         try:
             outcome = self._outcome()
@@ -110,12 +112,12 @@ class _RequestLoop:
                 final_text = self._end(outcome)
         if not is_acquired:
             return None
-        if isinstance(outcome, Answer):
-            return replace(outcome, last=final_text)
+        if isinstance(outcome, ModelAnswer):
+            return replace(outcome, final_delta=final_text)
         sent_text = "".join(self._attempt.acquire_sender().sent)
         return Failure(self._public_error(outcome), self._total_usage(), sent_text)
 
-    def _outcome(self) -> Answer | RequestError | ProtocolError:
+    def _outcome(self) -> ModelAnswer | RequestError | ProtocolError:
         """The answer, or why there is none.
 
         The error has no traceback: that would keep this frame, and the frame the error.
@@ -130,12 +132,12 @@ class _RequestLoop:
         except ProtocolError as error:
             return error.with_traceback(None)
 
-    def _end(self, outcome: Answer | RequestError | ProtocolError | None) -> str:
+    def _end(self, outcome: ModelAnswer | RequestError | ProtocolError | None) -> str:
         """Send what is left of the text, and meter the last Request. Returns the end of an answer's text, not logged.
 
         The outcome is None if an error of another kind is being raised.
         """
-        final_text = self._attempt.acquire_sender().close(keeps_last=isinstance(outcome, Answer))
+        final_text = self._attempt.acquire_sender().close(keeps_last=isinstance(outcome, ModelAnswer))
         if self._request is not None:
             is_failure = isinstance(outcome, RequestError) and not self._attempt.cancellation.cancelled
             self._meter.add(self._usage, self._request.estimate_tokens(self._streamed), is_failure=is_failure)
@@ -148,7 +150,7 @@ class _RequestLoop:
         budget_error = self._meter.over_budget(items.get(keys.usage_key(self._engine.clock())))
         if budget_error is not None:
             raise budget_error
-        executor = executed_by(ToolsItem.of(items[keys.TOOLS]), attempt.register.executor)
+        executor = tools_of_connection(ToolsItem.of(items[keys.TOOLS]), attempt.register.executor)
         deadline = time.monotonic() + max(1.0, (self._invocation.remaining_ms() - _COMMIT_MS) / 1000)
         self._conversation = self._attachments.added_to(self._conversation, attempt.register)
         while True:
@@ -170,7 +172,7 @@ class _RequestLoop:
                 self._previous_usage.update(usage)
             self._streamed.clear()
 
-    def _answer(self, response: _Response) -> Answer:
+    def _answer(self, response: _Response) -> ModelAnswer:
         """The answer to commit. Raises ProtocolError LLM_ERROR if it is empty."""
         request = self._request
         assert request is not None

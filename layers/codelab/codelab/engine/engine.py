@@ -284,7 +284,9 @@ class Engine:
         bounds = {name: bound - room_amounts[name] for name, bound in quotas.bounds(limits, spending + room).items()}
         if bounds:
             try:
-                self.store.tally.count(caller.user, quotas.limited_amounts(limits, spending), now, self.ids(), most=bounds)
+                self.store.tally.count(
+                    caller.user, quotas.limited_amounts(limits, spending), now, self.ids(), most=bounds
+                )
             except Over as over:
                 quotas.check(limits, over.item, spending + room, now)
                 raise

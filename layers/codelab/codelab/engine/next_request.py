@@ -11,7 +11,7 @@ from codelab.llm.client.unsupported_cache import UnsupportedFeatures
 from codelab.sessions.items import MessageItem
 from codelab.sessions.register import Phase
 from codelab.sessions.store import Conversation
-from codelab.turns.turn import environment_told
+from codelab.turns.turn import environment_text
 
 
 class _Sent(Exception):
@@ -43,7 +43,7 @@ def with_message(conversation: Conversation, content: str, environment: str, now
         return conversation
     n = register.history_n + 1
     register.title_is_draft = register.title_is_draft or not register.title
-    message = MessageItem(n, "user", content, now, "", environment=environment_told(environment, register))
+    message = MessageItem(n, "user", content, now, "", environment=environment_text(environment, register))
     return replace(conversation, history=[*conversation.history, message], turn_n=n)
 
 

@@ -122,14 +122,14 @@ class StepAttempt:
         lease_ends, now = time.monotonic() + LEASE_MS / 1000, self._engine.clock()
         self.lease = lease = Lease(
             token=steps.token(self._invocation.id, self._engine.ids()),
-            until=now + LEASE_MS,
+            ends_at=now + LEASE_MS,
             message_id="msg_" + self._engine.ids(),
             alive_until=now + self._invocation.remaining_ms() + LEASE_MARGIN_MS,
         )
         register, step = self.register, self._step
 
         def decide(draft: Draft) -> Transition | None:
-            same_prompt = steps.asks_the_same(draft.register, register)
+            same_prompt = steps.same_prompt(draft.register, register)
             return steps.acquire(draft, step, lease) if same_prompt or steps.owns(draft.register, lease) else None
 
         transition = self._engine.decide(

@@ -30,8 +30,8 @@ from codelab.sessions.store import Conversation
 from codelab.sessions.transition import Step, Transition
 from codelab.turns import models, steps
 from codelab.turns.connections import executor_for_http
-from codelab.turns.own_tools import executed_by
-from codelab.turns.steps import Answer, Failure
+from codelab.turns.own_tools import tools_of_connection
+from codelab.turns.steps import Failure, ModelAnswer
 
 #: The least time (ms) to begin a further step.
 _NEXT_STEP_MS = 30_000
@@ -111,7 +111,7 @@ class StepRunner:
             raise ProtocolError(ErrorCode.SESSION_NOT_FOUND, "There is no such session")
         register = conversation.register
         conversation = self._attachments.added_to(conversation, register)
-        executor = executed_by(ToolsItem.of(conversation.items[keys.TOOLS]), executor_for_http(register, now))
+        executor = tools_of_connection(ToolsItem.of(conversation.items[keys.TOOLS]), executor_for_http(register, now))
         conversation = with_message(conversation, message, environment, now)
         try:
             prepared_request = self._requests.prepare(register, conversation, executor, MAX_CALLS)
@@ -142,7 +142,7 @@ class StepRunner:
         return None
 
     def _commit(
-        self, attempt: StepAttempt, result: Answer | Failure, conversation: Conversation, invocation: Invocation
+        self, attempt: StepAttempt, result: ModelAnswer | Failure, conversation: Conversation, invocation: Invocation
     ) -> Transition | None:
         """Commit the step's result, and send the frames of the commit. None if the lease is lost."""
         sender = attempt.acquire_sender()
