@@ -9,9 +9,10 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
+from zlib import crc32
 
 from botocore.retries.quota import RetryQuota
 
@@ -55,9 +56,18 @@ _CODES_OF_SKEW = frozenset(
 )
 #: The longest pause before a retry, in seconds.
 _LONGEST_PAUSE_S = 20
-#: What a retry takes from the process's quota, after a time-out and after anything else; a call that succeeds without
-#: a retry gives one back. So a service that fails everything is soon asked only once a call.
-_COST_OF_TIMEOUT, _COST, _GIVEN_BACK = 10, 5, 1
+#: What a retry takes from the process's quota, after a time-out and after anything else; what a call that succeeds
+#: without a retry adds to it. So a service that fails everything is soon asked only once a call.
+_COST_OF_TIMEOUT, _COST, _REWARD = 10, 5, 1
+
+
+class _Call(NamedTuple):
+    """What all attempts of a call have in common."""
+
+    operation: str
+    path: str
+    headers: Mapping[str, str]
+    body: bytes
 
 
 class Service:
@@ -71,95 +81,114 @@ class Service:
         self._attempts = attempts or max_attempts()
         self._quota = RetryQuota()
 
-    def call(
-        self,
-        operation: str,
-        path: str,
-        headers: Mapping[str, str],
-        body: bytes,
-        read: Callable[[Answer], _T],
-        on_wait: Callable[[], object] | None = None,
-    ) -> _T:
-        """Call and return what `read` makes of the answer, or raise its error. Raises AwsError.
+    def prepared(self, operation: str, path: str, headers: Mapping[str, str], body: bytes) -> Callable[[], Answer]:
+        """The call, signed, which the returned function makes. It is valid for a few minutes. Both raise AwsError.
 
-        A call whose answer was lost is repeated, so it may take effect twice. on_wait: called at each attempt, while
-        its answer is awaited; it must not raise.
+        A call whose answer was lost is repeated, so it may take effect twice.
         """
-        return self.prepared(operation, path, headers, body, read, on_wait)()
+        call = self._call(operation, path, headers, body)
+        request = self._signed(call, 1)
+        return lambda: self._answer(call, request, _undecoded)
 
-    def prepared(
+    def _call(self, operation: str, path: str, headers: Mapping[str, str], body: bytes) -> _Call:
+        ids = {"User-Agent": "codelab", "amz-sdk-invocation-id": str(uuid4())}
+        return _Call(operation, path, {**headers, **_trace_header(), **ids}, body)
+
+    def _signed(self, call: _Call, attempt: int) -> Request:
+        headers = {**call.headers, "amz-sdk-request": f"attempt={attempt}; max={self._attempts}"}
+        return self._connections.signed("POST", call.path, headers, call.body)
+
+    def _answer(
         self,
-        operation: str,
-        path: str,
-        headers: Mapping[str, str],
-        body: bytes,
-        read: Callable[[Answer], _T],
-        on_wait: Callable[[], object] | None = None,
-    ) -> Callable[[], _T]:
-        """The call, signed, which the returned function makes. It is valid for a few minutes."""
-        sent = {**headers, **_traced(), "User-Agent": "codelab", "amz-sdk-invocation-id": str(uuid4())}
-        first = self._signed(path, sent, body, 1)
-        return lambda: self._make(operation, path, sent, body, read, first, on_wait)
-
-    def _signed(self, path: str, headers: Mapping[str, str], body: bytes, attempt: int) -> Request:
-        counted = {**headers, "amz-sdk-request": f"attempt={attempt}; max={self._attempts}"}
-        return self._connections.signed("POST", path, counted, body)
-
-    def _make(
-        self,
-        operation: str,
-        path: str,
-        headers: Mapping[str, str],
-        body: bytes,
-        read: Callable[[Answer], _T],
+        call: _Call,
         request: Request,
-        on_wait: Callable[[], object] | None,
+        decode: Callable[[Answer], _T],
+        on_wait: Callable[[], object] | None = None,
     ) -> _T:
-        attempt, taken, signed_anew = 1, 0, False
+        """Make the call, in as many attempts as it takes; `request` is the first one. Returns the decoded answer."""
+        attempt, cost, signed_anew = 1, 0, False
         while True:
             try:
                 answer = self._connections.send(request, on_wait)
                 if answer.status >= HTTPStatus.MULTIPLE_CHOICES:
-                    refused = refusal(operation, answer)
+                    error = refusal(call.operation, answer)
                     if (
                         not signed_anew
-                        and refused.code in _CODES_OF_SKEW
+                        and error.code in _CODES_OF_SKEW
                         and self._connections.corrects_clock(request, answer)
                     ):
-                        signed_anew, request = True, self._signed(path, headers, body, attempt)
+                        signed_anew, request = True, self._signed(call, attempt)
                         continue
-                    raise refused
-                found = read(answer)
-            except (AwsRefused, AwsUnreachable) as error:
-                taken = _cost(error)
-                if not taken or attempt == self._attempts or not self._quota.acquire(taken):
+                    raise error
+                decoded = decode(answer)
+            except (AwsRefused, AwsUnreachable) as failure:
+                cost = _cost(failure)
+                if not cost or attempt == self._attempts or not self._quota.acquire(cost):
                     raise
             else:
-                self._quota.release(taken or _GIVEN_BACK)
-                return found
+                self._quota.release(cost or _REWARD)
+                return decoded
             time.sleep(random.random() * min(2 ** (attempt - 1), _LONGEST_PAUSE_S))
             attempt += 1
-            request = self._signed(path, headers, body, attempt)
+            request = self._signed(call, attempt)
+
+
+class JsonService(Service):
+    """A service of AWS's JSON protocols: a header names the operation, and request and answer are JSON objects.
+
+    interface: the prefix of an operation in that header. protocol: the Content-Type of its requests.
+    """
+
+    def __init__(self, name: str, interface: str, protocol: str) -> None:
+        super().__init__(name)
+        self._interface, self._protocol = interface, protocol
+
+    def call(
+        self, operation: str, request: Mapping[str, Any], on_wait: Callable[[], object] | None = None
+    ) -> dict[str, Any]:
+        """Call an operation; see `prepared`. Raises AwsUnreachable also if each answer is damaged.
+
+        on_wait: called at each attempt, while its answer is awaited; it must not raise.
+        """
+        headers = {"X-Amz-Target": f"{self._interface}.{operation}", "Content-Type": self._protocol}
+        call = self._call(operation, "/", headers, json.dumps(request).encode())
+        return self._answer(call, self._signed(call, 1), _decoded, on_wait)
+
+
+def _undecoded(answer: Answer) -> Answer:
+    return answer
+
+
+def _decoded(answer: Answer) -> dict[str, Any]:
+    """The answer's JSON. Raises AwsUnreachable if it is damaged: the call is repeated."""
+    checksum = answer.headers.get("x-amz-crc32")
+    if checksum is not None and int(checksum) != crc32(answer.body):
+        raise AwsUnreachable("an answer of AWS does not have its checksum")
+    try:
+        decoded: dict[str, Any] = json.loads(answer.body.decode())
+    except ValueError:
+        raise AwsUnreachable("an answer of AWS is not JSON") from None
+    return decoded
 
 
 def refusal(operation: str, answer: Answer) -> AwsRefused:
-    """The error that an answer tells."""
+    """The error in an answer."""
     try:
-        told = json.loads(answer.body)
+        fields = json.loads(answer.body)
     except ValueError:
-        told = None
-    if not isinstance(told, dict):
-        told = {"message": answer.body.decode(errors="replace")}
-    named = answer.headers.get("x-amzn-errortype") or told.get("__type") or told.get("code") or told.get("Code")
-    code = str(named or answer.status).partition(":")[0].rpartition("#")[2]
+        fields = None
+    if not isinstance(fields, dict):
+        fields = {"message": answer.body.decode(errors="replace")}
+    name = answer.headers.get("x-amzn-errortype") or fields.get("__type") or fields.get("code") or fields.get("Code")
+    code = str(name or answer.status).partition(":")[0].rpartition("#")[2]
     kind = ConditionFailed if code == "ConditionalCheckFailedException" else AwsRefused
     return kind(
         operation,
         code,
-        str(told.get("message") or told.get("Message") or ""),
+        str(fields.get("message") or fields.get("Message") or ""),
         status=answer.status,
-        item=told.get("Item"),
-        reasons=[reason.get("Code", "None") for reason in told.get("CancellationReasons") or ()],
+        item=fields.get("Item"),
+        reasons=[reason.get("Code", "None") for reason in fields.get("CancellationReasons") or ()],
     )
 
 
@@ -170,7 +199,7 @@ def _cost(error: AwsRefused | AwsUnreachable) -> int:
     return _COST if error.status in _RETRIED_STATUS or error.code in _RETRIED_CODES else 0
 
 
-def _traced() -> dict[str, str]:
+def _trace_header() -> dict[str, str]:
     """Lambda's trace, by which AWS also detects functions that invoke each other for ever."""
     trace = trace_id.current()
     if not trace or "AWS_LAMBDA_FUNCTION_NAME" not in os.environ:

@@ -10,7 +10,7 @@ import ssl
 import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from http.client import HTTPException, RemoteDisconnected
 from pathlib import Path
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from codelab.aws.errors import AwsTimeout, AwsUnreachable
 from codelab.aws.session import certificates, credentials, region
 from codelab.aws.signing import signed_headers
 from codelab.http.pool import Pool
-from codelab.http.responses import read_body, read_head
+from codelab.http.responses import read_answer
 from codelab.http.route import Route
 from codelab.snapshot import before_snapshot
 
@@ -191,23 +191,16 @@ def _exchange(
         cut = error  # It may have been answered already, for example that it is too large.
     if on_wait is not None:
         on_wait()
-    has_begun = False
-
-    def read() -> bytes:
-        nonlocal has_begun
-        piece = connection.recv(_PIECE)
-        has_begun = has_begun or piece != b""
-        return piece
-
+    beginning = b""
     try:
-        head, arrived = read_head(read)
-        answer = Answer(head.status, head.headers, b"".join(read_body(head, arrived, read)))
+        beginning = connection.recv(_PIECE)
+        head, body = read_answer(partial(connection.recv, _PIECE), beginning)
     except (OSError, HTTPException) as error:
         if cut is None and isinstance(error, TimeoutError):
             raise AwsTimeout(f"{request.url}: no answer in time") from error
         # A server that forgot the connection resets it when data arrives that nobody will read. One that ends it after
         # reading the request closes it instead, although RemoteDisconnected is called a reset.
         reset = isinstance(error, ConnectionResetError) and not isinstance(error, RemoteDisconnected)
-        never_arrived = cut is not None or (reset and not has_begun)
+        never_arrived = cut is not None or (reset and not beginning)
         raise AwsUnreachable(f"{request.url}: {cut or error!r}", never_arrived=never_arrived) from error
-    return answer, cut is None and head.keeps_alive
+    return Answer(head.status, head.headers, body), cut is None and head.keeps_alive

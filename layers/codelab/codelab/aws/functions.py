@@ -41,6 +41,4 @@ class Functions:
 
     def _invoke(self, function: str, kind: str, event: dict[str, Any]) -> Callable[[], Answer]:
         path = f"/2015-03-31/functions/{quote(function, safe='-._~')}/invocations"
-        return self._service.prepared(
-            "Invoke", path, {"X-Amz-Invocation-Type": kind}, json.dumps(event).encode(), lambda answer: answer
-        )
+        return self._service.prepared("Invoke", path, {"X-Amz-Invocation-Type": kind}, json.dumps(event).encode())

@@ -6,7 +6,7 @@ imports, is not made; the SDK makes one for profiles, files, other partitions, a
 
 import re
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from os import environ
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -60,12 +60,10 @@ def credentials() -> Callable[[], Keys]:
 
     It raises AwsUnreachable if there are none, or new ones cannot be had.
     """
-    keys = Keys(
-        environ.get("AWS_ACCESS_KEY_ID", ""), environ.get("AWS_SECRET_ACCESS_KEY", ""), environ.get("AWS_SESSION_TOKEN")
-    )
+    access_key, secret_key = environ.get("AWS_ACCESS_KEY_ID"), environ.get("AWS_SECRET_ACCESS_KEY")
     expires = "AWS_CREDENTIAL_EXPIRATION" in environ
-    if keys.access_key and keys.secret_key and not expires and "AWS_SECURITY_TOKEN" not in environ:
-        return lambda: keys
+    if access_key and secret_key and not expires and "AWS_SECURITY_TOKEN" not in environ:
+        return partial(Keys, access_key, secret_key, environ.get("AWS_SESSION_TOKEN"))
     return _sdks_credentials()
 
 

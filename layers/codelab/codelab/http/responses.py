@@ -37,12 +37,19 @@ class Head(NamedTuple):
     keeps_alive: bool
 
 
-def read_head(receive: Receive) -> tuple[Head, bytes]:
+def read_answer(receive: Receive, arrived: bytes = b"") -> tuple[Head, bytes]:
+    """The head and the whole body of the final answer. Takes and raises what `read_head` and `read_body` do."""
+    head, arrived = read_head(receive, arrived)
+    return head, b"".join(read_body(head, arrived, receive))
+
+
+def read_head(receive: Receive, arrived: bytes = b"") -> tuple[Head, bytes]:
     """The head of the final answer, and the bytes that arrived after it. Early hints are skipped.
 
-    Raises HTTPException for what is none, RemoteDisconnected if the connection ends before it, and what `receive` does.
+    arrived: the bytes that were read before. Raises HTTPException for what is none, RemoteDisconnected if the
+    connection ends before it, and what `receive` does.
     """
-    data = b""
+    data = arrived
     search_from = 0  # no end of a head begins before
     hint_bytes = 0  # of early hints
     while True:
