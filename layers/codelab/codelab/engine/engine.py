@@ -22,7 +22,7 @@ from codelab.protocol.outgoing import Error
 from codelab.sessions import keys
 from codelab.sessions.items import Audience, EventItem, reference_to
 from codelab.sessions.register import Register
-from codelab.sessions.spending import Counters, Spending
+from codelab.sessions.spending import NOTHING, Counters, Spending
 from codelab.sessions.store import Over, SessionStore, StoredItem
 from codelab.sessions.transition import Step, Transition
 from codelab.turns import admission, connections, quotas
@@ -33,8 +33,6 @@ from codelab.turns.sweep import GIVEN_UP
 
 E = TypeVar("E")
 
-#: The default `room` of `reserve`: only what is counted has to fit.
-_NO_MORE = Spending()
 #: Newest frames that one repair posts again. A client that misses older ones notices the gap and resumes.
 _REPOST = 500
 
@@ -273,7 +271,7 @@ class Engine:
             items = self.store.items(keys.of_user(caller.user), item_keys)
             admission.check(caller, items)
 
-    def reserve(self, caller: Caller, spending: Spending, room: Spending = _NO_MORE) -> int:
+    def reserve(self, caller: Caller, spending: Spending, room: Spending = NOTHING) -> int:
         """Count what the caller is about to use, if the quotas allow that plus `room`.
 
         For requests that read no register: one conditional write, none if the user has no limits. Returns the time (ms)

@@ -22,13 +22,8 @@ from codelab.protocol import limits
 from codelab.sessions import keys
 from codelab.sessions.layout import Layout
 
-#: `json.dumps` makes an encoder with every call.
-_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
-
-
-def dumps(value: Any) -> str:
-    """Compact JSON with non-ASCII characters unescaped."""
-    return _ENCODER.encode(value)
+#: Compact JSON with non-ASCII characters unescaped. `json.dumps` makes an encoder with every call.
+dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 import hashlib
 import zlib
+from collections.abc import Callable
 
 REGISTER = "REGISTER"
 PLAN = "PLAN"
@@ -81,24 +82,14 @@ def input_key(input_id: str) -> str:
     return f"INPUT#{input_id}"
 
 
-def message_key(n: int) -> str:
-    """The sort key of message `n` of the history. Padded with zeros, so that keys sort by number."""
-    return f"MESSAGE#{n:09d}"
+#: The sort keys of message `n` of the history, of the summary of the first `n` messages, and of the logged frame `seq`.
+#: They are padded with zeros, so that they sort by number.
+message_key: Callable[[int], str] = "MESSAGE#{:09d}".format
+summary_key: Callable[[int], str] = "SUMMARY#{:09d}".format
+event_key: Callable[[int], str] = "EVENT#{:012d}".format
 
-
-def event_key(seq: int) -> str:
-    """The sort key of the logged frame `seq`. Padded with zeros, so that keys sort by number."""
-    return f"EVENT#{seq:012d}"
-
-
-def call_key(call_id: str) -> str:
-    """The sort key of a call."""
-    return f"CALL#{call_id}"
-
-
-def summary_key(n: int) -> str:
-    """The sort key of the summary of the first `n` messages."""
-    return f"SUMMARY#{n:09d}"
+#: The sort key of a call.
+call_key: Callable[[str], str] = "CALL#{}".format
 
 
 def file_digest(path: str) -> str:

@@ -5,7 +5,7 @@ released in the transactions that begin and end a turn.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import Any, Self
 
@@ -46,6 +46,9 @@ class Spending:
         return dict(zip(_AMOUNTS, _ALL(self), strict=True))
 
 
+#: What costs nothing.
+NOTHING = Spending()
+
 _AMOUNTS = tuple(it.name for it in fields(Spending))
 _ALL = attrgetter(*_AMOUNTS)
 
@@ -54,7 +57,7 @@ _ALL = attrgetter(*_AMOUNTS)
 class Counters:
     """A user's usage in the minute and the day of a time. `stale` are the attributes of past minutes."""
 
-    used: Spending = field(default_factory=Spending)
+    used: Spending = NOTHING
     stale: tuple[str, ...] = ()
 
     @classmethod
@@ -67,6 +70,10 @@ class Counters:
         return cls(
             Spending(**amounts), tuple(it for it, minute in minutes.items() if int(minute) < now // MINUTE_MS - 1)
         )
+
+
+#: Of a user who has used nothing.
+UNUSED = Counters()
 
 
 def attribute_of(name: str, now: int) -> str:

@@ -19,7 +19,7 @@ from codelab.sessions.items import (
     ToolsItem,
 )
 from codelab.sessions.register import Extent, Register
-from codelab.sessions.spending import Counters, Slot, Spending
+from codelab.sessions.spending import NOTHING, UNUSED, Counters, Slot, Spending
 
 Item = (
     InputItem
@@ -95,8 +95,8 @@ class Transition:
     objects: Mapping[str, str] = field(default_factory=dict)
     slot: Slot | None = None
     takes_over: bool = False
-    spent: Spending = field(default_factory=Spending)
-    counters: Counters = field(default_factory=Counters)
+    spent: Spending = NOTHING
+    counters: Counters = UNUSED
 
     @property
     def posts(self) -> list[tuple[EventItem, ...]]:

@@ -23,7 +23,7 @@ from codelab.sessions.items import (
     refer,
 )
 from codelab.sessions.register import OutboxEntry, Phase, Register
-from codelab.sessions.spending import Counters, Spending
+from codelab.sessions.spending import NOTHING, UNUSED, Counters, Spending
 from codelab.sessions.transition import Item, Resend, Step, Transition
 from codelab.turns import models
 from codelab.turns.text import attached_tokens, message_tokens, within_bytes
@@ -110,8 +110,8 @@ class Draft:
     dispatches: bool = False
     announced_events: tuple[EventItem, ...] = ()
     #: The event's usage, and the user's counters before it.
-    spending: Spending = field(default_factory=Spending)
-    counters: Counters = field(default_factory=Counters)
+    spending: Spending = NOTHING
+    counters: Counters = UNUSED
 
     @classmethod
     def new(cls, user: str, session_id: str, inputs: Inputs) -> "Draft":

@@ -15,7 +15,7 @@ from codelab.sessions.dynamodb.bulk import DynamoDBBulk
 from codelab.sessions.dynamodb.kept_history import Kept, KeptHistory
 from codelab.sessions.dynamodb.revocations import DynamoDBRevocations
 from codelab.sessions.dynamodb.tally import DynamoDBTally
-from codelab.sessions.dynamodb.values import from_dynamodb, to_dynamodb
+from codelab.sessions.dynamodb.values import from_dynamodb, items_from_dynamodb, items_to_dynamodb, to_dynamodb
 from codelab.sessions.items import (
     AboutItem,
     CallItem,
@@ -86,9 +86,8 @@ class DynamoDBStore:
         request: Any = {self._table: {"Keys": [_key(pk, sk) for sk in wanted], "ConsistentRead": True}}
         while request:
             answer = self._client.batch_get_item(RequestItems=request)
-            for item in answer["Responses"].get(self._table, []):
-                plain = from_dynamodb(item)
-                found[plain["sk"]] = plain
+            for item in items_from_dynamodb(answer["Responses"].get(self._table, [])):
+                found[item["sk"]] = item
             request = answer.get("UnprocessedKeys") or {}
         return found
 
@@ -114,7 +113,7 @@ class DynamoDBStore:
         request: Any = {self._table: {"Keys": wanted}} if wanted else {}
         while request:
             answer = self._client.batch_get_item(RequestItems=request)
-            for item in map(from_dynamodb, answer["Responses"].get(self._table, [])):
+            for item in items_from_dynamodb(answer["Responses"].get(self._table, [])):
                 found[keys.owner_and_session(item["pk"])[1]] = AboutItem.of(item)
             request = answer.get("UnprocessedKeys") or {}
         return found
@@ -208,7 +207,7 @@ class DynamoDBStore:
         answer = self._client.query(**request)
         found = [
             Listed(keys.owner_and_session(item["pk"])[1], item.get("title", ""), item["last_activity"])
-            for item in map(from_dynamodb, answer["Items"])
+            for item in items_from_dynamodb(answer["Items"])
         ]
         more = bool(answer.get("LastEvaluatedKey")) and bool(found)
         return found, (found[-1].last_activity, found[-1].session_id) if more else None
@@ -225,10 +224,11 @@ class DynamoDBStore:
         after = transition.after
         update = self._register_update(transition)
         items = [*transition.puts, *transition.events]
-        rows = [item.row() for item in items]
-        update["ExpressionAttributeValues"] = to_dynamodb(update["ExpressionAttributeValues"])
+        update["ExpressionAttributeValues"], *rows = items_to_dynamodb(
+            [update["ExpressionAttributeValues"], *(item.row() for item in items)]
+        )
         writes: list[Any] = [{"Update": update}]
-        for item, row in zip(items, map(to_dynamodb, rows), strict=True):
+        for item, row in zip(items, rows, strict=True):
             put: dict[str, Any] = {"TableName": self._table, "Item": {"pk": {"S": after.pk}, **row}}
             if isinstance(item, ApprovalRules):
                 put["Item"]["pk"] = {"S": keys.home(after.pk, item.key())}

@@ -1,6 +1,6 @@
 """Plain values and DynamoDB's attribute values."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 
@@ -16,6 +16,16 @@ def from_dynamodb(item: dict[str, Any]) -> dict[str, Any]:
     """The inverse of `to_dynamodb`. Raises KeyError for an attribute value of another type."""
     # Every event converts hundreds of values, most of them without calling a function of Python's.
     return {name: _PLAIN[kind](value) for name, tagged in item.items() for kind, value in tagged.items()}
+
+
+def items_to_dynamodb(items: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """`to_dynamodb` of several items."""
+    return [to_dynamodb(item) for item in items]
+
+
+def items_from_dynamodb(items: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """`from_dynamodb` of several items."""
+    return [from_dynamodb(item) for item in items]
 
 
 #: By the exact type of a value, how it becomes an attribute value.
