@@ -32,10 +32,10 @@ from typing import Any
 from codelab_local.emulator.server import Emulator
 
 from benchmarks.rig import ROOT
+from tests.fakes.model.script import call
 from tests.functions import events
 from tests.functions.template import REGION, Template
 from tests.quotas import UNLIMITED
-from tests.scripted_model import call
 
 #: The sessions in which CPU time is measured, and those in which changes are counted.
 TIMED, COUNTED = 12, 3
