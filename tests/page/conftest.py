@@ -53,7 +53,7 @@ def open_tab(browser: Any, cloud: LocalCloud) -> Iterator[OpenTab]:
         session: str | None = None, *, beside: Tab | None = None, at: LocalCloud = cloud, **context: Any
     ) -> Tab:
         profile = beside.context if beside else browser.new_context(locale="en-US", **context)
-        tab = Tab(profile, at.http, session or next(_names))
+        tab = Tab(profile, at.http, next(_names) if session is None else session)
         opened.append(tab)
         return tab
 

@@ -7,7 +7,7 @@ PATIENCE = 60_000
 
 
 class Tab:
-    """`context` is Playwright's. `errors` are those of the page and its policy; `foreign` are requests to others."""
+    """`context` is Playwright's. An empty `session` is a visit without a link to one. `errors` are those of the page and its policy; `foreign` are requests to others."""
 
     def __init__(self, context: Any, origin: str, session: str) -> None:
         self.context = context
@@ -21,7 +21,7 @@ class Tab:
         self.page.on("console", self._said)
         self.page.on("request", self._requested)
         self.page.on("dialog", self._interrupted)
-        self.page.goto(f"{origin}/#/s/{session}")
+        self.page.goto(f"{origin}/#/s/{session}" if session else f"{origin}/")
 
     def _said(self, message: Any) -> None:
         # The browser reports answers of the API that the page expects, and connections that a test breaks.

@@ -35,6 +35,9 @@ export const executes = stored('executes', true, (value) => value !== false);
 /** Tells the list of sessions to look again. */
 export const sessionsChanged = signal(0);
 
+/** Pages of the list that are asked for at once, if the first ones have only sessions without a message. */
+const MOST_PAGES = 5;
+
 let opening = 0;
 let config: ClientConfig | undefined;
 
@@ -68,12 +71,38 @@ export async function signOut(): Promise<void> {
   await login.signOut().catch(() => {}); // the provider may be out of reach
 }
 
-/** The session that the address names, so that a reload and a second window show the same one. */
+/**
+ * The session that the address names, so that a reload and a second window show the same one. One without a message has no
+ * address: the entry of the tab's history holds it, so that a reload does.
+ */
 export function sessionOfAddress(): string | undefined {
-  return sessionIn(location.hash);
+  const held: unknown = history.state?.session;
+  return sessionIn(location.hash) ?? (location.hash || typeof held !== 'string' ? undefined : sessionIn(`#/s/${held}`));
 }
 
-/** Leave the open session, if any, and open another; without an id, a new one. */
+/** Go to a session, without an id to a new one. The browser's way back leads to the one before. */
+export function go(id?: string): void {
+  const here = live.value;
+  const isThere = here && (id ? here.session.sessionId === id : !here.conversation.entries.value.length && !location.hash);
+  if (isThere && link.value.state !== 'ended') return;
+  history.pushState(null, '', id ? `/#/s/${id}` : '/');
+  void open(id);
+}
+
+/** The address has changed, by the user or on the way back or forward. */
+export function follow(): void {
+  const id = sessionOfAddress();
+  if (!id || id !== live.value?.session.sessionId) void open(id);
+}
+
+/** The session has a message: give it its address, unless the user has gone elsewhere. */
+function name(id: string): void {
+  if (location.hash || history.state?.session !== id) return;
+  history.replaceState(null, '', `/#/s/${id}`);
+  sessionsChanged.value++;
+}
+
+/** Leave the open session, if any, and open another; without an id, a new one, in place of what the address names. */
 export async function open(id?: string): Promise<void> {
   if (!config) return start();
   const sessionId = id ?? newSessionId();
@@ -81,7 +110,7 @@ export async function open(id?: string): Promise<void> {
   const before = live.value;
   live.value = undefined;
   link.value = { state: 'connecting' };
-  if (sessionOfAddress() !== sessionId) history.replaceState(null, '', `#/s/${sessionId}`);
+  if (sessionOfAddress() !== sessionId) history.replaceState({ session: sessionId }, '', '/');
   void before?.session.close();
   if (config.auth.mode === 'jwt' && !login.hasToken()) {
     link.value = { state: 'ended', why: '', unauthorized: true };
@@ -141,6 +170,7 @@ async function begin(made: Live, again = false): Promise<void> {
     if (again) made.conversation.beginAgain(page.messages, turn);
     else made.conversation.begin(page.messages, turn);
     made.earlier = page.next_cursor ?? undefined;
+    if (page.messages.length) name(sessionId);
   } catch (error) {
     // A session begins to exist when it is connected to.
     if (!(error instanceof SessionError && error.code === 'SESSION_NOT_FOUND')) throw error;
@@ -178,6 +208,9 @@ function take(event: SessionEvent, conversation: Conversation, session: Session)
     case 'ended':
       ended(event.error);
       break;
+    case 'user_message':
+      name(session.sessionId);
+      break;
     case 'turn_end':
       sessionsChanged.value++;
       break;
@@ -213,11 +246,16 @@ export function send(text: string, images: readonly Image[]): void {
   );
 }
 
-/** The sessions of the user, newest first. */
+/** The sessions of the user that have a message, newest first: the first one gives a session its title. */
 export async function listSessions(cursor?: string): Promise<{ sessions: SessionSummary[]; next_cursor?: string | null }> {
   const from = live.value;
   if (!from) return { sessions: [] };
-  return from.session.rest.sessions({ limit: 50, ...(cursor && { cursor }) });
+  for (let asked = 1; ; asked++) {
+    const page = await from.session.rest.sessions({ limit: 50, ...(cursor && { cursor }) });
+    const sessions = page.sessions.filter((one) => one.title !== '');
+    if (sessions.length || !page.next_cursor || asked === MOST_PAGES) return { ...page, sessions };
+    cursor = page.next_cursor;
+  }
 }
 
 // A new choice of who executes needs another connection.

@@ -1,6 +1,6 @@
 import './style.css';
 import { render } from 'preact';
-import { open, sessionOfAddress, start } from './live.ts';
+import { follow, start } from './live.ts';
 import { App } from './shell/app.tsx';
 import './shell/theme.ts';
 import { reopen } from './workspace/open.ts';
@@ -8,7 +8,4 @@ import { reopen } from './workspace/open.ts';
 render(<App />, document.getElementById('app')!);
 reopen();
 void start();
-addEventListener('hashchange', () => {
-  const named = sessionOfAddress();
-  if (named) void open(named);
-});
+addEventListener('popstate', follow);

@@ -2,7 +2,7 @@ import { useSignal, useSignalEffect } from '@preact/signals';
 import type { SessionSummary } from '@codelab/client';
 import { readable } from '../conversation/safe.ts';
 import { ago, t } from '../i18n/index.ts';
-import { listSessions, live, open, sessionsChanged } from '../live.ts';
+import { go, listSessions, live, open, sessionsChanged } from '../live.ts';
 import { Dialog } from '../shell/dialog.tsx';
 import { Icon } from '../shell/icon.tsx';
 
@@ -32,7 +32,7 @@ export function SessionsView({ onChoice }: { onChoice(): void }) {
   const needle = query.value.trim().toLowerCase();
   const listed = found.value.filter((one) => `${one.title} ${one.session_id}`.toLowerCase().includes(needle));
   const choose = (id?: string) => {
-    void open(id);
+    go(id);
     onChoice();
   };
   return (
@@ -51,7 +51,7 @@ export function SessionsView({ onChoice }: { onChoice(): void }) {
       <nav aria-label={t('sessions.list')}>
         <ul>
           {listed.map((one) => {
-            const title = readable(one.title) || t('sessions.untitled');
+            const title = readable(one.title).trim() || t('sessions.untitled');
             const current = live.value?.session.sessionId === one.session_id;
             return (
               <li key={one.session_id} class={current ? 'current' : ''}>
@@ -95,7 +95,7 @@ function Actions({ session, onClose, onOpen }: { session: SessionSummary; onClos
       problem.value = (error as Error).message;
     }
   };
-  const shown = readable(session.title) || t('sessions.untitled');
+  const shown = readable(session.title).trim() || t('sessions.untitled');
   return (
     <Dialog title={shown} onClose={onClose}>
       <form
@@ -129,7 +129,7 @@ function Actions({ session, onClose, onOpen }: { session: SessionSummary; onClos
             void act(async () => {
               const isOpen = live.value?.session.sessionId === session.session_id;
               await rest.delete(session.session_id);
-              if (isOpen) onOpen();
+              if (isOpen) void open(); // in its place: the way back must not lead to it
             });
           }}
         >
