@@ -1,7 +1,11 @@
 import { Lexer, type Token } from 'marked';
+import { rulesFor } from './math_tokens.ts';
 
 /** Characters of a block above which it is no longer Markdown: a hostile answer may be one line of megabytes. */
 export const LARGE = 20_000;
+
+/** Brackets and stars above which it is none either: which belong together is found by trying. */
+const MOST_SIGNS = 2_000;
 
 export type Block = { kind: 'markdown'; raw: string; token: Token } | { kind: 'plain'; raw: string };
 
@@ -17,11 +21,11 @@ export class Blocks {
   take(text: string): readonly Block[] {
     const rest = text.slice(this.#doneChars);
     if (this.#isPlain) return [...this.#done, { kind: 'plain', raw: rest }];
-    if (longestRun(rest) > LARGE) {
+    if (runsOf(rest).some(isHostile)) {
       this.#isPlain = true;
       return [...this.#done, { kind: 'plain', raw: rest }];
     }
-    const tokens = new Lexer({ gfm: true }).lex(rest);
+    const tokens = new Lexer(rulesFor(rest)).lex(rest);
     const blocks = tokens.map((token): Block => ({ kind: 'markdown', raw: token.raw, token }));
     // White space after a block may yet turn out to be inside of it, as in a list.
     let last = blocks.length - 1;
@@ -33,14 +37,12 @@ export class Blocks {
   }
 }
 
-/** The length of the longest part without an empty line, which is the most that one block can have at once. */
-function longestRun(text: string): number {
-  if (text.length <= LARGE) return 0;
-  let longest = 0;
-  let start = 0;
-  for (let at = text.indexOf('\n\n'); at >= 0; at = text.indexOf('\n\n', start)) {
-    longest = Math.max(longest, at - start);
-    start = at + 2;
-  }
-  return Math.max(longest, text.length - start);
+/** The parts between empty lines: none is less than one block. */
+function runsOf(text: string): readonly string[] {
+  return text.split('\n\n');
+}
+
+/** Whether a part would take seconds to read as Markdown: the time grows with the square of its signs. */
+function isHostile(run: string): boolean {
+  return run.length > LARGE || (run.length > MOST_SIGNS && (run.match(/[[\]*_$]/g)?.length ?? 0) > MOST_SIGNS);
 }

@@ -2,10 +2,13 @@ import DOMPurify from 'dompurify';
 import { Renderer, Parser, type Token, type Tokens } from 'marked';
 import type { VNode } from 'preact';
 import { memo } from 'preact/compat';
-import { useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { n, t } from '../i18n/index.ts';
 import { CopyButton } from '../shell/copy.tsx';
 import { type Block, Blocks, LARGE } from './blocks.ts';
+import type { Piece } from './highlight.ts';
+import { MARKED, type MathToken } from './math_tokens.ts';
+import { escaped } from './safe.ts';
 
 /** The model's HTML is text, its images are links, and its links lead to web pages and mail only. */
 class SafeRenderer extends Renderer {
@@ -51,10 +54,6 @@ const ALLOWED = {
   RETURN_DOM_FRAGMENT: true as const,
 };
 
-function escaped(text: string): string {
-  return text.replace(/[&<>"']/g, (char) => `&#${char.charCodeAt(0)};`);
-}
-
 /** A text of the model, which may still grow. */
 export function Markdown({ text }: { text: string }) {
   const blocks = useRef<Blocks | undefined>(undefined);
@@ -74,6 +73,7 @@ const BlockView = memo(
     const { token } = block;
     if (token.type === 'space' || token.type === 'def') return null;
     if (token.type === 'code') return <Code text={(token as Tokens.Code).text} language={(token as Tokens.Code).lang ?? ''} />;
+    if (token.type === 'math') return <Formula tex={(token as MathToken).text} />;
     return <Html token={token} />;
   },
   (before, after) => before.raw === after.raw && before.block.kind === after.block.kind,
@@ -84,14 +84,37 @@ function Html({ token }: { token: Token }) {
   useLayoutEffect(() => {
     let fragment: Node;
     try {
-      fragment = DOMPurify.sanitize(Parser.parse([token], { renderer: RENDERER }), ALLOWED);
+      fragment = DOMPurify.sanitize(Parser.parse([token], { ...MARKED, renderer: RENDERER }), ALLOWED);
     } catch {
       fragment = document.createTextNode(token.raw);
     }
     element.current!.replaceChildren(fragment);
     for (const scroll of element.current!.querySelectorAll('.scroll')) (scroll as HTMLElement).tabIndex = 0;
+    void drawMath(element.current!.querySelectorAll('code.math'), false);
   }, [token]);
   return <div ref={element} />;
+}
+
+/** Put formulas in place of their sources, which stay where they are not TeX, or where the library cannot be loaded. */
+async function drawMath(sources: Iterable<Element>, isDisplayed: boolean): Promise<void> {
+  const found = [...sources];
+  if (!found.length) return;
+  const library = await import('./math.ts').catch(() => undefined);
+  for (const source of found) {
+    const drawn = source.isConnected && library?.mathOf(source.textContent ?? '', isDisplayed);
+    if (drawn) source.replaceWith(drawn);
+  }
+}
+
+/** A formula of its own. */
+function Formula({ tex }: { tex: string }) {
+  const element = useRef<HTMLDivElement>(null);
+  useLayoutEffect(() => {
+    const source = Object.assign(document.createElement('code'), { className: 'math', textContent: tex });
+    element.current!.replaceChildren(source);
+    void drawMath([source], true);
+  }, [tex]);
+  return <div class="scroll" tabIndex={0} ref={element} />;
 }
 
 export function Code({ text, language }: { text: string; language: string }) {
@@ -105,10 +128,43 @@ export function Code({ text, language }: { text: string; language: string }) {
       </figcaption>
       <pre dir="ltr" tabIndex={0}>
         <code>
-          {isDiff ? <Changes text={text} /> : <Long text={text} inline />}
+          {isDiff ? <Changes text={text} /> : text.length <= LARGE ? <Coloured text={text} language={name} /> : <Long text={text} inline />}
         </code>
       </pre>
     </figure>
+  );
+}
+
+/** Milliseconds between two looks at a code that is being written. */
+const LOOK_AGAIN_MS = 150;
+
+/** A code in colours. It is plain until the highlighter is loaded, and so is what was written since its last look. */
+function Coloured({ text, language }: { text: string; language: string }) {
+  const [seen, setSeen] = useState<{ text: string; pieces: readonly Piece[] } | undefined>();
+  const newest = useRef(text);
+  const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
+  newest.current = text;
+  useEffect(() => {
+    if (!language || timer.current !== undefined) return;
+    timer.current = setTimeout(() => {
+      void import('./highlight.ts').then(
+        ({ highlighted }) => {
+          timer.current = undefined;
+          const now = newest.current;
+          const pieces = highlighted(now, language);
+          if (pieces) setSeen({ text: now, pieces });
+        },
+        () => {}, // It stays plain.
+      );
+    }, seen ? LOOK_AGAIN_MS : 0);
+  }, [text, language]);
+  useEffect(() => () => clearTimeout(timer.current), []);
+  if (!seen || !text.startsWith(seen.text)) return <>{text}</>;
+  return (
+    <>
+      {seen.pieces.map(([piece, kind], index) => (kind ? <span key={index} class={`of-${kind}`}>{piece}</span> : piece))}
+      {text.slice(seen.text.length)}
+    </>
   );
 }
 

@@ -37,3 +37,8 @@ export function readable(text: string): string {
 export function spelled(char: string): string {
   return `⟨U+${char.codePointAt(0)!.toString(16).toUpperCase().padStart(4, '0')}⟩`;
 }
+
+/** A text as HTML that shows it. */
+export function escaped(text: string): string {
+  return text.replace(/[&<>"']/g, (char) => `&#${char.charCodeAt(0)};`);
+}

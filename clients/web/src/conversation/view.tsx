@@ -3,6 +3,7 @@ import { memo } from 'preact/compat';
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import { n, t, type Key } from '../i18n/index.ts';
 import { type Live, link, loadEarlier, send } from '../live.ts';
+import { CopyButton } from '../shell/copy.tsx';
 import { Icon } from '../shell/icon.tsx';
 import { CallCard } from './call.tsx';
 import { Composer } from './composer.tsx';
@@ -173,6 +174,11 @@ function AssistantMessage({ entry }: { entry: Extract<Entry, { kind: 'assistant'
   return (
     <article class={`answer ${entry.final.value ? '' : 'writing'}`} aria-label={entry.agent || t('agent')} aria-busy={!entry.final.value}>
       <Markdown text={entry.text.value} />
+      {entry.final.value && entry.text.value.trim() && (
+        <div class="deeds">
+          <CopyButton text={entry.text.value} label={t('chat.copy')} />
+        </div>
+      )}
     </article>
   );
 }

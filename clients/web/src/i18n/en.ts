@@ -52,6 +52,7 @@ export const en = {
   'chat.try.1': 'What can you do?',
   'chat.try.2': 'Replace “Hello” with “Good morning” in main.py',
   'chat.try.3': 'Make a plan',
+  'chat.copy': 'Copy the answer',
   'chat.down': 'To the end',
   'chat.you': 'You',
   'chat.queued': 'Waits for the running turn, place {n}',

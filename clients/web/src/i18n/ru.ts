@@ -53,6 +53,7 @@ export const ru: Record<Key, string> = {
   'chat.try.1': 'Что ты умеешь?',
   'chat.try.2': 'Замени «Hello» на «Привет» в файле main.py',
   'chat.try.3': 'Составь план',
+  'chat.copy': 'Копировать ответ',
   'chat.down': 'В конец',
   'chat.you': 'Вы',
   'chat.queued': 'Ждёт конца хода, место {n}',

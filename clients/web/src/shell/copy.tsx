@@ -2,7 +2,8 @@ import { useState } from 'preact/hooks';
 import { t } from '../i18n/index.ts';
 import { Icon } from './icon.tsx';
 
-export function CopyButton({ text }: { text: string }) {
+/** `label` says what is copied, where that is not plain to see. */
+export function CopyButton({ text, label = t('copy') }: { text: string; label?: string }) {
   const [done, setDone] = useState(false);
   const copy = async () => {
     await navigator.clipboard?.writeText(text);
@@ -10,7 +11,7 @@ export function CopyButton({ text }: { text: string }) {
     setTimeout(() => setDone(false), 1500);
   };
   return (
-    <button type="button" class="icon" onClick={copy} aria-label={t(done ? 'copied' : 'copy')} title={t(done ? 'copied' : 'copy')}>
+    <button type="button" class="icon" onClick={copy} aria-label={done ? t('copied') : label} title={done ? t('copied') : label}>
       <Icon name={done ? 'check' : 'copy'} />
     </button>
   );
