@@ -47,6 +47,7 @@ def take(browser: Any, origin: str, theme: str, width: int) -> None:
     tab.get_by_role("button", name="Review the changes").click()
     tab.locator("[name=accept]").wait_for()
     shoot("review")
+    tab.get_by_role("button", name="Accept all").click()
     tab.get_by_role("button", name="Apply the reviewed text").click()
     tab.locator(".note.end").nth(1).wait_for()
     tab.get_by_role("button", name="Inspector", exact=True).click()

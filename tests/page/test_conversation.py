@@ -41,17 +41,18 @@ def test_the_first_answer_is_markdown(tab: Tab, model: ScriptedModel) -> None:
 
 @pytest.mark.deep
 def test_an_approval_with_an_edit_is_executed_as_edited(tab: Tab, model: ScriptedModel) -> None:
-    asked = Says("I create it.", calls=[call("write_file", path="notes/todo.txt", content="milk\n")])
+    """What has no text that could be reviewed is edited as JSON."""
+    asked = Says("I make it.", calls=[call("create_directory", path="notes")])
     tab.say(model.script("edited", asked, Says("Done.")))
     card = tab.page.locator(".call.asking")
-    card.get_by_text("+milk").wait_for()
-    assert tab.file("notes/todo.txt") is None
+    card.locator("button.primary[aria-disabled=false]").wait_for()
     tab.press("Edit")
     arguments = card.get_by_role("textbox", name="Arguments")
-    arguments.fill(arguments.input_value().replace("milk", "bread"))
+    arguments.fill(arguments.input_value().replace("notes", "papers"))
     tab.press("Approve")
     tab.ended()
-    assert tab.file("notes/todo.txt") == "bread\n"
+    tab.page.locator(".call.completed .subject", has_text="papers").wait_for()
+    tab.page.locator(".call.completed").get_by_text("edited by you").wait_for()
     assert "edited_arguments" in str(model.requests["edited"][-1])
 
 

@@ -56,6 +56,7 @@ def test_a_review_keeps_what_only_looks_like_a_line_end(tab: Tab, model: Scripte
     tab.page.locator(".cm-content").first.click()
     tab.page.keyboard.press("Control+End")
     tab.page.keyboard.type("more")
+    tab.press("Accept all")
     tab.press("Apply the reviewed text")
     tab.ended()
     assert tab.file("main.py") == f"{content}more"

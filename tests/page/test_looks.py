@@ -86,9 +86,9 @@ def test_the_keyboard_alone_is_enough(tab: Tab, model: ScriptedModel) -> None:
     tab.page.keyboard.press("Enter")
     tab.page.locator(".call.asking .diff").wait_for()
     tab.page.locator(".call.asking button.primary[aria-disabled=false]").wait_for()
-    for _ in range(30):
-        tab.page.keyboard.press("Shift+Tab")
-        if tab.run("() => document.activeElement.textContent") == "Approve":
+    for _ in range(10):  # the card has the focus
+        tab.page.keyboard.press("Tab")
+        if tab.run("() => document.activeElement.textContent").startswith("Approve"):
             break
     tab.page.keyboard.press("Enter")
     tab.ended()

@@ -123,9 +123,10 @@ export async function open(id?: string): Promise<void> {
     expectations,
     folder: openedFolder,
     dialogue,
-    changed: (paths) => {
+    changed: (paths, made) => {
       lastChanged.value = paths;
       version.value++;
+      if (made) conversation.made(made.callId, made.changes, made.folder);
     },
   });
   const session = createSession({

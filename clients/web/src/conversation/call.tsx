@@ -1,15 +1,18 @@
 import { type Signal, useSignal, useSignalEffect } from '@preact/signals';
-import { useEffect, useId, useRef } from 'preact/hooks';
+import type { RefObject } from 'preact';
+import { useEffect, useId, useMemo, useRef } from 'preact/hooks';
 import { type Answer, ToolError } from '@codelab/client';
-import { n, t } from '../i18n/index.ts';
+import { counted, n, t } from '../i18n/index.ts';
 import { executes, live } from '../live.ts';
 import { DiffView } from '../review/diff.tsx';
 import { review } from '../review/state.ts';
+import { difference } from '../review/difference.ts';
 import { Icon } from '../shell/icon.tsx';
-import { type Change, changesOf } from '../workspace/changes.ts';
-import { viewOf } from '../workspace/expectations.ts';
+import { showFile } from '../shell/panes.ts';
+import { type Change, changesOf, make } from '../workspace/changes.ts';
+import { Changed as FileChanged, viewOf } from '../workspace/expectations.ts';
 import type { Folder } from '../workspace/folder.ts';
-import { folder } from '../workspace/open.ts';
+import { folder, lastChanged, version } from '../workspace/open.ts';
 import type { CallView } from './entries.ts';
 import { Long } from './markdown.tsx';
 import { visible, visibleJson, visibleLine } from './safe.ts';
@@ -20,14 +23,15 @@ const REVIEWED = ['write_file', 'edit_file', 'apply_patch'];
 
 /** A tool call: what it does, what became of it and, while it waits for a human, the decision. */
 export function CallCard({ call }: { call: Signal<CallView> }) {
-  const { frame, state, output, outcome, shown, decided, decision, feedback } = call.value;
+  const { frame, state, output, outcome, shown, decided, decision, feedback, changes } = call.value;
   const title = useId();
+  const card = useRef<HTMLElement>(null);
   const asking = state === 'asking';
   const args = frame.arguments ?? {};
   const subject = subjectOf(args);
   const result = outcome ? resultText(outcome) : shown;
   return (
-    <article class={`call ${state}`} aria-labelledby={title}>
+    <article class={`call ${state}`} aria-labelledby={title} ref={card} tabIndex={-1} onKeyDown={asking ? typesOn : undefined}>
       <header id={title}>
         <Icon name="tool" />
         <code class="tool">{visible(frame.tool_name)}</code>
@@ -36,12 +40,15 @@ export function CallCard({ call }: { call: Signal<CallView> }) {
             {subject}
           </bdi>
         )}
+        {!asking && changes && <Counts changes={changes} />}
+        {!asking && decision === 'edit' && <span class="badge">{t('call.byyou')}</span>}
         <span class="state">{t(`call.${state}`)}</span>
       </header>
       {frame.reason && <p class="note">{t('call.rule')}: {visible(frame.reason)}</p>}
       {!asking && decision === 'edit' && <p class="note">{t('call.edited')}</p>}
       {!asking && feedback && <p class="note">{t('call.feedback')}: {visible(feedback)}</p>}
-      {asking && <Asked call={call.value} decided={decided === true} />}
+      {asking && <Asked call={call.value} decided={decided === true} card={card} />}
+      {!asking && changes && <Changed call={call.value} changes={changes} />}
       {!asking && (
         <details>
           <summary>{t('call.arguments')}</summary>
@@ -67,7 +74,72 @@ export function CallCard({ call }: { call: Signal<CallView> }) {
   );
 }
 
-function Asked({ call, decided }: { call: CallView; decided: boolean }) {
+/** Who begins to write, on a card that has taken the focus, writes a message. */
+function typesOn(event: KeyboardEvent): void {
+  const isLetter = event.key.length === 1 && !event.ctrlKey && !event.metaKey && !event.altKey && event.key !== ' ';
+  if (isLetter && event.target === event.currentTarget) document.getElementById('message')?.focus();
+}
+
+/** How many lines are added and removed. */
+function Counts({ changes }: { changes: readonly Change[] }) {
+  const [added, removed] = useMemo(() => {
+    const lines = changes.flatMap((change) => difference(change).lines);
+    return [lines.filter((line) => line[0] === '+').length, lines.filter((line) => line[0] === '-').length] as const;
+  }, [changes]);
+  return (
+    <span class="counts">
+      <span class="hidden">{`${counted('call.added', added)}, ${counted('call.removed', removed)}`}</span>
+      <span class="added" aria-hidden="true">+{n(added)}</span>
+      <span class="removed" aria-hidden="true">−{n(removed)}</span>
+    </span>
+  );
+}
+
+/** What a call has changed, or would have. What this page has changed can be looked at and taken back. */
+function Changed({ call, changes }: { call: CallView; changes: readonly Change[] }) {
+  const problem = useSignal('');
+  const { madeIn } = call;
+  const isHere = madeIn !== undefined && madeIn === folder.value;
+  const undo = async () => {
+    problem.value = '';
+    try {
+      await make(madeIn!, [...changes].reverse().map(({ path, before, after }) => ({ path, before: after, after: before })));
+      live.value?.conversation.undone(call.frame.call_id);
+      lastChanged.value = changes.map((change) => change.path);
+      version.value++;
+    } catch (error) {
+      problem.value = t('call.undo.changed', { why: visible(error instanceof FileChanged ? error.why : (error as Error).message) });
+    }
+  };
+  return (
+    <>
+      <details open>
+        <summary>{t('call.changes')}</summary>
+        {changes.map((change) => (
+          <DiffView key={change.path} change={change} />
+        ))}
+      </details>
+      <p class="problem" role="alert">
+        {problem.value}
+      </p>
+      {call.isUndone && <p class="note">{t('call.undone')}</p>}
+      {isHere && call.state === 'completed' && (
+        <div class="buttons">
+          {changes.filter((change) => change.after !== null).map((change) => (
+            <button key={change.path} type="button" class="quiet" onClick={() => showFile(change.path)}>
+              {t('call.open', { path: visibleLine(change.path) })}
+            </button>
+          ))}
+          <button type="button" class="quiet" onClick={undo}>
+            {t('call.undo')}
+          </button>
+        </div>
+      )}
+    </>
+  );
+}
+
+function Asked({ call, decided, card }: { call: CallView; decided: boolean; card: RefObject<HTMLElement | null> }) {
   const { frame } = call;
   const args = frame.arguments;
   const mode = useSignal<'ask' | 'edit' | 'reject' | 'always'>('ask');
@@ -101,7 +173,7 @@ function Asked({ call, decided }: { call: CallView; decided: boolean }) {
     gone.value = !live.value?.session.openCalls.get(frame.call_id)?.requires_approval;
     if (gone.value || !seen.value) return;
     const from = live.value;
-    from?.conversation.decided(frame.call_id);
+    from?.conversation.decided(frame.call_id, given.decision, Array.isArray(changes.value) && changes.value.length ? changes.value : undefined);
     // The call must not be released before it is known what was shown.
     void looking.current.then(() => from?.session.answer(frame.call_id, given));
   };
@@ -110,10 +182,36 @@ function Asked({ call, decided }: { call: CallView; decided: boolean }) {
     if (!Array.isArray(changes.value) || !seen.value) return;
     review.value = { tool: frame.tool_name, args: args ?? {}, changes: changes.value, answer };
   };
+  useEffect(() => {
+    if (mayTakeFocus()) card.current!.focus();
+  }, []);
+  useEffect(() => {
+    if (mode.value !== 'ask') card.current!.querySelector<HTMLElement>('.asked form :is(input, textarea), .asked .buttons button')?.focus();
+  }, [mode.value]);
   const { remember } = frame;
   const choose = (next: 'edit' | 'reject' | 'always') => {
     if (seen.value) mode.value = next;
   };
+  const deeds: Record<string, (() => void) | undefined> = {
+    KeyY: args && (() => answer({ decision: 'approve' })),
+    KeyE: isReviewed ? openReview : args && (() => choose('edit')),
+    KeyN: () => choose('reject'),
+    KeyA: remember ? () => choose('always') : undefined,
+  };
+  useEffect(() => {
+    const press = (event: KeyboardEvent) => {
+      const deed = deeds[event.code];
+      if (!event.altKey || event.ctrlKey || event.metaKey || event.shiftKey || !deed || !isCurrent(card.current!)) return;
+      event.preventDefault();
+      if (event.repeat || decided || mode.value !== 'ask') return;
+      // Nobody decides about what is not on the screen.
+      if (isInView(card.current!)) deed();
+      else card.current!.scrollIntoView({ block: 'nearest' });
+      card.current?.focus({ preventScroll: true });
+    };
+    addEventListener('keydown', press);
+    return () => removeEventListener('keydown', press);
+  });
   const common = { type: 'button', disabled: decided, 'aria-disabled': !seen.value } as const;
   return (
     <div class="asked">
@@ -168,7 +266,6 @@ function Asked({ call, decided }: { call: CallView; decided: boolean }) {
         >
           <input
             type="text"
-            autoFocus
             maxLength={10_000}
             aria-label={t('call.reject.why')}
             placeholder={t('call.reject.why')}
@@ -207,23 +304,29 @@ function Asked({ call, decided }: { call: CallView; decided: boolean }) {
       )}
       {mode.value === 'ask' && (
         <div class="buttons">
-          <button {...common} class="primary" disabled={decided || !args} onClick={() => answer({ decision: 'approve' })}>
+          <button {...common} class="primary" disabled={decided || !args} aria-keyshortcuts="Alt+Y" onClick={() => answer({ decision: 'approve' })}>
             {t('call.approve')}
+            <Keys letter="Y" />
           </button>
-          {isReviewed && (
-            <button {...common} onClick={openReview}>
+          {isReviewed ? (
+            <button {...common} aria-keyshortcuts="Alt+E" onClick={openReview}>
               {t('call.review')}
+              <Keys letter="E" />
+            </button>
+          ) : (
+            <button {...common} disabled={decided || !args} aria-keyshortcuts="Alt+E" onClick={() => choose('edit')}>
+              {t('call.edit')}
+              <Keys letter="E" />
             </button>
           )}
-          <button {...common} disabled={decided || !args} onClick={() => choose('edit')}>
-            {t('call.edit')}
-          </button>
-          <button {...common} onClick={() => choose('reject')}>
+          <button {...common} aria-keyshortcuts="Alt+N" onClick={() => choose('reject')}>
             {t('call.reject')}
+            <Keys letter="N" />
           </button>
           {remember ? (
-            <button {...common} onClick={() => choose('always')}>
+            <button {...common} aria-keyshortcuts="Alt+A" onClick={() => choose('always')}>
               {t('call.always')}
+              <Keys letter="A" />
             </button>
           ) : (
             <small>{t('call.never')}</small>
@@ -232,6 +335,32 @@ function Asked({ call, decided }: { call: CallView; decided: boolean }) {
       )}
     </div>
   );
+}
+
+function Keys({ letter }: { letter: string }) {
+  return <kbd aria-hidden="true">Alt+{letter}</kbd>;
+}
+
+/** Whether a card that appears may have the focus: not while somebody writes, or does anything else that has it. */
+function mayTakeFocus(): boolean {
+  const has = document.activeElement;
+  if (document.querySelector('dialog[open]')) return false;
+  if (has?.id === 'message') return (has as HTMLTextAreaElement).value === '';
+  return !has || has === document.body;
+}
+
+/** Whether keys decide about this card: the one that has the focus, else the first that waits. */
+function isCurrent(card: HTMLElement): boolean {
+  if (document.querySelector('dialog[open]')) return false;
+  const cards = [...document.querySelectorAll('.call.asking')];
+  return (cards.find((one) => one.contains(document.activeElement)) ?? cards[0]) === card;
+}
+
+/** Whether a card's question and its buttons can be seen, or as much of them as there is room for. */
+function isInView(card: HTMLElement): boolean {
+  const { top, bottom } = card.closest('.scroller')!.getBoundingClientRect();
+  const own = card.getBoundingClientRect();
+  return own.bottom > top && own.bottom <= bottom + 1;
 }
 
 function Preview({ tool, args, changes }: { tool: string; args: Record<string, unknown>; changes: Change[] | string | undefined }) {

@@ -1,5 +1,7 @@
 import { batch, signal } from '@preact/signals';
 import type { HistoryMessage, Outcome, SessionEvent, SessionInfoFrame, Status, ToolCallFrame } from '@codelab/client';
+import type { Change } from '../workspace/changes.ts';
+import type { Folder } from '../workspace/folder.ts';
 import { type CallView, callEntry, type Entry, type Image, type PlanStep, type Queued } from './entries.ts';
 
 /** Characters of a running command's output that are kept. */
@@ -86,9 +88,19 @@ export class Conversation {
     this.#add({ kind: 'error', key: `refused-${id}`, turnId: '', text: why, code });
   }
 
-  /** This page decides about a call. */
-  decided(callId: string): void {
-    this.#update(callId, { decided: true });
+  /** This page decides about a call. `changes`: what it would change, as the user has seen it. */
+  decided(callId: string, decision: NonNullable<CallView['decision']>, changes: readonly Change[] | undefined): void {
+    this.#update(callId, { decided: true, decision, ...(changes && { changes }) });
+  }
+
+  /** This page has executed a call, in a folder. */
+  made(callId: string, changes: readonly Change[], madeIn: Folder): void {
+    this.#update(callId, { changes, madeIn });
+  }
+
+  /** The user has taken back what a call has changed. */
+  undone(callId: string): void {
+    this.#update(callId, { madeIn: undefined, isUndone: true });
   }
 
   take(event: SessionEvent): void {

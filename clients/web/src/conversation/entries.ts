@@ -1,5 +1,7 @@
 import { type Signal, signal } from '@preact/signals';
 import type { Outcome, PlanStep, ToolCallFrame } from '@codelab/client';
+import type { Change } from '../workspace/changes.ts';
+import type { Folder } from '../workspace/folder.ts';
 
 export interface Image {
   name: string;
@@ -47,6 +49,11 @@ export interface CallView {
   /** What a human decided about it, and said. */
   decision?: 'approve' | 'edit' | 'reject' | undefined;
   feedback?: string | undefined;
+  /** What it would change, as a human was shown it here; once it is executed here, what it has changed. */
+  changes?: readonly Change[] | undefined;
+  /** The folder in which this page has made the changes; undefined if it has not, or if they are taken back. */
+  madeIn?: Folder | undefined;
+  isUndone?: boolean | undefined;
   /** A decision of this page is on its way. */
   decided?: boolean | undefined;
 }

@@ -5,6 +5,7 @@ import { ru } from './ru.ts';
 
 export type Language = 'en' | 'ru';
 export type { Key };
+type CountedKey = Key extends infer One ? (One extends `${infer Name}.few` ? Name : never) : never;
 
 const TEXTS: Record<Language, Record<Key, string>> = { en, ru };
 
@@ -16,6 +17,13 @@ language.subscribe((value) => (document.documentElement.lang = value));
 /** The text of `key` in the page's language. */
 export function t(key: Key, values: Record<string, string | number> = {}): string {
   return TEXTS[language.value][key].replace(/\{(\w+)\}/g, (whole, name: string) => String(values[name] ?? whole));
+}
+
+/** The text of `key` for a number of things, which the language may decline: `key.one`, `key.few`, `key.many` and `key.other`. */
+export function counted(key: CountedKey, number: number): string {
+  const form = new Intl.PluralRules(language.value).select(number);
+  const known = form === 'one' || form === 'few' || form === 'many' ? form : 'other';
+  return t(`${key}.${known}` as Key, { n: n(number) });
 }
 
 /** A number as people of the page's language write it. */

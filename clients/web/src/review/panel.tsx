@@ -1,9 +1,10 @@
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { visible, visibleLine } from '../conversation/safe.ts';
-import { t } from '../i18n/index.ts';
+import { n, t } from '../i18n/index.ts';
 import { Dialog } from '../shell/dialog.tsx';
 import type { Question } from '../workspace/dialogue.ts';
+import type { MergeEditor } from '../workspace/editor.ts';
 import { reviewedArguments } from './arguments.ts';
 import { DiffView, Notes } from './diff.tsx';
 import { difference, spelledOut } from './difference.ts';
@@ -12,27 +13,45 @@ import { type Review, review } from './state.ts';
 /** The changes of a call in the merge view: each hunk is accepted or rejected, and the text can be edited. */
 export function ReviewPanel({ given }: { given: Review }) {
   const after = useRef(new Map<string, string | null>());
-  const failed = useSignal('');
+  /** The lines of the hunks about which nothing is decided, by path; empty until the editor is loaded. */
+  const undecided = useSignal<ReadonlyMap<string, readonly number[]>>(new Map());
+  /** How many hunks there were. */
+  const total = useSignal(0);
+  const isNamed = useSignal(false);
+  const editors = useRef<MergeEditor[]>([]);
   const place = useRef<HTMLDivElement>(null);
 
   useEffect(() => {
-    let ends: (() => void)[] = [];
     let gone = false;
     void import('../workspace/editor.ts').then(({ mergeEditor }) => {
       if (gone) return;
-      ends = given.changes.map((change) => {
+      const first = new Set<string>();
+      editors.current = given.changes.filter((change) => change.after !== null).map((change) => {
         const host = place.current!.querySelector<HTMLElement>(`[data-path="${CSS.escape(change.path)}"]`)!;
-        return mergeEditor(host, change, t('review.title', { path: change.path }), (text) => after.current.set(change.path, text));
+        return mergeEditor(host, change, t('review.title', { path: change.path }), (text, lines) => {
+          after.current.set(change.path, text);
+          if (!first.has(change.path)) total.value += lines.length;
+          first.add(change.path);
+          undecided.value = new Map([...undecided.value, [change.path, lines]]);
+          isNamed.value = false;
+        });
       });
     });
     return () => {
       gone = true;
-      for (const end of ends) end();
+      for (const editor of editors.current) editor.end();
     };
   }, [given]);
 
   const close = () => (review.value = undefined);
+  const open = [...undecided.value].filter(([, lines]) => lines.length);
+  const places = open.map(([path, lines]) => t('review.undecided.place', { path: visibleLine(path), lines: lines.join(', ') })).join('; ');
+  const left = open.reduce((sum, [, lines]) => sum + lines.length, 0);
   const apply = () => {
+    if (left && !isNamed.value) {
+      isNamed.value = true;
+      return;
+    }
     const args = reviewedArguments(given.tool, given.args, given.changes, after.current);
     if (args === null) given.answer({ decision: 'reject', feedback: 'The user rejected every change' });
     else if (args === undefined) given.answer({ decision: 'approve' });
@@ -51,12 +70,24 @@ export function ReviewPanel({ given }: { given: Review }) {
           </section>
         ))}
       </div>
+      <p class="note" role="status">
+        {total.value > 0 && t('review.decided', { n: n(Math.max(0, total.value - left)), total: n(Math.max(total.value, left)) })}
+      </p>
       <p class="problem" role="alert">
-        {failed.value}
+        {isNamed.value && left ? t('review.undecided', { places }) : ''}
       </p>
       <div class="buttons">
         <button type="button" class="primary" onClick={apply}>
-          {t('review.apply')}
+          {t(isNamed.value && left ? 'review.applyall' : 'review.apply')}
+        </button>
+        <button
+          type="button"
+          disabled={!left}
+          onClick={() => {
+            for (const editor of editors.current) editor.acceptAll();
+          }}
+        >
+          {t('review.acceptall')}
         </button>
         <button
           type="button"

@@ -12,17 +12,10 @@ import { SessionsView } from '../sessions/view.tsx';
 import { questions } from '../workspace/dialogue.ts';
 import { FilesView } from '../workspace/view.tsx';
 import { Icon } from './icon.tsx';
-import { stored } from './stored.ts';
+import { type Pane, pane, side } from './panes.ts';
 import { TopBar } from './topbar.tsx';
 
-type Side = 'files' | 'inspector' | '';
-type Pane = 'chat' | 'files' | 'inspector' | 'sessions';
-
-/** What is beside the conversation, where there is room; and which pane is shown where there is not. */
-const side = stored<Side>('side', '', (value) => (value === 'files' || value === 'inspector' ? value : ''));
-
 export function App() {
-  const pane = useSignal<Pane>('chat');
   const drawer = useSignal(false);
   const choose = (next: Pane) => {
     pane.value = next;

@@ -7,6 +7,7 @@ import { Dialog } from './dialog.tsx';
 import { Icon } from './icon.tsx';
 import { Rules } from './rules.tsx';
 import { theme, type Theme } from './theme.ts';
+import { allowNotices, refusesNotices, wantsNotices } from './waiting.ts';
 
 export function TopBar() {
   const settings = useSignal(false);
@@ -101,6 +102,12 @@ function SettingsDialog({ onClose }: { onClose(): void }) {
           options={{ system: t('theme.system'), light: t('theme.light'), dark: t('theme.dark') }}
           onChoice={(value) => (theme.value = value as Theme)}
         />
+        {'Notification' in window && (
+          <label class="check">
+            <input type="checkbox" checked={wantsNotices.value} onChange={(event) => void allowNotices(event.currentTarget.checked)} />
+            {t('notify')}
+          </label>
+        )}
         {open && (
           <>
             <Choice
@@ -144,7 +151,7 @@ function SettingsDialog({ onClose }: { onClose(): void }) {
         </p>
       )}
       <p class="problem" role="alert">
-        {problem.value}
+        {problem.value || (refusesNotices.value ? t('notify.refused') : '')}
       </p>
     </Dialog>
   );

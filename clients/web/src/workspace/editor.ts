@@ -6,9 +6,9 @@ import { json } from '@codemirror/lang-json';
 import { markdown } from '@codemirror/lang-markdown';
 import { python } from '@codemirror/lang-python';
 import { bracketMatching, HighlightStyle, indentOnInput, syntaxHighlighting } from '@codemirror/language';
-import { unifiedMergeView } from '@codemirror/merge';
+import { getChunks, getOriginalDoc, unifiedMergeView, updateOriginalDoc } from '@codemirror/merge';
 import { highlightSelectionMatches, search, searchKeymap } from '@codemirror/search';
-import { EditorState, type Extension, Text } from '@codemirror/state';
+import { ChangeSet, EditorState, type Extension, Text } from '@codemirror/state';
 import {
   drawSelection,
   EditorView,
@@ -149,8 +149,21 @@ export function fileEditor(host: HTMLElement, path: string, text: string, label:
   };
 }
 
-/** The proposed text with the present one beside each hunk. Calls `changed` with what the user makes of it. */
-export function mergeEditor(host: HTMLElement, change: Change, label: string, changed: (text: string) => void): () => void {
+export interface MergeEditor {
+  acceptAll(): void;
+  end(): void;
+}
+
+/**
+ * The proposed text with the present one beside each hunk. Calls `changed` with what the user makes of it, and the lines of the
+ * hunks about which nothing is decided: at once, and after each change.
+ */
+export function mergeEditor(
+  host: HTMLElement,
+  change: Change,
+  label: string,
+  changed: (text: string, undecided: readonly number[]) => void,
+): MergeEditor {
   const root = rootIn(host);
   const proposed = change.after ?? '';
   const [doc, original] = [comparable(proposed, change.before ?? ''), comparable(change.before ?? '', proposed)];
@@ -165,9 +178,23 @@ export function mergeEditor(host: HTMLElement, change: Change, label: string, ch
         keymap.of([...searchKeymap, ...historyKeymap, ...defaultKeymap, indentWithTab]),
         highlightTrailingWhitespace(),
         unifiedMergeView({ original: Text.of(original.split('\n')), mergeControls: true, collapseUnchanged: { margin: 3, minSize: 6 } }),
-        EditorView.updateListener.of((update) => update.docChanged && changed(update.state.doc.toString().replaceAll('\n', ends))),
+        EditorView.updateListener.of(() => tell()),
       ],
     }),
   });
-  return () => view.destroy();
+  const tell = () => {
+    const { chunks } = getChunks(view.state) ?? { chunks: [] };
+    const { doc } = view.state;
+    changed(doc.toString().replaceAll('\n', ends), chunks.map((chunk) => doc.lineAt(Math.min(chunk.fromB, doc.length)).number));
+  };
+  tell();
+  return {
+    acceptAll: () => {
+      const { doc: now } = view.state;
+      const before = getOriginalDoc(view.state);
+      const changes = ChangeSet.of({ from: 0, to: before.length, insert: now }, before.length);
+      view.dispatch({ effects: updateOriginalDoc.of({ doc: now, changes }), userEvent: 'accept' });
+    },
+    end: () => view.destroy(),
+  };
 }

@@ -1,5 +1,5 @@
 import { type CallContext, type CatalogueTools, type Tool, ToolError } from '@codelab/client';
-import { changesOf, make } from './changes.ts';
+import { type Change, changesOf, make } from './changes.ts';
 import type { Dialogue } from './dialogue.ts';
 import { Changed, Expectations, fingerprint, ofBytes, ofText, viewOf } from './expectations.ts';
 import { type Folder, MOST_BYTES } from './folder.ts';
@@ -12,8 +12,8 @@ export interface Environment {
   /** The open folder, once the browser has opened it; undefined if there is none. */
   folder(): Promise<Folder | undefined>;
   dialogue: Dialogue;
-  /** Tells that the agent has changed files. */
-  changed(paths: readonly string[]): void;
+  /** Tells that the agent has changed files; and what a call has changed, if that are texts. */
+  changed(paths: readonly string[], made?: { callId: string; changes: readonly Change[]; folder: Folder }): void;
   /** What the model knows and the user has seen; without it, nothing yet. */
   expectations?: Expectations;
 }
@@ -68,7 +68,7 @@ export function tools(environment: Environment): { supported: string[]; tools: C
       await make(open, found);
       const after = await Promise.all(found.map((change) => ofText(change.after)));
       found.forEach((change, index) => expectations.made(change.path, before[index]!, after[index]!));
-      changed(found.map((change) => change.path));
+      changed(found.map((change) => change.path), { callId: context.callId, changes: found, folder: open });
       return found;
     });
   /** Throws unless a file, or each file of a directory, may be deleted by this call. */
@@ -118,9 +118,11 @@ export function tools(environment: Environment): { supported: string[]; tools: C
         const open = await folder();
         const now = await fingerprint(open, args.path);
         await checkKnown(open, args.path, now, context.callId);
+        const before = now?.startsWith('directory') ? undefined : await open.read(args.path).catch(() => undefined);
         await open.remove(args.path);
         expectations.made(args.path, now, null);
-        changed([args.path]);
+        const changes = before && [{ path: args.path, before: before.content, after: null }];
+        changed([args.path], changes && { callId: context.callId, changes, folder: open });
         return { success: true };
       }),
     move_file: (args: { from: string; to: string }, context) =>

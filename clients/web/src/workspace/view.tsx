@@ -9,9 +9,8 @@ import type { Editor } from './editor.ts';
 import type { Folder, Item } from './folder.ts';
 import { canOpenDisk, canStore, close, folder, lastChanged, openDisk, openSample, openZip, version, waiting, zipped } from './open.ts';
 import { type Match, search } from './search.ts';
+import { shown } from './shown.ts';
 
-/** The file in the editor, and the line to go to. */
-export const shown = signal<{ path: string; line?: number | undefined } | undefined>(undefined);
 const problem = signal('');
 
 export function FilesView() {

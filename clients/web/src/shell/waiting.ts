@@ -1,0 +1,47 @@
+import { computed, effect, signal } from '@preact/signals';
+import { readable, visible, visibleLine } from '../conversation/safe.ts';
+import { counted, t } from '../i18n/index.ts';
+import { live } from '../live.ts';
+import { stored } from './stored.ts';
+
+/** Whether the user wants to be notified; the browser may still refuse. */
+export const wantsNotices = stored('notify', false, (value) => value === true);
+/** Whether the browser has refused. */
+export const refusesNotices = signal(false);
+
+/** The calls that wait for a decision. */
+const waiting = computed(() =>
+  (live.value?.conversation.entries.value ?? []).flatMap((entry) =>
+    entry.kind === 'call' && entry.call.value.state === 'asking' ? [entry.call.value.frame] : [],
+  ),
+);
+
+/** Ask the browser to allow notices, which it does on a click only. */
+export async function allowNotices(wanted: boolean): Promise<void> {
+  wantsNotices.value = wanted && 'Notification' in window && (await Notification.requestPermission()) === 'granted';
+  refusesNotices.value = wanted && !wantsNotices.value;
+}
+
+const told = new Set<string>();
+
+/** The tab says that a decision is waited for, with its title and its icon, and a notice does if nobody looks. */
+export function signalWaiting(): void {
+  effect(() => {
+    const number = waiting.value.length;
+    const title = readable(live.value?.conversation.title.value ?? '') || t('app.name');
+    document.title = number ? `(${counted('waiting', number)}) ${title}` : title;
+    const icon = document.querySelector<HTMLLinkElement>('link[rel=icon]')!;
+    const path = number ? '/favicon-waiting.svg' : '/favicon.svg';
+    if (icon.getAttribute('href') !== path) icon.setAttribute('href', path);
+  });
+  effect(() => {
+    for (const frame of waiting.value) {
+      if (told.has(frame.call_id)) continue;
+      told.add(frame.call_id);
+      if (!document.hidden || !wantsNotices.peek() || Notification.permission !== 'granted') continue;
+      const body = `${visible(frame.tool_name)} ${visibleLine(frame.paths?.join(', ') ?? '')}`.trim();
+      const notice = new Notification(t('notify.title'), { body, tag: frame.call_id, icon: '/favicon-waiting.svg' });
+      notice.onclick = () => window.focus();
+    }
+  });
+}

@@ -1,0 +1,171 @@
+"""Cards of calls: the question is found, decided by keys, and stays with its difference once it is decided."""
+
+from typing import Any
+
+import pytest
+
+from tests.page.conftest import OpenTab
+from tests.page.tab import Tab
+from tests.page.test_looks import violations
+from tests.scripted_model import Says, ScriptedModel, call
+from tests.waiting import until
+
+
+def ready(tab: Tab, calls: int = 1) -> Any:
+    """The cards that ask, once a click on each would count."""
+    found = tab.page.locator(".call.asking:has(button.primary[aria-disabled=false])")
+    found.nth(calls - 1).wait_for()
+    return found
+
+
+def test_a_decided_card_keeps_its_difference_which_can_be_looked_at_and_undone(
+    tab: Tab, model: ScriptedModel
+) -> None:
+    before = until(lambda: tab.file("main.py"))
+    write = call("write_file", path="main.py", content="print('new')\nprint('er')\n")
+    tab.say(model.script("keeps", Says("", calls=[write]), Says("Done.")))
+    ready(tab)
+    tab.press("Approve")
+    tab.ended()
+    card = tab.page.locator(".call.completed")
+    card.locator(".diff .added").get_by_text("print('new')").wait_for()
+    removed = len([line for line in before.splitlines() if line not in ("print('new')", "print('er')")])
+    assert card.locator(".counts").inner_text().split("\n")[-2:] == ["+2", f"−{removed}"]
+    assert violations(tab) == []
+    tab.press("Open main.py")
+    tab.page.get_by_role("textbox", name="Editor: main.py").get_by_text("print('er')").wait_for()
+    tab.save("main.py", "# of the user\n")
+    tab.press("Undo")
+    card.get_by_role("alert").get_by_text("Nothing was undone: main.py was changed meanwhile").wait_for()
+    assert tab.file("main.py") == "# of the user\n"
+    tab.save("main.py", "print('new')\nprint('er')\n")
+    tab.press("Undo")
+    card.get_by_text("Undone", exact=True).wait_for()
+    assert tab.file("main.py") == before
+    assert card.get_by_role("button", name="Undo").count() == 0
+
+
+def test_a_deleted_file_comes_back(tab: Tab, model: ScriptedModel) -> None:
+    before = until(lambda: tab.file("main.py"))
+    tab.say(model.script("deletes", Says("", calls=[call("delete_file", path="main.py")]), Says("Done.")))
+    ready(tab)
+    tab.press("Approve")
+    tab.ended()
+    assert tab.file("main.py") is None
+    tab.press("Undo")
+    until(lambda: tab.file("main.py") == before)
+
+
+def test_what_is_not_decided_in_a_review_is_named_first(tab: Tab, model: ScriptedModel) -> None:
+    before = until(lambda: tab.file("greeter/text.py"))
+    after = before.replace("Hello", "Good morning").replace("Goodbye", "Farewell")
+    asked = Says("", calls=[call("write_file", path="greeter/text.py", content=after)])
+    tab.say(model.script("undecided", asked, Says("Done.")))
+    ready(tab)
+    assert tab.page.get_by_role("button", name="Edit", exact=True).count() == 0, "a text is edited in the review"
+    tab.press("Review the changes")
+    dialog = tab.page.get_by_role("dialog")
+    dialog.get_by_text("0 of 2 changes decided").wait_for()
+    tab.page.locator("[name=reject]").first.click()
+    dialog.get_by_text("1 of 2 changes decided").wait_for()
+    tab.press("Apply the reviewed text")
+    place = [line for line in after.splitlines()].index(
+        next(line for line in after.splitlines() if "Farewell" in line)
+    ) + 1
+    dialog.get_by_text(f"Not decided, and applied as proposed: greeter/text.py, line {place}").wait_for()
+    assert violations(tab) == []
+    assert tab.file("greeter/text.py") == before
+    tab.press("Accept all")
+    dialog.get_by_text("2 of 2 changes decided").wait_for()
+    tab.press("Apply the reviewed text")
+    tab.ended()
+    assert tab.file("greeter/text.py") == before.replace("Goodbye", "Farewell")
+    tab.page.locator(".call.completed").get_by_text("edited by you").wait_for()
+
+
+def test_keys_decide_about_the_card_that_has_the_focus(tab: Tab, model: ScriptedModel) -> None:
+    calls = [call("write_file", path=f"{name}.txt", content=f"{name}\n") for name in ("one", "two")]
+    tab.say(model.script("keys-decide", Says("", calls=calls), Says("Done.")))
+    cards = ready(tab, 2)
+    assert tab.run("() => document.activeElement.classList.contains('asking')"), "the field was empty"
+    assert [kbd.is_visible() for kbd in cards.locator("button.primary kbd").all()] == [True, False]
+    cards.nth(1).focus()
+    assert [kbd.is_visible() for kbd in cards.locator("button.primary kbd").all()] == [False, True]
+    tab.page.keyboard.press("Alt+y")
+    until(lambda: tab.file("two.txt"))
+    assert tab.file("one.txt") is None
+    tab.page.keyboard.press("Alt+n")
+    tab.page.get_by_role("textbox", name="What should the agent do").wait_for()
+    tab.page.keyboard.press("Enter")
+    tab.ended()
+    assert tab.file("one.txt") is None
+
+
+def test_the_focus_stays_with_who_writes(tab: Tab, model: ScriptedModel) -> None:
+    field = tab.page.get_by_role("textbox", name="Message")
+    asked = Says("", calls=[call("write_file", path="a.txt", content="a\n")], silence=0.5)
+    tab.say(model.script("writes", asked, Says("Done.")))
+    field.press_sequentially("y")
+    ready(tab)
+    tab.page.keyboard.type("es")
+    assert field.input_value() == "yes"
+    field.fill("")
+    tab.page.locator(".call.asking").focus()
+    tab.page.keyboard.type("no")
+    assert field.input_value() == "no", "letters are a message, no decision"
+    assert tab.file("a.txt") is None
+
+
+def test_nothing_is_decided_by_a_key_while_it_is_off_the_screen(tab: Tab, model: ScriptedModel) -> None:
+    text = "\n\n".join(f"Paragraph {number}." for number in range(80))
+    tab.say(model.script("off-screen", Says(text, calls=[call("write_file", path="a.txt", content="a\n")]), Says("")))
+    ready(tab)
+    tab.run("() => document.querySelector('.scroller').dispatchEvent(new WheelEvent('wheel'))")
+    tab.page.mouse.move(600, 300)
+    tab.page.mouse.wheel(0, -3000)
+    tab.page.wait_for_function("() => document.querySelector('.scroller').scrollTop < 100")
+    tab.page.keyboard.press("Alt+y")
+    tab.page.wait_for_function("() => document.querySelector('.scroller').scrollTop > 100")
+    assert tab.page.locator(".call.asking").count() == 1
+    assert tab.file("a.txt") is None
+    tab.page.keyboard.press("Alt+y")
+    until(lambda: tab.file("a.txt"))
+
+
+NOTICES = """
+window.notices = [];
+window.Notification = class {
+  static permission = 'granted';
+  static requestPermission = async () => 'granted';
+  constructor(title, options) { window.notices.push([title, options.body]); }
+};
+Object.defineProperty(document, 'hidden', { get: () => true });
+"""
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_the_tab_says_that_a_decision_is_waited_for(open_tab: OpenTab, model: ScriptedModel, wanted: bool) -> None:
+    tab = open_tab()
+    tab.context.add_init_script(NOTICES)
+    tab.page.reload()
+    tab.online()
+    if wanted:
+        tab.press("Settings")
+        tab.page.get_by_label("Notify me when the agent waits").check()
+        tab.page.keyboard.press("Escape")
+    icon = "() => document.querySelector('link[rel=icon]').getAttribute('href')"
+    assert tab.run(icon) == "/favicon.svg"
+    asked = Says("", calls=[call("write_file", path="a.txt", content="a\n")])
+    tab.say(model.script(f"notice-{wanted}", asked, Says("Done.")))
+    ready(tab)
+    assert tab.page.title().startswith("(1 decision waits) ")
+    assert tab.run("async (path) => (await fetch(path)).headers.get('content-type')", tab.run(icon)).startswith(
+        "image/svg+xml"
+    )
+    assert tab.run(icon) == "/favicon-waiting.svg"
+    said = [["The agent waits for your decision", "write_file a.txt"]] if wanted else []
+    assert tab.run("() => window.notices") == said
+    tab.press("Approve")
+    tab.ended()
+    assert not tab.page.title().startswith("(")
+    assert tab.run(icon) == "/favicon.svg"
