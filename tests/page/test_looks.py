@@ -78,9 +78,13 @@ def test_axe_finds_nothing_in_any_theme_and_width(
 
 @pytest.mark.deep
 def test_the_keyboard_alone_is_enough(tab: Tab, model: ScriptedModel) -> None:
-    """From the top of the page to the message field, and to an approval."""
-    tab.page.keyboard.press("Tab")
+    """To the message field, which has the focus at first, and to an approval."""
+    field = "() => document.activeElement.id === 'message'"
+    assert tab.run(field)
+    tab.page.locator(".skip").focus()
+    assert not tab.run(field)
     tab.page.keyboard.press("Enter")
+    assert tab.run(field)
     asked = Says("I write.", calls=[call("write_file", path="keys.txt", content="keys\n")])
     tab.page.keyboard.type(model.script("keys", asked, Says("Done.")))
     tab.page.keyboard.press("Enter")

@@ -1,7 +1,7 @@
 import { effect, signal } from '@preact/signals';
 import { createSession, newSessionId, type Session, SessionError, type SessionEvent, type SessionSummary } from '@codelab/client';
 import { Conversation } from './conversation/conversation.ts';
-import type { Image } from './conversation/entries.ts';
+import type { Attached } from './conversation/entries.ts';
 import { FrameLog } from './inspector/log.ts';
 import { dialogue } from './workspace/dialogue.ts';
 import { Expectations } from './workspace/expectations.ts';
@@ -229,22 +229,50 @@ function ended(error: unknown): void {
 }
 
 /** Send a message; what becomes of it shows in the conversation. */
-export function send(text: string, images: readonly Image[]): void {
+export function send(text: string, attached: readonly Attached[]): void {
   const { session, conversation } = live.value!;
   const turn = session.prompt(text, {
-    ...(images.length && {
-      attachments: images.map(({ name, url }) => {
-        const [, type = '', data = ''] = /^data:([^;]+);base64,(.*)$/.exec(url) ?? [];
-        return { type: 'image' as const, name, media_type: type, data };
+    ...(attached.length && {
+      attachments: attached.map((one) => {
+        if ('text' in one) return { type: 'text' as const, name: one.name, content: one.text };
+        const [, type = '', data = ''] = /^data:([^;]+);base64,(.*)$/.exec(one.url) ?? [];
+        return { type: 'image' as const, name: one.name, media_type: type, data };
       }),
     }),
   });
-  conversation.said(turn.id, text, images);
+  conversation.said(turn.id, text, attached);
   turn.ended.catch(() => {});
   turn.accepted.then(
     () => conversation.accepted(turn.id),
     (error: SessionError) => conversation.refused(turn.id, error.message, error.code ?? ''),
   );
+}
+
+/**
+ * Send a message in place of an earlier one: in a fork of the session that ends before it, so that nothing is lost. Throws an
+ * Error if that cannot be made.
+ */
+export async function sendInstead(messageId: string, text: string, attached: readonly Attached[]): Promise<void> {
+  const { rest, sessionId } = live.value!.session;
+  const { session_id: forkId } = await rest.fork(sessionId, { up_to: await placeOf(rest, sessionId, messageId) });
+  if (live.value?.session.sessionId !== sessionId) return; // The user has gone elsewhere.
+  history.pushState(null, '', `/#/s/${forkId}`);
+  await open(forkId);
+  if (live.value?.session.sessionId === forkId) send(text, attached);
+}
+
+/** How many messages of the history are before a message. */
+async function placeOf(rest: Session['rest'], sessionId: string, messageId: string): Promise<number> {
+  let end: number | undefined;
+  for (let cursor: string | undefined; ; ) {
+    const page = await rest.history(sessionId, { limit: 100, ...(cursor && { cursor }) });
+    const first = (end ?? page.total) - page.messages.length;
+    const index = page.messages.findIndex((message) => (message['message_id'] ?? message.id) === messageId);
+    if (index >= 0) return first + index;
+    end = first;
+    cursor = page.next_cursor ?? undefined;
+    if (!cursor) throw new Error('The history does not have this message');
+  }
 }
 
 /** The sessions of the user that have a message, newest first: the first one gives a session its title. */

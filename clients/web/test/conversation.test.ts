@@ -34,8 +34,8 @@ describe('after the model has failed', () => {
   };
 
   test('the same message is sent again, or the turn goes on if it had made calls', () => {
-    expect(asked(failed, end)).toMatchObject({ text: 'three', images: [] });
-    expect(asked(frame('tool_call', call('c1')), failed, end)).toEqual({ text: '', images: [] });
+    expect(asked(failed, end)).toMatchObject({ text: 'three', attached: [] });
+    expect(asked(frame('tool_call', call('c1')), failed, end)).toEqual({ text: '', attached: [] });
   });
 
   test('there is nothing to try again if it has not, or if another message has come since', () => {

@@ -1,21 +1,42 @@
 import { signal, useSignal } from '@preact/signals';
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
 import { n, t } from '../i18n/index.ts';
-import { type Live, link, send } from '../live.ts';
+import { type Live, link, live, send, sendInstead } from '../live.ts';
 import { Icon } from '../shell/icon.tsx';
-import type { Image } from './entries.ts';
+import type { Attached } from './entries.ts';
+import { visibleLine } from './safe.ts';
 
 export const draft = signal('');
+/** The earlier message in whose place the draft is sent. */
+const editing = signal<{ key: string; sessionId: string } | undefined>(undefined);
 
 const IMAGE_BYTES = 5_000_000;
+const TEXT_CHARS = 200_000;
+const MOST_ATTACHED = 8;
 
-export function Composer({ live }: { live: Live }) {
+/** Have the user write an earlier message anew. */
+export function edit(entry: { key: string; text: string; attached: readonly Attached[] }): void {
+  const sessionId = live.value?.session.sessionId;
+  if (!sessionId) return;
+  editing.value = { key: entry.key, sessionId };
+  draft.value = entry.text;
+  attached.value = entry.attached;
+  document.getElementById('message')?.focus();
+}
+
+/** What is sent with the draft. */
+const attached = signal<readonly Attached[]>([]);
+
+export function Composer({ live: here }: { live: Live }) {
   const area = useRef<HTMLTextAreaElement>(null);
-  const images = useSignal<readonly Image[]>([]);
+  const chooser = useRef<HTMLInputElement>(null);
+  /** The message that the draft is, counted back from the newest; -1: it is a new one. */
+  const recalled = useRef(-1);
   const problem = useSignal('');
   /** The session to which the draft is sent as soon as it is connected; empty: none. */
   const sendsTo = useSignal('');
-  const { conversation, session } = live;
+  const { conversation, session } = here;
+  const isEditing = editing.value?.sessionId === session.sessionId;
   const limits = (conversation.info.value?.limits ?? {}) as Record<string, unknown>;
   const most = typeof limits['user_message_chars'] === 'number' ? limits['user_message_chars'] : 10_000;
   const info = conversation.info.value;
@@ -23,7 +44,7 @@ export function Composer({ live }: { live: Live }) {
   const isLong = [...draft.value].length > most;
   const isRunning = conversation.status.value !== 'idle' && conversation.status.value !== 'error';
   const online = link.value.state === 'online';
-  const isComplete = !isLong && (draft.value.trim() !== '' || images.value.length > 0);
+  const isComplete = !isLong && draft.value.trim() !== '';
   const canSend = online && isComplete;
   const waits = isComplete && !online && link.value.state !== 'ended' && sendsTo.value === session.sessionId;
 
@@ -36,11 +57,66 @@ export function Composer({ live }: { live: Live }) {
   const submit = () => {
     sendsTo.value = online ? '' : session.sessionId;
     if (!canSend) return;
-    send(draft.value, images.value);
-    draft.value = '';
-    images.value = [];
-    problem.value = '';
+    const [text, files, instead] = [draft.value, attached.value, isEditing ? editing.value : undefined];
+    if (instead) {
+      void sendInstead(instead.key, text, files).catch((error: Error) => {
+        problem.value = error.message;
+        draft.value ||= text;
+      });
+    } else {
+      send(text, files);
+    }
+    clear();
     area.current!.focus();
+  };
+  const clear = () => {
+    draft.value = '';
+    attached.value = [];
+    problem.value = '';
+    editing.value = undefined;
+    recalled.current = -1;
+  };
+  useEffect(() => {
+    // On a telephone, it would open the keyboard.
+    if (document.activeElement === document.body && matchMedia('(hover: hover)').matches) area.current!.focus();
+  }, [session]);
+  useEffect(() => {
+    const press = (event: KeyboardEvent) => {
+      if (event.key !== 'Escape' || event.defaultPrevented || event.isComposing || document.querySelector('dialog[open]')) return;
+      const target = event.target as HTMLElement;
+      if (target !== document.body && (target.matches('input, select') || !target.closest('.conversation'))) return;
+      if (target instanceof HTMLTextAreaElement && target !== area.current) return;
+      if (isEditing) clear();
+      else if (isRunning) void session.cancel();
+    };
+    addEventListener('keydown', press);
+    return () => removeEventListener('keydown', press);
+  });
+  /** Put an earlier message into the field: `back` is 1 for the one before. Gives whether there is one. */
+  const recall = (back: 1 | -1): boolean => {
+    const said = conversation.entries.value.flatMap((entry) => (entry.kind === 'user' && entry.isWhole ? [entry.text] : [])).reverse();
+    const isOwn = recalled.current >= 0 && draft.value === said[recalled.current];
+    if (draft.value !== '' && !isOwn) return false;
+    const next = (isOwn ? recalled.current : -1) + back;
+    if (next < -1 || next >= said.length) return false;
+    recalled.current = next;
+    draft.value = said[next] ?? '';
+    return true;
+  };
+  const attach = async (files: readonly File[]) => {
+    problem.value = '';
+    for (const file of files) {
+      const isImage = /^image\/(png|jpeg|gif|webp)$/.test(file.type);
+      if (attached.value.length === MOST_ATTACHED) problem.value = t('composer.many', { n: MOST_ATTACHED });
+      else if (isImage && !takesImages) problem.value = t('composer.noimages');
+      else if (file.size > (isImage ? IMAGE_BYTES : 4 * TEXT_CHARS)) problem.value = t('composer.large', { name: visibleLine(file.name) });
+      else if (isImage) attached.value = [...attached.value, { name: file.name, url: await dataUrl(file) }];
+      else {
+        const text = await file.arrayBuffer().then((body) => new TextDecoder('utf-8', { fatal: true }).decode(body)).catch(() => '\0');
+        if (!text || text.includes('\0') || text.length > TEXT_CHARS) problem.value = t('composer.notext', { name: visibleLine(file.name) });
+        else attached.value = [...attached.value, { name: file.name.slice(0, 255), text }];
+      }
+    }
   };
   useEffect(() => {
     if (!online) return;
@@ -48,18 +124,10 @@ export function Composer({ live }: { live: Live }) {
     sendsTo.value = '';
   }, [online, session]);
   const paste = (event: ClipboardEvent) => {
-    const files = [...(event.clipboardData?.files ?? [])].filter((file) => file.type.match(/^image\/(png|jpeg|gif|webp)$/));
+    const files = [...(event.clipboardData?.files ?? [])];
     if (!files.length) return;
     event.preventDefault();
-    if (!takesImages) {
-      problem.value = t('composer.noimages');
-      return;
-    }
-    for (const file of files.filter((one) => one.size <= IMAGE_BYTES)) {
-      const reader = new FileReader();
-      reader.onload = () => (images.value = [...images.value, { name: file.name, url: String(reader.result) }]);
-      reader.readAsDataURL(file);
-    }
+    void attach(files);
   };
   return (
     <form
@@ -69,16 +137,24 @@ export function Composer({ live }: { live: Live }) {
         submit();
       }}
     >
-      {images.value.length > 0 && (
+      {isEditing && (
+        <p class="note editing">
+          {t('composer.editing')}
+          <button type="button" class="quiet" onClick={clear}>
+            {t('cancel')}
+          </button>
+        </p>
+      )}
+      {attached.value.length > 0 && (
         <div class="images">
-          {images.value.map((image, index) => (
-            <figure key={index}>
-              <img src={image.url} alt={t('composer.image', { n: index + 1 })} />
+          {attached.value.map((one, index) => (
+            <figure key={index} class={'url' in one ? '' : 'file'}>
+              {'url' in one ? <img src={one.url} alt={t('composer.image', { n: index + 1 })} /> : <span class="badge">{visibleLine(one.name)}</span>}
               <button
                 type="button"
                 class="icon"
                 aria-label={t('composer.remove')}
-                onClick={() => (images.value = images.value.filter((one) => one !== image))}
+                onClick={() => (attached.value = attached.value.filter((other) => other !== one))}
               >
                 <Icon name="close" />
               </button>
@@ -105,6 +181,8 @@ export function Composer({ live }: { live: Live }) {
           if (event.key === 'Enter' && !event.shiftKey && !event.isComposing) {
             event.preventDefault();
             submit();
+          } else if ((event.key === 'ArrowUp' || event.key === 'ArrowDown') && !event.shiftKey && !event.isComposing) {
+            if (recall(event.key === 'ArrowUp' ? 1 : -1)) event.preventDefault();
           }
         }}
       />
@@ -112,6 +190,20 @@ export function Composer({ live }: { live: Live }) {
         <span class="problem" role="status">
           {isLong ? t('composer.long', { n: n([...draft.value].length), max: n(most) }) : waits ? t('composer.waits') : problem.value}
         </span>
+        <input
+          ref={chooser}
+          type="file"
+          multiple
+          hidden
+          onChange={(event) => {
+            const files = [...(event.currentTarget.files ?? [])];
+            event.currentTarget.value = '';
+            void attach(files);
+          }}
+        />
+        <button type="button" class="icon" aria-label={t('composer.attach')} title={t('composer.attach')} onClick={() => chooser.current!.click()}>
+          <Icon name="plus" />
+        </button>
         {isRunning && (
           <button type="button" class="round" aria-label={t('composer.stop')} title={t('composer.stop')} onClick={() => session.cancel()}>
             <Icon name="stop" />
@@ -123,4 +215,13 @@ export function Composer({ live }: { live: Live }) {
       </div>
     </form>
   );
+}
+
+function dataUrl(file: File): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const reader = new FileReader();
+    reader.onload = () => resolve(String(reader.result));
+    reader.onerror = () => reject(reader.error);
+    reader.readAsDataURL(file);
+  });
 }

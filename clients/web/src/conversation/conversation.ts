@@ -2,10 +2,13 @@ import { batch, signal } from '@preact/signals';
 import type { HistoryMessage, Outcome, SessionEvent, SessionInfoFrame, Status, ToolCallFrame } from '@codelab/client';
 import type { Change } from '../workspace/changes.ts';
 import type { Folder } from '../workspace/folder.ts';
-import { type CallView, callEntry, type Entry, type Image, type PlanStep, type Queued } from './entries.ts';
+import { type Attached, type CallView, callEntry, type Entry, type PlanStep, type Queued } from './entries.ts';
 
 /** Characters of a running command's output that are kept. */
 const OUTPUT_CHARS = 20_000;
+
+/** The server tells so many characters of a message that waits. */
+const PREVIEW_CHARS = 200;
 
 type EntryOf<Kind extends Entry['kind']> = Extract<Entry, { kind: Kind }>;
 
@@ -73,8 +76,8 @@ export class Conversation {
   }
 
   /** The user sends a message. */
-  said(id: string, content: string, images: readonly Image[]): void {
-    this.#add({ kind: 'user', key: id, text: content, images, state: signal('sending') });
+  said(id: string, content: string, attached: readonly Attached[]): void {
+    this.#add({ kind: 'user', key: id, text: content, attached, state: signal('sending'), isWhole: true });
   }
 
   /** The server has a message, or refuses it. */
@@ -239,12 +242,14 @@ export class Conversation {
     if (this.#known.has(id)) {
       const said = this.#get(id, 'user');
       if (said) said.turnId = event.turn_id;
+      if (said && event.attachments?.length && !said.attached.length) said.isWhole = false;
       if (!this.entries.value.some((entry) => entry.key === id)) this.#toEnd(id);
       return this.accepted(id);
     }
     if (this.#told.has(event.turn_id)) return;
     const words = event.content ?? '…';
-    this.#add({ kind: 'user', key: id, turnId: event.turn_id, text: words, images: [], state: signal('sent') });
+    const isWhole = event.content !== undefined && !event.attachments?.length;
+    this.#add({ kind: 'user', key: id, turnId: event.turn_id, text: words, attached: [], state: signal('sent'), isWhole });
   }
 
   #call(frame: ToolCallFrame): void {
@@ -293,7 +298,7 @@ export class Conversation {
     if (!entry && this.queue.value.some((one) => one.id === id)) return;
     const words = entry?.text ?? preview;
     this.entries.value = this.entries.value.filter((one) => one.key !== id);
-    this.queue.value = [...this.queue.value.filter((one) => one.id !== id), { id, text: words, position }].sort(
+    this.queue.value = [...this.queue.value.filter((one) => one.id !== id), { id, text: words, position, isWhole: entry !== undefined || words.length < PREVIEW_CHARS }].sort(
       (one, other) => one.position - other.position,
     );
   }
@@ -303,6 +308,7 @@ export class Conversation {
       id: one.client_msg_id,
       text: this.#get(one.client_msg_id, 'user')?.text ?? one.preview,
       position: index + 1,
+      isWhole: this.#get(one.client_msg_id, 'user') !== undefined || one.preview.length < PREVIEW_CHARS,
     }));
   }
 
@@ -317,7 +323,7 @@ export class Conversation {
       return [];
     }
     if (message.role === 'user') {
-      return [{ kind: 'user', key: id, turnId, text: message.content, images: [], state: signal('sent') }];
+      return [{ kind: 'user', key: id, turnId, text: message.content, attached: [], state: signal('sent'), isWhole: true }];
     }
     const made: Entry[] = [];
     if (message.role === 'assistant') {

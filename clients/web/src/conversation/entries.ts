@@ -9,9 +9,21 @@ export interface Image {
   url: string;
 }
 
+/** What comes with a message. */
+export type Attached = Image | { name: string; text: string };
+
 /** What the conversation shows, one below the other. Each has a signal, so that a token redraws one entry. */
 export type Entry =
-  | { kind: 'user'; key: string; turnId?: string | undefined; text: string; images: readonly Image[]; state: Signal<'sending' | 'sent'> }
+  | {
+      kind: 'user';
+      key: string;
+      turnId?: string | undefined;
+      text: string;
+      attached: readonly Attached[];
+      state: Signal<'sending' | 'sent'>;
+      /** Whether this page has all of it, so that it could be sent again. */
+      isWhole: boolean;
+    }
   | { kind: 'assistant'; key: string; turnId: string; text: Signal<string>; final: Signal<boolean>; agent: string }
   | { kind: 'thought'; key: string; turnId: string; text: Signal<string> }
   | { kind: 'call'; key: string; turnId: string; call: Signal<CallView> }
@@ -62,6 +74,8 @@ export interface Queued {
   id: string;
   text: string;
   position: number;
+  /** Whether that is all of the text: of a message of another window, the server tells the beginning. */
+  isWhole: boolean;
 }
 
 export type { PlanStep };
@@ -76,14 +90,14 @@ export function callEntry(frame: ToolCallFrame, state: CallState): Extract<Entry
 }
 
 /** What tries again if the model failed in the last turn. The text is empty if the turn had made calls: it goes on. */
-export function retryOf(entries: readonly Entry[]): { text: string; images: readonly Image[] } | undefined {
+export function retryOf(entries: readonly Entry[]): { text: string; attached: readonly Attached[] } | undefined {
   let failed = false;
   let called = false;
   for (const entry of entries.toReversed()) {
     if (entry.kind === 'error' && entry.code === 'LLM_ERROR') failed = true;
     else if (!failed && entry.kind !== 'end' && entry.kind !== 'notice') return undefined;
     else if (entry.kind === 'call') called = true;
-    else if (entry.kind === 'user') return called ? { text: '', images: [] } : entry;
+    else if (entry.kind === 'user') return called ? { text: '', attached: [] } : entry;
   }
   return undefined;
 }

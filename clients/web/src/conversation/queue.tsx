@@ -19,9 +19,10 @@ export function QueueView({ live }: { live: Live }) {
               <button
                 type="button"
                 class="quiet"
+                hidden={!one.isWhole}
                 onClick={() => {
                   withdraw(one.id);
-                  draft.value = one.text;
+                  draft.value = [one.text, draft.value].filter(Boolean).join('\n\n');
                 }}
               >
                 {t('chat.edit')}

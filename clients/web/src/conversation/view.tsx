@@ -2,16 +2,16 @@ import { useSignal, useSignalEffect } from '@preact/signals';
 import { memo } from 'preact/compat';
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import { n, t, type Key } from '../i18n/index.ts';
-import { type Live, link, loadEarlier, send } from '../live.ts';
+import { type Live, link, loadEarlier, send, sendInstead } from '../live.ts';
 import { CopyButton } from '../shell/copy.tsx';
 import { Icon } from '../shell/icon.tsx';
 import { CallCard } from './call.tsx';
-import { Composer } from './composer.tsx';
+import { Composer, edit } from './composer.tsx';
 import { type Entry, retryOf } from './entries.ts';
 import { Long, Markdown } from './markdown.tsx';
 import { Plan } from './plan.tsx';
 import { QueueView } from './queue.tsx';
-import { visible } from './safe.ts';
+import { visible, visibleLine } from './safe.ts';
 
 /** Pixels from the end within which the view follows what is written. */
 const NEAR = 80;
@@ -55,6 +55,7 @@ export function ConversationView({ live }: { live: Live }) {
           {entries.map((entry) => (
             <EntryView key={entry.key} entry={entry} />
           ))}
+          <Again live={live} />
           <Retry live={live} />
         </div>
       </div>
@@ -81,6 +82,27 @@ export function ConversationView({ live }: { live: Live }) {
   );
 }
 
+/** A button that has the last message answered anew. */
+function Again({ live }: { live: Live }) {
+  const problem = useSignal('');
+  const { entries, status } = live.conversation;
+  const last = entries.value.findLast((entry) => entry.kind === 'user');
+  const isOver = entries.value.at(-1)?.kind === 'end' && status.value === 'idle';
+  if (!isOver || last?.kind !== 'user' || !last.isWhole || link.value.state !== 'online') return null;
+  const again = () =>
+    void sendInstead(last.key, last.text, last.attached).catch((error: Error) => (problem.value = error.message));
+  return (
+    <div>
+      <button type="button" class="quiet" onClick={again}>
+        {t('chat.again')}
+      </button>
+      <p class="problem" role="alert">
+        {problem.value}
+      </p>
+    </div>
+  );
+}
+
 /** A button behind a turn in which the model failed. */
 function Retry({ live }: { live: Live }) {
   const { conversation } = live;
@@ -88,7 +110,7 @@ function Retry({ live }: { live: Live }) {
   const isIdle = conversation.status.value === 'idle' || conversation.status.value === 'error';
   if (!again || !isIdle || link.value.state !== 'online') return null;
   return (
-    <button type="button" onClick={() => send(again.text || t('chat.goon'), again.images)}>
+    <button type="button" onClick={() => send(again.text || t('chat.goon'), again.attached)}>
       {t('chat.retry')}
     </button>
   );
@@ -158,14 +180,19 @@ function UserMessage({ entry }: { entry: Extract<Entry, { kind: 'user' }> }) {
       <div class="words" dir="auto">
         <Long text={entry.text} />
       </div>
-      {entry.images.length > 0 && (
+      {entry.attached.length > 0 && (
         <div class="images">
-          {entry.images.map((image, index) => (
-            <img key={index} src={image.url} alt={image.name} />
-          ))}
+          {entry.attached.map((one, index) =>
+            'url' in one ? <img key={index} src={one.url} alt={one.name} /> : <span key={index} class="badge">{visibleLine(one.name)}</span>,
+          )}
         </div>
       )}
       {entry.state.value === 'sending' && <small>{t('chat.sending')}</small>}
+      {entry.state.value === 'sent' && entry.isWhole && (
+        <button type="button" class="quiet edit" aria-label={t('chat.rewrite')} title={t('chat.rewrite')} onClick={() => edit(entry)}>
+          {t('chat.edit')}
+        </button>
+      )}
     </article>
   );
 }
