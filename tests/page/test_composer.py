@@ -2,9 +2,11 @@
 
 import threading
 
+from tests.page.conftest import OpenTab
 from tests.page.tab import Tab
+from tests.page.test_conversation import SLOW_FILES
 from tests.page.test_looks import violations
-from tests.scripted_model import Says, ScriptedModel
+from tests.scripted_model import Says, ScriptedModel, call
 from tests.waiting import until
 
 
@@ -84,3 +86,21 @@ def test_an_answer_is_given_again_in_a_branch(tab: Tab, model: ScriptedModel) ->
     tab.page.go_back()
     tab.page.locator(".answer", has_text="First.").wait_for()
     assert tab.page.url == before
+
+
+def test_the_status_says_what_is_done_and_the_first_screen_who_answers(
+    open_tab: OpenTab, model: ScriptedModel
+) -> None:
+    tab = open_tab("")
+    tab.context.add_init_script(SLOW_FILES)
+    tab.page.reload()
+    tab.online()
+    tab.page.get_by_text("The model scripted answers.").wait_for()
+    assert tab.page.locator(".welcome li button").count() == 3
+    tab.say(model.script("status", Says("", calls=[call("read_file", path="README.md")]), Says("Done.")))
+    status = tab.page.locator(".status", has_text="Reading README.md")
+    status.get_by_text(", 2 s").wait_for()
+    assert violations(tab) == []
+    tab.run("window.letOpen()")
+    tab.ended()
+    assert tab.page.locator(".status").inner_text() == ""

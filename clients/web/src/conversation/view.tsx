@@ -1,10 +1,11 @@
-import { useSignal, useSignalEffect } from '@preact/signals';
+import { useSignal } from '@preact/signals';
 import { memo } from 'preact/compat';
-import { useLayoutEffect, useRef } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
 import { n, t, type Key } from '../i18n/index.ts';
 import { type Live, link, loadEarlier, send, sendInstead } from '../live.ts';
 import { CopyButton } from '../shell/copy.tsx';
 import { Icon } from '../shell/icon.tsx';
+import { actOf } from './act.ts';
 import { CallCard } from './call.tsx';
 import { Composer, edit } from './composer.tsx';
 import { type Entry, retryOf } from './entries.ts';
@@ -13,6 +14,10 @@ import { Plan } from './plan.tsx';
 import { QueueView } from './queue.tsx';
 import { visible, visibleLine } from './safe.ts';
 
+/** Seconds after which it is shown how long something takes. */
+const SHOWN_SECONDS = 2;
+/** The name of the demonstration model. */
+const DEMONSTRATION = 'demonstration';
 /** Pixels from the end within which the view follows what is written. */
 const NEAR = 80;
 
@@ -51,7 +56,7 @@ export function ConversationView({ live }: { live: Live }) {
               {t('chat.earlier')}
             </button>
           )}
-          {entries.length === 0 && <Welcome />}
+          {entries.length === 0 && <Welcome model={conversation.info.value?.model} />}
           {entries.map((entry) => (
             <EntryView key={entry.key} entry={entry} />
           ))}
@@ -116,11 +121,12 @@ function Retry({ live }: { live: Live }) {
   );
 }
 
-function Welcome() {
+function Welcome({ model }: { model: string | undefined }) {
   return (
     <section class="welcome">
       <h2>{t('chat.empty')}</h2>
       <p>{t('chat.empty.text')}</p>
+      <p class="note model">{model === undefined ? '\u00a0' : model === DEMONSTRATION ? t('chat.demo') : t('chat.model', { model: visible(model) })}</p>
       <ul aria-label={t('chat.try')}>
         {(['chat.try.1', 'chat.try.2', 'chat.try.3'] as const).map((key) => (
           <li key={key}>
@@ -224,18 +230,26 @@ function Thought({ entry }: { entry: Extract<Entry, { kind: 'thought' }> }) {
 /** One line of constant height: what the agent does, or what is wrong with the connection. */
 function StatusLine({ live }: { live: Live }) {
   const now = useSignal(Date.now());
-  useSignalEffect(() => {
-    if (!('until' in link.value)) return;
+  const begun = useRef({ key: '', at: 0 });
+  const status = live.conversation.status.value;
+  const isBusy = status === 'thinking' || status === 'executing_tool';
+  const act = isBusy ? actOf(live.conversation.entries.value) : undefined;
+  const key = isBusy ? (act?.key ?? 'thinking') : '';
+  if (begun.current.key !== key) begun.current = { key, at: Date.now() };
+  const ticks = key !== '' || 'until' in link.value;
+  useEffect(() => {
+    if (!ticks) return;
     now.value = Date.now();
     const timer = setInterval(() => (now.value = Date.now()), 500);
     return () => clearInterval(timer);
-  });
-  const status = live.conversation.status.value;
+  }, [ticks, key]);
+  const seconds = Math.floor((now.value - begun.current.at) / 1000);
   const state = link.value;
   const pause = 'until' in state ? t(`link.${state.state}`, { s: Math.max(0, Math.ceil((state.until - now.value) / 1000)) }) : '';
   return (
     <p class={`status ${status}`} role="status">
-      {pause || (status === 'idle' ? '' : t(`status.${status}`))}
+      {pause || (status === 'idle' ? '' : act ? t(act.text, { what: act.what }) : t(`status.${status}`))}
+      {!pause && key && seconds >= SHOWN_SECONDS && <span aria-hidden="true">{t('act.seconds', { s: n(seconds) })}</span>}
     </p>
   );
 }
