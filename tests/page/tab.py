@@ -7,7 +7,10 @@ PATIENCE = 60_000
 
 
 class Tab:
-    """`context` is Playwright's. An empty `session` is a visit without a link to one. `errors` are those of the page and its policy; `foreign` are requests to others."""
+    """`context` is Playwright's. An empty `session` is a visit without a link to one.
+
+    `errors` are those of the page and its policy; `foreign` are requests to others.
+    """
 
     def __init__(self, context: Any, origin: str, session: str) -> None:
         self.context = context

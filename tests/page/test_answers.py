@@ -90,7 +90,7 @@ def test_hostile_code_and_formulas_do_nothing(tab: Tab, model: ScriptedModel) ->
     texts = [
         "```__proto__\n<img src=x onerror='window.owned=1'>\n```",
         "```html\n<script>window.owned=2</script><style>@import 'https://evil.test/x.css'</style>\n```",
-        "```\"><img/src=x/onerror=window.owned=3>.py\ndef f(): pass\n```",
+        '```"><img/src=x/onerror=window.owned=3>.py\ndef f(): pass\n```',
         "$\\href{javascript:window.owned=4}{x}$ $\\includegraphics{https://evil.test/x.png}$",
         "$\\htmlStyle{color:red}{x}$ $\\def\\a{\\a\\a}\\a$ $\\rule{1000000em}{1000000em}$",
         "$</math><img src=x onerror=window.owned=5>$",

@@ -18,9 +18,7 @@ def ready(tab: Tab, calls: int = 1) -> Any:
     return found
 
 
-def test_a_decided_card_keeps_its_difference_which_can_be_looked_at_and_undone(
-    tab: Tab, model: ScriptedModel
-) -> None:
+def test_a_decided_card_keeps_its_difference_which_can_be_looked_at_and_undone(tab: Tab, model: ScriptedModel) -> None:
     before = until(lambda: tab.file("main.py"))
     write = call("write_file", path="main.py", content="print('new')\nprint('er')\n")
     tab.say(model.script("keeps", Says("", calls=[write]), Says("Done.")))
@@ -69,9 +67,7 @@ def test_what_is_not_decided_in_a_review_is_named_first(tab: Tab, model: Scripte
     tab.page.locator("[name=reject]").first.click()
     dialog.get_by_text("1 of 2 changes decided").wait_for()
     tab.press("Apply the reviewed text")
-    place = [line for line in after.splitlines()].index(
-        next(line for line in after.splitlines() if "Farewell" in line)
-    ) + 1
+    place = next(number for number, line in enumerate(after.splitlines(), 1) if "Farewell" in line)
     dialog.get_by_text(f"Not decided, and applied as proposed: greeter/text.py, line {place}").wait_for()
     assert violations(tab) == []
     assert tab.file("greeter/text.py") == before
