@@ -352,7 +352,7 @@ def test_the_agent_commits_in_a_repository_that_a_zip_brings(tab: Tab, model: Sc
                 archive.write(file, file.relative_to(tmp_path))
     tab.press("Files")
     tab.page.locator(".right header button.icon").click()
-    tab.page.locator("input[type=file]").first.set_input_files(
+    tab.page.locator(".right input[type=file]").first.set_input_files(
         {"name": "repository.zip", "mimeType": "application/zip", "buffer": packed.getvalue()}
     )
     tab.page.locator(".tree").get_by_text("a.txt", exact=True).wait_for()
