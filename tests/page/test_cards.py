@@ -105,11 +105,19 @@ def test_the_focus_stays_with_who_writes(tab: Tab, model: ScriptedModel) -> None
     ready(tab)
     tab.page.keyboard.type("es")
     assert field.input_value() == "yes"
+    tab.page.keyboard.press("Alt+n")
+    assert tab.page.get_by_role("textbox", name="What should the agent do").count() == 0, "on some keyboards, a letter"
     field.fill("")
     tab.page.locator(".call.asking").focus()
     tab.page.keyboard.type("no")
     assert field.input_value() == "no", "letters are a message, no decision"
     assert tab.file("a.txt") is None
+    field.fill("")
+    tab.page.keyboard.press("Alt+a")
+    tab.page.get_by_role("button", name="In this session").wait_for()
+    tab.page.keyboard.press("Escape")
+    tab.page.get_by_role("button", name="Always allow…").wait_for()
+    assert tab.page.locator(".call.asking").count() == 1, "the turn goes on"
 
 
 def test_nothing_is_decided_by_a_key_while_it_is_off_the_screen(tab: Tab, model: ScriptedModel) -> None:

@@ -201,7 +201,7 @@ function Asked({ call, decided, card }: { call: CallView; decided: boolean; card
   useEffect(() => {
     const press = (event: KeyboardEvent) => {
       const deed = deeds[event.code];
-      if (!event.altKey || event.ctrlKey || event.metaKey || event.shiftKey || !deed || !isCurrent(card.current!)) return;
+      if (!event.altKey || event.ctrlKey || event.metaKey || event.shiftKey || !deed || isWriting() || !isCurrent(card.current!)) return;
       event.preventDefault();
       if (event.repeat || decided || mode.value !== 'ask') return;
       // Nobody decides about what is not on the screen.
@@ -214,7 +214,15 @@ function Asked({ call, decided, card }: { call: CallView; decided: boolean; card
   });
   const common = { type: 'button', disabled: decided, 'aria-disabled': !seen.value } as const;
   return (
-    <div class="asked">
+    <div
+      class="asked"
+      onKeyDown={(event) => {
+        if (event.key !== 'Escape' || mode.value === 'ask') return;
+        event.preventDefault(); // It takes back the choice, and does not stop the turn.
+        mode.value = 'ask';
+        card.current!.focus();
+      }}
+    >
       {gone.value && (
         <p class="problem" role="alert">
           {t('call.gone')}
@@ -347,6 +355,13 @@ function mayTakeFocus(): boolean {
   if (document.querySelector('dialog[open]')) return false;
   if (has?.id === 'message') return (has as HTMLTextAreaElement).value === '';
   return !has || has === document.body;
+}
+
+/** Whether somebody writes: on some keyboards, Alt makes letters. */
+function isWriting(): boolean {
+  const has = document.activeElement;
+  if (has instanceof HTMLTextAreaElement && has.id === 'message') return has.value !== '';
+  return has !== null && (has.matches('input, textarea, select') || has.shadowRoot !== null);
 }
 
 /** Whether keys decide about this card: the one that has the focus, else the first that waits. */
