@@ -1,9 +1,9 @@
 """What an answer looks like: code in colours, formulas, and text that can be copied."""
 
+from tests.fakes.model.server import Says, ScriptedModel
 from tests.page.conftest import OpenTab
 from tests.page.tab import Tab
 from tests.page.test_looks import violations
-from tests.scripted_model import Says, ScriptedModel
 
 CODE = 'def greet(name: str) -> str:\n    # politely\n    return f"Hello, {name}" * 2'
 ANSWER = f"""Here it is:

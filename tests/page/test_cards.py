@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from tests.fakes.model.server import Says, ScriptedModel, call
 from tests.page.conftest import OpenTab
 from tests.page.tab import Tab
 from tests.page.test_looks import violations
-from tests.scripted_model import Says, ScriptedModel, call
 from tests.waiting import until
 
 

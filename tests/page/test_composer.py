@@ -2,11 +2,11 @@
 
 import threading
 
+from tests.fakes.model.server import Says, ScriptedModel, call
 from tests.page.conftest import OpenTab
 from tests.page.tab import Tab
 from tests.page.test_conversation import SLOW_FILES
 from tests.page.test_looks import violations
-from tests.scripted_model import Says, ScriptedModel, call
 from tests.waiting import until
 
 

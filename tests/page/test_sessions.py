@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from codelab_local import LocalCloud
 
+from tests.fakes.model.server import Says, ScriptedModel
 from tests.page.conftest import OpenTab
 from tests.page.tab import Tab
-from tests.scripted_model import Says, ScriptedModel
 
 
 def listed(tab: Tab) -> list[str]:
