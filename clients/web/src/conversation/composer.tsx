@@ -86,8 +86,8 @@ export function Composer({ live: here }: { live: Live }) {
       const target = event.target as HTMLElement;
       if (target !== document.body && (target.matches('input, select') || !target.closest('.conversation'))) return;
       if (target instanceof HTMLTextAreaElement && target !== area.current) return;
-      if (isEditing) clear();
-      else if (isRunning) void session.cancel();
+      if (editing.peek()?.sessionId === session.sessionId) clear();
+      else if (!['idle', 'error'].includes(conversation.status.peek())) void session.cancel(); // as it is now, drawn or not
     };
     addEventListener('keydown', press);
     return () => removeEventListener('keydown', press);
