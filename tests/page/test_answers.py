@@ -1,6 +1,7 @@
 """What an answer looks like: code in colours, formulas, and text that can be copied."""
 
-from tests.fakes.model.server import Says, ScriptedModel
+from tests.fakes.model.script import Says
+from tests.fakes.model.server import ScriptedModel
 from tests.page.conftest import OpenTab
 from tests.page.tab import Tab
 from tests.page.test_looks import violations

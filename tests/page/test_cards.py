@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.model.server import Says, ScriptedModel, call
+from tests.fakes.model.script import Says, call
+from tests.fakes.model.server import ScriptedModel
 from tests.page.conftest import OpenTab
 from tests.page.tab import Tab
 from tests.page.test_looks import violations
@@ -20,6 +21,7 @@ def ready(tab: Tab, calls: int = 1) -> Any:
 
 def test_a_decided_card_keeps_its_difference_which_can_be_looked_at_and_undone(tab: Tab, model: ScriptedModel) -> None:
     before = until(lambda: tab.file("main.py"))
+    assert before is not None
     write = call("write_file", path="main.py", content="print('new')\nprint('er')\n")
     tab.say(model.script("keeps", Says("", calls=[write]), Says("Done.")))
     ready(tab)
@@ -56,6 +58,7 @@ def test_a_deleted_file_comes_back(tab: Tab, model: ScriptedModel) -> None:
 
 def test_what_is_not_decided_in_a_review_is_named_first(tab: Tab, model: ScriptedModel) -> None:
     before = until(lambda: tab.file("greeter/text.py"))
+    assert before is not None
     after = before.replace("Hello", "Good morning").replace("Goodbye", "Farewell")
     asked = Says("", calls=[call("write_file", path="greeter/text.py", content=after)])
     tab.say(model.script("undecided", asked, Says("Done.")))

@@ -2,7 +2,8 @@
 
 import threading
 
-from tests.fakes.model.server import Says, ScriptedModel, call
+from tests.fakes.model.script import Says, call
+from tests.fakes.model.server import ScriptedModel
 from tests.page.conftest import OpenTab
 from tests.page.tab import Tab
 from tests.page.test_conversation import SLOW_FILES

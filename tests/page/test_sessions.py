@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from codelab_local import LocalCloud
 
-from tests.fakes.model.server import Says, ScriptedModel
+from tests.fakes.model.script import Says
+from tests.fakes.model.server import ScriptedModel
 from tests.page.conftest import OpenTab
 from tests.page.tab import Tab
 
