@@ -30,7 +30,6 @@ from types import FrameType
 from typing import Any
 
 from codelab_local.emulator.server import Emulator
-from tests.scripted_model import call
 
 from benchmarks.rig import ROOT
 from tests.fakes.model.script import call
