@@ -34,8 +34,12 @@ _DEPLOY = {
     "description": "Deploy.",
     "parameters": {"type": "object", "properties": {"stage": {"type": "string"}}, "required": ["stage"]},
 }
-#: How a session of each kind is made more permissive than a new one.
-MODES = ("default", "remembered", "autonomous")
+#: How a session of each kind is made more permissive than a new one. Where most is allowed, most can go wrong.
+MODES = (
+    pytest.param("default", marks=pytest.mark.deep),
+    pytest.param("remembered", marks=pytest.mark.deep),
+    "autonomous",
+)
 #: What the user has chosen to let run in such a session, see docs/protocol.md: changes of files in the workspace that
 #: are not protected (a path that begins with a slash begins there), and when it is autonomous, all but commands.
 CHOSEN = {

@@ -3,33 +3,14 @@
 import copy
 import json
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from cfnlint.template import Template as CfnTemplate
-
-from infra.rules.apis import PartsOfAnApiAreMadeInTurn, ThrottledRoutesAreAlwaysThere
-from infra.rules.functions import (
-    AsynchronousFunctionsFailSomewhere,
-    FunctionsHaveTheirOwnRole,
-    FunctionsHaveTimeoutAndLog,
-)
-from infra.rules.parameters import ParametersAreDescribed
-from infra.rules.policies import ConnectionsOfOneApiOnly, NoWildcards
 from infra.translate import translate
 
 Template = dict[str, Any]
 
-_RULES = (
-    ConnectionsOfOneApiOnly(),
-    AsynchronousFunctionsFailSomewhere(),
-    FunctionsHaveTimeoutAndLog(),
-    NoWildcards(),
-    FunctionsHaveTheirOwnRole(),
-    ParametersAreDescribed(),
-    PartsOfAnApiAreMadeInTurn(),
-    ThrottledRoutesAreAlwaysThere(),
-)
 _CONNECTIONS = "arn:${AWS::Partition}:execute-api:${AWS::Region}:${AWS::AccountId}:${Api}/v1/POST/@connections/*"
 
 
@@ -123,5 +104,24 @@ def write(template: Template, folder: Path) -> Path:
 
 def rules_broken(template: Template) -> set[str]:
     """The ids of the house rules that `template` breaks."""
+    from cfnlint.template import Template as CfnTemplate
+
     seen = CfnTemplate("template.json", translate(copy.deepcopy(template)), ["us-east-1"])
-    return {rule.id for rule in _RULES if rule.match(seen)}
+    return {rule.id for rule in _rules() if rule.match(seen)}
+
+
+@cache
+def _rules() -> list[Any]:
+    """The house rules. Every process of a test run imports this file, and one of them needs cfn-lint."""
+    from infra.rules import apis, functions, parameters, policies
+
+    return [
+        policies.ConnectionsOfOneApiOnly(),
+        functions.AsynchronousFunctionsFailSomewhere(),
+        functions.FunctionsHaveTimeoutAndLog(),
+        policies.NoWildcards(),
+        functions.FunctionsHaveTheirOwnRole(),
+        parameters.ParametersAreDescribed(),
+        apis.PartsOfAnApiAreMadeInTurn(),
+        apis.ThrottledRoutesAreAlwaysThere(),
+    ]

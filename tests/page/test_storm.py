@@ -4,6 +4,8 @@ import json
 import re
 from typing import Any
 
+import pytest
+
 from tests.fakes.model.script import Says
 from tests.fakes.model.server import ScriptedModel
 from tests.page.conftest import OpenTab
@@ -13,6 +15,7 @@ MOST_FRAMES = 12
 REFUSAL = json.dumps({"message": "Too Many Requests", "connectionId": "c=", "requestId": "r="})
 
 
+@pytest.mark.deep  # the page is the TypeScript client, whose own storm is in every run
 def test_a_throttling_gateway_gets_a_dozen_frames_and_the_turn_ends_well(
     open_tab: OpenTab, model: ScriptedModel
 ) -> None:
