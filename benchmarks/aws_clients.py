@@ -47,7 +47,8 @@ def clients(url: str) -> dict[str, Callable[[], object]]:
     from codelab.aws.dynamodb import DynamoDB
 
     ours, theirs = DynamoDB(), Boto3DynamoDB()
-    request = Connections("dynamodb", url).signed("POST", "/", {"X-Amz-Target": "DynamoDB_20120810.GetItem"}, b"{}")
+    signer = Connections("dynamodb", url).signer
+    request = signer.signed("POST", "/", {"X-Amz-Target": "DynamoDB_20120810.GetItem"}, b"{}")
     pool, client = urllib3.PoolManager(), httpx.Client()
     headers = dict(request.headers)
     return {

@@ -18,10 +18,11 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from codelab.aws.connections import Answer, Connections, Request
+from codelab.aws.connections import Answer, Connections
 from codelab.aws.dynamodb import DynamoDB
 from codelab.aws.errors import AwsRefused
 from codelab.aws.sdk import s3_client
+from codelab.aws.signing import Request
 from codelab.config import USUAL_LIMITS, read_settings
 from codelab.delivery.payloads import Payloads
 from codelab.delivery.post import Poster

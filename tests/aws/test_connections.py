@@ -33,7 +33,7 @@ from tests.fakes.http import response
 
 
 def ask(connections: Connections, body: bytes = b"{}") -> int:
-    return connections.send(connections.signed("POST", "/", {}, body)).status
+    return connections.send(connections.signer.signed("POST", "/", {}, body)).status
 
 
 def used(server: AwsServer) -> list[int]:

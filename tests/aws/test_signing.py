@@ -6,7 +6,8 @@ from unittest.mock import patch
 from botocore import auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import ReadOnlyCredentials
-from codelab.aws.signing import Keys, signed_headers
+from codelab.aws.session import Keys
+from codelab.aws.signing import signed_headers
 from hypothesis import example, given
 from hypothesis import strategies as st
 

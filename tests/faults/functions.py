@@ -34,9 +34,10 @@ from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from botocore.exceptions import EndpointConnectionError, ReadTimeoutError
 from codelab import wiring
 from codelab.agents import agents
-from codelab.aws.connections import Answer, Connections, Request
+from codelab.aws.connections import Answer, Connections
 from codelab.aws.errors import AwsTimeout, AwsUnreachable
 from codelab.aws.sdk import s3_client
+from codelab.aws.signing import Request
 from codelab.delivery.stream import StreamSender
 from codelab.llm.client.transport import Call
 from codelab.sessions.dynamodb.kept_history import KeptHistory

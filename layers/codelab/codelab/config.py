@@ -206,14 +206,14 @@ class Settings:
         found.update((plan, _changed(found[""], chosen)) for plan, chosen in self.plan_limits.items())
         return found
 
-    @property
+    @cached_property
     def first_agent(self) -> str:
         """The agent of new sessions: what `default_agent` names, or what `auto` means for this provider."""
         if self.default_agent != "auto":
             return self.default_agent
         return "universal" if self.llm_provider in _ON_ONES_OWN_MACHINE else "orchestrator"
 
-    @property
+    @cached_property
     def offered_models(self) -> frozenset[str]:
         """The models that a client may choose."""
         named = (name.strip() for name in self.llm_models.split(","))

@@ -4,7 +4,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from codelab.aws.connections import Answer, Request
+from codelab.aws.connections import Answer
+from codelab.aws.signing import Request
 
 SEND = "codelab.aws.connections.Connections.send"
 

@@ -12,7 +12,8 @@ from math import ceil
 from typing import Any
 
 import pytest
-from codelab.aws.connections import Answer, Request
+from codelab.aws.connections import Answer
+from codelab.aws.signing import Request
 from codelab.observability import logger
 from moto.core import DEFAULT_ACCOUNT_ID  # type: ignore[attr-defined]
 from moto.dynamodb.models import dynamodb_backends

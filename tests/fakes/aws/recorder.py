@@ -14,7 +14,8 @@ from urllib.parse import unquote
 
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from botocore.compat import HTTPHeaders
-from codelab.aws.connections import Answer, Request
+from codelab.aws.connections import Answer
+from codelab.aws.signing import Request
 from moto.core.models import botocore_stubber
 
 from tests.fakes.aws.calls import answer, call_of, operation_of, refusal

@@ -17,9 +17,10 @@ from zlib import crc32
 from botocore.retries.quota import RetryQuota
 
 from codelab import trace_id
-from codelab.aws.connections import READ_S, Answer, Connections, Request
+from codelab.aws.connections import READ_S, Answer, Connections
 from codelab.aws.errors import AwsRefused, AwsUnreachable, ConditionFailed
 from codelab.aws.session import endpoint, max_attempts
+from codelab.aws.signing import Request
 
 _T = TypeVar("_T")
 
@@ -78,6 +79,7 @@ class Service:
 
     def __init__(self, name: str, *, attempts: int | None = None, read_s: float = READ_S) -> None:
         self._connections = Connections(name, endpoint(name), read_s=read_s)
+        self._signer = self._connections.signer
         self._attempts = attempts or max_attempts()
         self._quota = RetryQuota()
 
@@ -96,7 +98,7 @@ class Service:
 
     def _signed(self, call: _Call, attempt: int) -> Request:
         headers = {**call.headers, "amz-sdk-request": f"attempt={attempt}; max={self._attempts}"}
-        return self._connections.signed("POST", call.path, headers, call.body)
+        return self._signer.signed("POST", call.path, headers, call.body)
 
     def _answer(
         self,
@@ -115,7 +117,7 @@ class Service:
                     if (
                         not signed_anew
                         and error.code in _CODES_OF_SKEW
-                        and self._connections.corrects_clock(request, answer)
+                        and self._signer.corrects_clock(request, answer.headers)
                     ):
                         signed_anew, request = True, self._signed(call, attempt)
                         continue

@@ -9,7 +9,6 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from functools import cache, partial
 from http.client import HTTPException, RemoteDisconnected
 from pathlib import Path
@@ -17,8 +16,8 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from codelab.aws.errors import AwsTimeout, AwsUnreachable
-from codelab.aws.session import certificates, credentials, region
-from codelab.aws.signing import signed_headers
+from codelab.aws.session import certificates
+from codelab.aws.signing import Request, Signer
 from codelab.http.pool import Pool
 from codelab.http.responses import read_answer
 from codelab.http.route import Route
@@ -32,8 +31,6 @@ STALE_S = 20.0
 CONNECT_S, READ_S = 1.0, 2.0
 #: The most bytes that are read at once.
 _PIECE = 64 << 10
-#: AWS refuses a signature that is five minutes old, or not valid yet.
-_SKEW_S = 240.0
 
 #: The certificates that AWS's endpoints have descended from since 2018 ("Amazon Trust Services", repository).
 _AMAZONS = re.compile(
@@ -51,55 +48,24 @@ class Answer(NamedTuple):
     body: bytes
 
 
-class Request(NamedTuple):
-    """A signed HTTP request, without its Content-Length."""
-
-    method: str
-    url: str
-    headers: Mapping[str, str]
-    body: bytes
-
-
 class Connections:
     """Connections to one service. Used by several threads; after a fork, each process has its own.
 
     service: as signatures name it. url: of the service, or of an API's stage. read_s: seconds. clock: the wall clock in
-    seconds; the monotonic one may stand still while a process is frozen.
+    seconds; the monotonic one may stand still while a process is frozen. signer: signs the service's requests.
     """
 
     def __init__(
         self, service: str, url: str, *, read_s: float = READ_S, clock: Callable[[], float] = time.time
     ) -> None:
-        self._service = service
-        self._url = url.rstrip("/")
-        self._region = region()
-        self._credentials = credentials()
-        self._route = Route(self._url)
-        self._origin = "{0.scheme}://{0.netloc}".format(urlsplit(self._url))
+        url = url.rstrip("/")
+        self._route = Route(url)
+        self._origin = "{0.scheme}://{0.netloc}".format(urlsplit(url))
+        self.signer = Signer(service, url, self._route.authority)
         self._trusted = trusted() if self._route.is_secure else None  # At init: it takes as long as ten calls.
         self._read_s = read_s
         self._pool = Pool(STALE_S, clock)
-        #: What this machine's clock is behind AWS's, in seconds.
-        self._behind_s = 0.0
         before_snapshot(self.close)
-
-    def signed(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Request:
-        """A request with the credentials of now. `path` begins with a slash and is quoted.
-
-        Raises AwsUnreachable if there are no credentials, or new ones cannot be had.
-        """
-        url = self._url + path
-        signed = signed_headers(
-            self._credentials(),
-            self._service,
-            self._region,
-            method,
-            self._target(url),
-            {**headers, "Host": self._route.authority},
-            body,
-            time.time() + self._behind_s,
-        )
-        return Request(method, url, signed, body)
 
     def send(self, request: Request, on_wait: Callable[[], object] | None = None) -> Answer:
         """Send a signed request once; follow no redirect. Raises AwsUnreachable.
@@ -108,7 +74,7 @@ class Connections:
         """
         connection = self._pool.take() or self._connect()
         try:
-            answer, reusable = _exchange(connection, request, self._target(request.url), on_wait)
+            answer, reusable = _exchange(connection, request, request.url.removeprefix(self._origin), on_wait)
         except BaseException:
             connection.close()
             raise
@@ -117,15 +83,6 @@ class Connections:
         else:
             connection.close()
         return answer
-
-    def corrects_clock(self, request: Request, answer: Answer) -> bool:
-        """Whether a request was signed with a wrong time, by the clock of who refused it. Later ones are not."""
-        now = _time_of(answer)
-        signed_at = datetime.strptime(request.headers["X-Amz-Date"], "%Y%m%dT%H%M%S%z").timestamp()
-        if now is None or abs(now - signed_at) < _SKEW_S:
-            return False
-        self._behind_s = now - time.time()
-        return True
 
     def close(self) -> None:
         """Close the idle connections."""
@@ -146,10 +103,6 @@ class Connections:
         connection.settimeout(self._read_s)
         return connection
 
-    def _target(self, url: str) -> str:
-        """The path and query of a URL."""
-        return url.removeprefix(self._origin)
-
 
 @cache
 def trusted(*, whole: bool = False) -> ssl.SSLContext:
@@ -166,16 +119,6 @@ def trusted(*, whole: bool = False) -> ssl.SSLContext:
         ~ssl.VERIFY_X509_STRICT
     )  # companies' proxies do not pass it, and the SDK does not ask for it
     return context
-
-
-def _time_of(answer: Answer) -> float | None:
-    """When the answer was given, in seconds; None if it does not say so."""
-    from email.utils import parsedate_to_datetime  # most processes never need it
-
-    try:
-        return parsedate_to_datetime(answer.headers.get("date", "")).timestamp()
-    except ValueError:
-        return None
 
 
 def _exchange(

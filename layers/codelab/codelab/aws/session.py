@@ -9,10 +9,9 @@ from collections.abc import Callable
 from functools import cache, partial
 from os import environ
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from codelab.aws.errors import AwsUnreachable
-from codelab.aws.signing import Keys
 
 if TYPE_CHECKING:
     import botocore.session
@@ -35,6 +34,14 @@ _FILES = {"AWS_CONFIG_FILE": "~/.aws/config", "AWS_SHARED_CREDENTIALS_FILE": "~/
 
 #: Regions whose services are at `{service}.{region}.amazonaws.com`.
 _USUAL_REGION = re.compile(r"(us|eu|ap|sa|ca|me|af|il|mx)-[a-z]+-[0-9]+")
+
+
+class Keys(NamedTuple):
+    """What requests are signed with. token: None for the keys of a user, who has no session."""
+
+    access_key: str
+    secret_key: str
+    token: str | None
 
 
 @cache

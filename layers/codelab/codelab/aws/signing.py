@@ -7,20 +7,73 @@ import hashlib
 import hmac
 import time
 from collections.abc import Mapping
+from datetime import datetime
 from functools import lru_cache
 from typing import NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
+
+from codelab.aws.session import Keys, credentials, region
 
 #: Headers that proxies and tracing may change on the way.
 _UNSIGNED = frozenset({"user-agent", "x-amzn-trace-id"})
 
 
-class Keys(NamedTuple):
-    """What requests are signed with. token: None for the keys of a user, who has no session."""
+#: AWS refuses a signature that is five minutes old, or not valid yet.
+_SKEW_S = 240.0
 
-    access_key: str
-    secret_key: str
-    token: str | None
+
+class Request(NamedTuple):
+    """A signed HTTP request, without its Content-Length."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Signer:
+    """Signs the requests to one service. Used by several threads.
+
+    service: as signatures name it. url: of the service, or of an API's stage, without a slash at its end. authority:
+    the host as a Host header gives it.
+    """
+
+    def __init__(self, service: str, url: str, authority: str) -> None:
+        self._service, self._region = service, region()
+        self._url, self._path = url, urlsplit(url).path
+        self._authority = authority
+        self._credentials = credentials()
+        #: What this machine's clock is behind AWS's, in seconds.
+        self._behind_s = 0.0
+
+    def signed(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Request:
+        """A request with the credentials of now. `path` begins with a slash and is quoted.
+
+        Raises AwsUnreachable if there are no credentials, or new ones cannot be had.
+        """
+        signed = signed_headers(
+            self._credentials(),
+            self._service,
+            self._region,
+            method,
+            self._path + path,
+            {**headers, "Host": self._authority},
+            body,
+            time.time() + self._behind_s,
+        )
+        return Request(method, self._url + path, signed, body)
+
+    def corrects_clock(self, request: Request, headers: Mapping[str, str]) -> bool:
+        """Whether a request was signed with a wrong time, by the clock of who refused it. Later ones are not.
+
+        headers: those of the refusal.
+        """
+        now = _time_of(headers)
+        signed_at = datetime.strptime(request.headers["X-Amz-Date"], "%Y%m%dT%H%M%S%z").timestamp()
+        if now is None or abs(now - signed_at) < _SKEW_S:
+            return False
+        self._behind_s = now - time.time()
+        return True
 
 
 def signed_headers(
@@ -62,6 +115,16 @@ def signed_headers(
         f"AWS4-HMAC-SHA256 Credential={keys.access_key}/{scope}, SignedHeaders={signed}, Signature={signature}"
     )
     return sent
+
+
+def _time_of(headers: Mapping[str, str]) -> float | None:
+    """When an answer was given, in seconds; None if it does not say so."""
+    from email.utils import parsedate_to_datetime  # most processes never need it
+
+    try:
+        return parsedate_to_datetime(headers.get("date", "")).timestamp()
+    except ValueError:
+        return None
 
 
 @lru_cache(16)

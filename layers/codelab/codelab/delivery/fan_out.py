@@ -215,12 +215,14 @@ class FanOut:
             frame = batch.frames[0]
             started_at = time.monotonic()
             outcome = self._poster.attempt(lane.connection_id, frame)
-            lane.keeps_up = outcome in (PostResult.DONE, PostResult.GONE) and time.monotonic() - started_at < _SLOW_S
-            if outcome.may_repeat(lane.connection.extensions):
+            was_taken = outcome in (PostResult.DONE, PostResult.GONE)
+            lane.keeps_up = was_taken and time.monotonic() - started_at < _SLOW_S
+            may_repeat = not was_taken and outcome.may_repeat(lane.connection.extensions)
+            if may_repeat:
                 if is_callers:
                     continue
-                outcome = self._insist(lane, frame, batch.delivery.may_post)
-            self._note(lane, batch, outcome)
+                outcome, may_repeat = self._insist(lane, frame, batch.delivery.may_post)
+            self._note(lane, batch, outcome, may_repeat=may_repeat)
 
     def _next(self, lane: _Lane) -> _Batch | None:
         with self._changed:
@@ -230,8 +232,11 @@ class FanOut:
             self._changed.notify_all()
             return None
 
-    def _insist(self, lane: _Lane, frame: dict[str, Any], may_post: Callable[[], bool]) -> PostResult:
-        """Retry a refused frame until `patience_s` has passed, as long as it may be posted."""
+    def _insist(self, lane: _Lane, frame: dict[str, Any], may_post: Callable[[], bool]) -> tuple[PostResult, bool]:
+        """Retry a refused frame until `patience_s` has passed, as long as it may be posted.
+
+        Returns the last outcome, and whether the frame might be posted once more.
+        """
         outcome = PostResult.REFUSED
         for pause in pauses(self._patience_s):
             with self._changed:
@@ -241,10 +246,10 @@ class FanOut:
                 break
             outcome = self._poster.attempt(lane.connection_id, frame)
             if not outcome.may_repeat(lane.connection.extensions):
-                break
-        return outcome
+                return outcome, False
+        return outcome, True
 
-    def _note(self, lane: _Lane, batch: _Batch, outcome: PostResult) -> None:
+    def _note(self, lane: _Lane, batch: _Batch, outcome: PostResult, *, may_repeat: bool) -> None:
         with self._changed:
             if not lane.waiting or lane.waiting[0] is not batch:
                 return  # the lane was dropped meanwhile
@@ -254,7 +259,7 @@ class FanOut:
                 for lane_batch in list(lane.waiting) if lane.is_gone else [batch]:
                     lane_batch.delivery.gone.append(lane.connection_id)
                     self._end(lane)
-            elif outcome.may_repeat(lane.connection.extensions):
+            elif may_repeat:
                 self._give_up(lane)
             else:
                 batch.delivery.failed = batch.delivery.failed or outcome is PostResult.UNKNOWN

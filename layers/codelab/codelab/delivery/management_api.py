@@ -37,10 +37,11 @@ class ManagementApi:
 
     def _send(self, method: str, connection_id: str, data: bytes) -> int:
         path = f"/@connections/{quote(connection_id, safe='-._~')}"
-        request = self._connections.signed(method, path, _HEADERS, data)
+        signer = self._connections.signer
+        request = signer.signed(method, path, _HEADERS, data)
         answer = self._connections.send(request)
-        if answer.status == HTTPStatus.FORBIDDEN and self._connections.corrects_clock(request, answer):
-            answer = self._connections.send(self._connections.signed(method, path, _HEADERS, data))
+        if answer.status == HTTPStatus.FORBIDDEN and signer.corrects_clock(request, answer.headers):
+            answer = self._connections.send(signer.signed(method, path, _HEADERS, data))
         return answer.status
 
 

@@ -157,6 +157,14 @@ class StreamSender:
             self._decided.append(transition)
             self._wake.notify()
 
+    def take(self, piece: str) -> None:
+        """Add the piece of text that the model has just sent, and pause before the next one is read if that saves work.
+
+        See `write` and `rest`.
+        """
+        self.write(piece)
+        self.rest(piece)
+
     def write(self, text: str) -> None:
         """Add text to the message. The first piece is sent here, unless the sender's thread is at work.
 

@@ -249,9 +249,9 @@ class _RequestLoop:
                         sender = attempt.acquire_sender()
                         self._meter.add_first_token(self._engine.clock() - sender.register.dispatched_at)
                     streamed.append(text)
-                    sender.write(text)
-                    sender.rest(text)
-                    request.begin_estimate()
+                    sender.take(text)
+                    if len(streamed) == 1:
+                        request.begin_estimate()
                 if isinstance(event, Done):
                     return _Response(event.result, agent)
         raise AssertionError("a run ends with a result or an error")

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -83,7 +84,7 @@ class Engine:
             event,
             item_keys=() if decision.reads is None else decision.reads(event),
             caller=caller,
-            quota_need=decision.quota_need(event),
+            quota_need=decision.quota,
             creates=decision.creates,
         )
         if decided.transition is not None:
@@ -188,9 +189,23 @@ class Engine:
         register = transition.after
         if transition.invoke is not None:
             self.invoke(register, transition.invoke, prepared_invoke)
+        posts = transition.posts
+        if posts or transition.resend or transition.repost or transition.replies:
+            self._post(posts, transition, patience_s, request_id)
+        for connection_id in transition.close:  # one try each, because the `$connect` of a newer connection waits
+            self.poster.attempt(connection_id, Error.of(_replaced()).wire())
+            self.poster.close(connection_id)
+        for connection_id in transition.cut:
+            self.poster.close(connection_id)
+
+    def _post(
+        self, posts: Sequence[Sequence[EventItem]], transition: Transition, patience_s: float, request_id: str | None
+    ) -> None:
+        """Post logged frames, `posts` and those of earlier transitions, and replies; report what was posted."""
+        register = transition.after
         fan_out = FanOut(self.poster, self.clock, patience_s)
         with _left_to_the_sweep(register):
-            self.send(fan_out, transition)
+            self._send(fan_out, posts, register)
             self._resend(fan_out, transition)
             for first_seq, last_seq in transition.repost:
                 self._repost(fan_out, register, first_seq, last_seq)
@@ -201,11 +216,6 @@ class Engine:
         fan_out.drain()
         with _left_to_the_sweep(register):
             self.report(register, fan_out)
-        for connection_id in transition.close:  # one try each, because the `$connect` of a newer connection waits
-            self.poster.attempt(connection_id, Error.of(_replaced()).wire())
-            self.poster.close(connection_id)
-        for connection_id in transition.cut:
-            self.poster.close(connection_id)
 
     def _with_urls(self, frame: dict[str, Any], transition: Transition) -> dict[str, Any]:
         """A reply with URLs for the arguments that are too large for it."""
@@ -233,7 +243,7 @@ class Engine:
 
     def invoke_of(self, register: Register, step: Step) -> PreparedInvoke:
         """The asynchronous invoke of `llm_request` for a step, not prepared yet."""
-        return PreparedInvoke(lambda: self._prepare_invoke(register.user, register.session_id, step))
+        return PreparedInvoke(partial(self._prepare_invoke, register.user, register.session_id, step))
 
     def invoke(self, register: Register, step: Step, prepared_invoke: PreparedInvoke | None = None) -> None:
         """Start `llm_request` asynchronously. The sweep repeats a lost or refused invoke."""
@@ -292,9 +302,12 @@ class Engine:
 
     def send(self, fan_out: FanOut, transition: Transition) -> None:
         """Post the transition's frames; `report` reports them once they are posted."""
-        for events in transition.posts:
+        self._send(fan_out, transition.posts, transition.after)
+
+    def _send(self, fan_out: FanOut, posts: Sequence[Sequence[EventItem]], register: Register) -> None:
+        for events in posts:
             with fan_out.tracked(events[0].seq) as delivery:
-                self._send_live(fan_out, events, transition.after, delivery)
+                self._send_live(fan_out, events, register, delivery)
 
     def report(self, register: Register, fan_out: FanOut) -> None:
         """Report what was posted, and remove the connections that are gone. Call it when no post is in flight.

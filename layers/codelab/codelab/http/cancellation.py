@@ -11,24 +11,22 @@ from collections.abc import Callable, Iterator
 class Cancellation:
     """A switch that stops a call from any thread. It interrupts a blocked read at once."""
 
-    __slots__ = ("_event", "_interrupts", "_lock")
+    __slots__ = ("_event", "_interrupts", "_lock", "cancelled")
 
     def __init__(self) -> None:
+        self.cancelled = False
         self._event = threading.Event()
         self._lock = threading.Lock()
         self._interrupts: set[Callable[[], None]] = set()
 
     def cancel(self) -> None:
         """Stop the call. Idempotent; never blocks, never raises."""
+        self.cancelled = True
         self._event.set()
         with self._lock:
             interrupts = list(self._interrupts)
         for interrupt in interrupts:
             interrupt()
-
-    @property
-    def cancelled(self) -> bool:
-        return self._event.is_set()
 
     def wait(self, seconds: float) -> bool:
         """Sleep for `seconds`; return True early if cancelled."""
@@ -38,7 +36,7 @@ class Cancellation:
         """Call `interrupt` on cancellation, or at once if the call is already cancelled."""
         with self._lock:
             self._interrupts.add(interrupt)
-        if self._event.is_set():
+        if self.cancelled:
             interrupt()
 
     def detach(self, interrupt: Callable[[], None]) -> None:

@@ -10,11 +10,11 @@ fails.
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from operator import attrgetter
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from codelab.llm.encoding import TextMessage
 from codelab.llm.fence import fenced
@@ -24,6 +24,13 @@ from codelab.sessions.layout import Layout
 
 #: Compact JSON with non-ASCII characters unescaped. `json.dumps` makes an encoder with every call.
 dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+class Storable(Protocol):
+    """An item of the table."""
+
+    def row(self) -> dict[str, Any]:
+        """All that is stored, except the partition key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -477,6 +484,11 @@ class EventItem:
     @classmethod
     def of(cls, item: dict[str, Any]) -> "EventItem":
         return _EVENT.read(item)
+
+
+def rows_of(items: Iterable[Storable]) -> list[dict[str, Any]]:
+    """What is stored of each item, except its partition key."""
+    return [item.row() for item in items]
 
 
 _REFERENCE = Layout(Reference)

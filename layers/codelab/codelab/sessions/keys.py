@@ -77,17 +77,14 @@ def _part(name: str) -> str:
     return escaped if escaped.strip(".") else escaped.replace(".", "%2E")
 
 
-def input_key(input_id: str) -> str:
-    """The sort key of an accepted user message: the same id gives the same key, so a repeat is recognised."""
-    return f"INPUT#{input_id}"
-
-
 #: The sort keys of message `n` of the history, of the summary of the first `n` messages, and of the logged frame `seq`.
 #: They are padded with zeros, so that they sort by number.
 message_key: Callable[[int], str] = "MESSAGE#{:09d}".format
 summary_key: Callable[[int], str] = "SUMMARY#{:09d}".format
 event_key: Callable[[int], str] = "EVENT#{:012d}".format
 
+#: The sort key of an accepted user message: the same id gives the same key, so a repeat is recognised.
+input_key: Callable[[str], str] = "INPUT#{}".format
 #: The sort key of a call.
 call_key: Callable[[str], str] = "CALL#{}".format
 

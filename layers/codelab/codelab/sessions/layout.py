@@ -85,7 +85,11 @@ class Layout(Generic[T]):
                 gone.append(attribute)
         for name, prefix, layout in self._spread:
             earlier, later = getattr(old, name), getattr(new, name)
-            changed |= {f"{prefix}#{key}": layout.write(it) for key, it in later.items() if earlier.get(key) != it}
+            changed |= {
+                f"{prefix}#{key}": layout.write(entry)
+                for key, entry in later.items()
+                if key not in earlier or layout._values(earlier[key]) != layout._values(entry)
+            }
             gone += [f"{prefix}#{key}" for key in earlier if key not in later]
         return changed, gone
 

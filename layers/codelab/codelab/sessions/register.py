@@ -5,7 +5,7 @@ posted a range of frames removes the range's `post#` attribute, and the owner of
 milliseconds since the epoch.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -286,11 +286,14 @@ class Register:
         call = self.out_of_turn_calls.get(frame["call_id"])
         return call.executor if call is not None else ""
 
-    def due_at(self) -> int | None:
-        """When (ms) the sweep must check this session if nothing else happens; None if nothing is outstanding."""
+    def due_at(self, posted: Collection[int] = ()) -> int | None:
+        """When (ms) the sweep must check this session if nothing else happens; None if nothing is outstanding.
+
+        posted: the keys of outbox entries that do not count, because their frames were posted.
+        """
         if self.erase_at:
             return self.erase_at
-        times = [entry.at + REPAIR_AFTER_MS for entry in self.outbox.values()]
+        times = [entry.at + REPAIR_AFTER_MS for first, entry in self.outbox.items() if first not in posted]
         times.extend(call.due for call in self.out_of_turn_calls.values())
         times.extend(it.closes_at for it in self.connections.values() if it.closes_at is not None)
         if self.phase is Phase.DISPATCHED:

@@ -44,10 +44,6 @@ class Decision(Generic[E]):
     quota: QuotaNeed | Callable[[E], QuotaNeed] = QuotaNeed.NONE
     creates: bool = False
 
-    def quota_need(self, event: E) -> QuotaNeed:
-        """Which of the caller's quotas this event needs."""
-        return self.quota if isinstance(self.quota, QuotaNeed) else self.quota(event)
-
 
 def decision(
     event: type[E],
@@ -118,7 +114,7 @@ def decide_and_commit(
     read_items: Mapping[str, StoredItem | None] = MappingProxyType({}),
     item_keys: Iterable[str] = (),
     caller: Caller | None = None,
-    quota_need: QuotaNeed = QuotaNeed.NONE,
+    quota_need: QuotaNeed | Callable[..., QuotaNeed] = QuotaNeed.NONE,
     creates: bool = False,
     include_hidden: bool = False,
 ) -> DecisionResult:
@@ -126,8 +122,8 @@ def decide_and_commit(
 
     item_keys: sort keys of items to read with the register. register, read_items: a register and items that were just
     read, which save the first read. caller: the sender of the event. Their revocation and the quotas of `quota_need`
-    are read as well, and a revoked token is
-        refused.
+    are read as well, and a revoked token is refused.
+    quota_need: which quotas, or a function that says so of the last of `event`.
     creates: if there is no session, decide about a new one of the caller.
     include_hidden: decide also about a session that is being forked or deleted.
 
@@ -135,6 +131,7 @@ def decide_and_commit(
     creates sessions), DATABASE_ERROR after too many conflicts, and the decision's own errors.
     """
     item_keys = [*item_keys]
+    need = quota_need if isinstance(quota_need, QuotaNeed) else quota_need(event[-1])
     items: dict[str, StoredItem | None] = dict(read_items)
     fresh_keys: frozenset[str] = frozenset()
     lost_slots: frozenset[str] = frozenset()
@@ -147,7 +144,7 @@ def decide_and_commit(
     while attempt < _TRIES:
         now = access.clock()
         if not is_read:
-            of_user = [] if caller is None else admission.item_keys(caller, access.settings, now, quota_need)
+            of_user = [] if caller is None else admission.item_keys(caller, access.settings, now, need)
             register, items = access.read([*item_keys, *of_user])
             is_read = True
         if caller is not None:

@@ -225,7 +225,7 @@ class Draft:
         register.history_n += 1
         content = within_bytes(content, limits.MESSAGE_BYTES)
         # A context never shows more of it.
-        max_tokens = models.context_tokens(models.model_of(register, self.settings), self.settings) // 2
+        max_tokens = models.budget(register, self.settings).tokens // 2
         # The process that commits an answer usually runs the next step too, so its estimate is worth caching. Messages
         # and results are committed by other processes than the one that sends them to the model.
         tokens = message_tokens(content, calls, max_tokens=max_tokens, once=role != "assistant")

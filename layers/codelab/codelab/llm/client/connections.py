@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from http import HTTPStatus
 from http.client import HTTPException
+from itertools import chain
 from urllib.parse import quote, urlsplit
 
 from codelab.http.cancellation import shut_down
@@ -104,8 +105,7 @@ class Connections:
 
     def _connect(self, call: Call) -> socket.socket:
         """A new connection. Raises OSError, HTTPException, Cancelled or DeadlineExceeded."""
-        call.check()
-        seconds = max(0.001, call.bound(_CONNECT_S) or 0.0)
+        seconds = max(0.001, call.patience(_CONNECT_S))
         return self._route.connect(seconds, self._trusted, call.cancellation)
 
 
@@ -136,7 +136,6 @@ class Response:
         """Send the request and read the answer's head."""
         send_error = ""
         try:
-            self._call.check()
             self._send(request)
         except OSError as error:
             send_error = repr(error)  # It may have been answered already, for example that it is too large.
@@ -165,15 +164,18 @@ class Response:
                 remainder = remainder[self._connection.send(remainder) :]
         if remainder:
             self._call.waits()
-            self._call.check()
             self._connection.settimeout(self._reader.seconds())
             self._connection.sendall(remainder)
 
     def pieces(self) -> Iterator[bytes]:
         """The body; what arrived together comes in one piece. Raises what `Connections.open` does."""
         first_piece, self._first_piece = self._first_piece, b""
-        yield from read_body(self._head, first_piece, self._reader.read)
+        return chain(read_body(self._head, first_piece, self._reader.read), self._at_end())
+
+    def _at_end(self) -> Iterator[bytes]:
+        """No more pieces: the body was read to its end."""
         self._reusable = self._head.keeps_alive
+        yield from ()
 
     def end(self, pieces: Iterator[bytes]) -> None:
         """Skip the rest of `pieces`, which has nothing more to say, so that the connection can be kept.
@@ -219,16 +221,15 @@ class _Reader:
         self._stop_at = time.monotonic() + seconds
 
     def seconds(self) -> float:
-        """How long the next operation may take."""
-        seconds = self._call.bound(self._silence_s)
+        """How long the next operation may take. Raises Cancelled or DeadlineExceeded."""
+        seconds = self._call.patience(self._silence_s)
         if self._stop_at is not None:
-            seconds = min(seconds or 0.0, self._stop_at - time.monotonic())
+            seconds = min(seconds, self._stop_at - time.monotonic())
         # Zero would mean not to wait at all, and raise another error.
-        return max(0.001, seconds or 0.0)
+        return max(0.001, seconds)
 
     def read(self) -> bytes:
         """What arrives next; empty at the connection's end. Raises what `Connections.open` does."""
-        self._call.check()
         if self._stop_at is not None and time.monotonic() >= self._stop_at:
             raise TimeoutError("the answer does not end")
         self._connection.settimeout(self.seconds())

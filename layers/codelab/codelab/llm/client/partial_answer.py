@@ -16,7 +16,7 @@ _MOST_CHOICES = 128
 class PartialAnswer:
     """The choices of an answer, its usage, and what is wrong with it."""
 
-    __slots__ = ("_problem", "choices", "has_text", "mode", "thoughts", "usage")
+    __slots__ = ("choices", "has_text", "is_finished", "mode", "problem", "thoughts", "usage")
 
     def __init__(self, n: int, mode: Mode) -> None:
         self.mode = mode
@@ -25,7 +25,10 @@ class PartialAnswer:
         self.has_text = False
         #: The thoughts of the first choice, in pieces.
         self.thoughts = self.choices[0].thoughts
-        self._problem: TransportError | None = None
+        #: All choices have a finish reason.
+        self.is_finished = False
+        #: What is wrong with the chunks, until `check` raises it.
+        self.problem: TransportError | None = None
 
     def take(self, chunks: list[dict[str, Any]]) -> str:
         """Add chunks; return the new text of the first choice, up to a problem, which `check` raises."""
@@ -33,14 +36,14 @@ class PartialAnswer:
         try:
             self._take(chunks, texts)
         except TransportError as error:
-            self._problem = error.with_traceback(None)
+            self.problem = error.with_traceback(None)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            self._problem = TransportError(f"the provider's answer has another form: {error}", retryable=True)
+            self.problem = TransportError(f"the provider's answer has another form: {error}", retryable=True)
         return "".join(texts)
 
     def check(self) -> None:
         """Raise TransportError if the chunks reported an error or were malformed."""
-        problem, self._problem = self._problem, None
+        problem, self.problem = self.problem, None
         try:
             if problem is not None:
                 raise problem
@@ -58,6 +61,8 @@ class PartialAnswer:
                 if choice.get("error"):
                     raise TransportError(f"the provider broke off: {choice['error']}", retryable=True)
                 text = self.choices[index].take(choice)
+                if choice.get("finish_reason"):
+                    self.is_finished = all(other.finish_reason for other in self.choices)
                 if text:
                     self.has_text = True
                     if index == 0:
@@ -66,11 +71,6 @@ class PartialAnswer:
             if usage:
                 # Some providers send a growing usage with each chunk: the last one counts.
                 self.usage = Usage.parse(usage)
-
-    @property
-    def is_finished(self) -> bool:
-        """Have all choices a finish reason?"""
-        return all(choice.finish_reason for choice in self.choices)
 
     def finish(self) -> str:
         """End the call; return the rest of the first choice's text."""

@@ -448,7 +448,8 @@ class _Run:
                 elif type(event) is ItemDone and codec is not None and self._items is not None:
                     event.value = codec.decode_item(self._items, event.value)
                 yield event
-            answer.check()
+            if answer.problem is not None:
+                answer.check()
             if answer.is_finished:
                 self._call.answered(_GRACE_S)
         if is_visible:

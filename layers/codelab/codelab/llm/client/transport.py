@@ -66,6 +66,11 @@ class Call:
         """Seconds until the deadline, not below 0; None without one."""
         return None if self.deadline is None else max(0.0, self.deadline - self.clock())
 
+    def patience(self, timeout: float) -> float:
+        """The seconds that the next read may take: `timeout`, or less. Raises what `check` does."""
+        self.check()
+        return self.bound(timeout) or 0.0
+
     def bound(self, timeout: float | None) -> float | None:
         """The shorter of a timeout and the time that remains, in seconds; None without either."""
         grace = None if self._ends_at is None else max(0.0, self._ends_at - time.monotonic())

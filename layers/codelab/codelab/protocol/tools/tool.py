@@ -108,7 +108,7 @@ class Tool:
         properties = {name: schema for name, schema in self.parameters["properties"].items() if name not in self.extras}
         return replace(self, parameters={**self.parameters, "properties": properties}, extras=())
 
-    @property
+    @cached_property
     def offered_parameters(self) -> dict[str, Any]:
         """The schema of the arguments as the model gets it. It may allow more than `parameters`."""
         return self.parameters if self.shape is None else self.shape

@@ -26,6 +26,7 @@ from codelab.sessions.items import (
     MessageItem,
     SummaryItem,
     ToolsItem,
+    rows_of,
 )
 from codelab.sessions.register import Extent, Register
 from codelab.sessions.spending import Slot
@@ -225,7 +226,7 @@ class DynamoDBStore:
         update = self._register_update(transition)
         items = [*transition.puts, *transition.events]
         update["ExpressionAttributeValues"], *rows = items_to_dynamodb(
-            [update["ExpressionAttributeValues"], *(item.row() for item in items)]
+            [update["ExpressionAttributeValues"], *rows_of(items)]
         )
         writes: list[Any] = [{"Update": update}]
         for item, row in zip(items, rows, strict=True):
@@ -271,10 +272,7 @@ class DynamoDBStore:
 
     def posted(self, register: Register, firsts: Sequence[int]) -> None:
         """Updates `due_at` only if the register has not changed, because `due_at` may be early but never late."""
-        remaining = register.copy()
-        for first in firsts:
-            remaining.outbox.pop(first, None)
-        due_at = remaining.due_at()
+        due_at = register.due_at(posted=firsts)
         names = {f"#{index}": f"post#{first}" for index, first in enumerate(firsts)}
         remove = "REMOVE " + ", ".join(names)
         values = {":version": {"N": str(register.version)}}
