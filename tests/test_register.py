@@ -22,7 +22,7 @@ def test_a_copy_is_equal_and_shares_nothing_that_can_change() -> None:
         out_of_turn_calls={"c2": OutOfTurnCall(*entry, executor="one")},
         inbox=["message"],
         steering=["message"],
-        steered=["earlier"],
+        steered_messages=["earlier"],
         files={"file": FileEntry(4, 5, 6)},
         connections={"one": Connection(1, 2, 3)},
         outbox={9: OutboxEntry(10, 11)},

@@ -470,10 +470,10 @@ def test_a_repeated_call_does_not_count_twice(limited: System) -> None:
     tally, now = DynamoDBTally(dynamodb_client(), "Table"), BEGAN
     with limited.aws.paused():
         for _ in range(2):
-            tally.count("ann", Spending(messages=1, tokens=5), now, "w1", most={"tokens": 5})
+            tally.count("ann", Spending(messages=1, tokens=5), now, "w1", limits={"tokens": 5})
         tally.count("ann", Spending(messages=1), now, "w2")
         with pytest.raises(Over):
-            tally.count("ann", Spending(messages=1, tokens=1), now, "w3", most={"tokens": 5})
+            tally.count("ann", Spending(messages=1, tokens=1), now, "w3", limits={"tokens": 5})
     assert used(limited) == {"messages": 2, "tokens": 5}
 
 
@@ -496,7 +496,7 @@ def test_who_never_reads_the_counters_leaves_few_minutes_in_them(limited: System
     with limited.aws.paused():
         for minute in range(40):
             now = BEGAN + minute * MINUTE
-            tally.count("ann", Spending(requests=1, asking=1), now, f"w{minute}", most={"requests": 60})
+            tally.count("ann", Spending(requests=1, asking=1), now, f"w{minute}", limits={"requests": 60})
     (usage,) = [item for sk, item in of_user(limited).items() if sk.startswith("USAGE#")]
     assert sum("@" in name for name in usage) <= 2 * 2, "the last minute and the one before it"
 

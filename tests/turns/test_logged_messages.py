@@ -57,7 +57,7 @@ def test_the_status_keeps_its_time_when_the_sweep_has_invoked_the_step_again() -
     logged = world.frames[-1]
     world.pass_time(11)
     world.acquire(world.invokes[-1])
-    assert world.last.announced[-1].frame == logged
+    assert world.last.announcements[-1].frame == logged
 
 
 def test_a_repeat_before_the_step_is_acquired_writes_nothing() -> None:

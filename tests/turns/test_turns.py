@@ -370,7 +370,9 @@ def test_a_turn_that_is_stopped_before_anything_was_said_ends_with_idle() -> Non
     world.cancel()
     assert world.of_type("turn_end")[-1]["reason"] == "cancelled"
     assert world.statuses() == ["thinking", "idle"]
-    assert [it.frame["type"] for it in world.last.announced] == ["user_message", "agent_status"], "no step will post it"
+    assert [it.frame["type"] for it in world.last.announcements] == ["user_message", "agent_status"], (
+        "no step will post it"
+    )
 
 
 def test_the_status_of_a_step_is_posted_by_whoever_acquires_it_and_again_if_that_seems_to_have_failed() -> None:
@@ -380,7 +382,7 @@ def test_the_status_of_a_step_is_posted_by_whoever_acquires_it_and_again_if_that
     lease = Lease("owner:1", world.now + LEASE_MS, "msg_1", world.now + LEASE_MS)
     for _ in range(2):
         acquired = world.decide(lambda draft: steps.acquire(draft, step, lease))
-        assert [it.frame for it in acquired.announced] == world.frames[-2:]
+        assert [it.frame for it in acquired.announcements] == world.frames[-2:]
         assert (acquired.puts, acquired.events) == ((), ()), "one conditional update is enough"
 
 

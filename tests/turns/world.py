@@ -189,7 +189,7 @@ class World:
 
     def _run_effects(self, transition: Transition) -> None:
         self.last = transition
-        self._count(transition.spent)
+        self._count(transition.spending)
         self.reposts += transition.repost
         self.resends += [(resend.connection_id, resend.seq) for resend in transition.resend]
         self.replies += transition.replies

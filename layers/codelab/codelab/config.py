@@ -57,7 +57,7 @@ _WHOLE = re.compile(r"\s*[+-]?[0-9]+(\.0+)?\s*")
 # Fields of Settings that are not plain text. Each reads its variable's text, and raises ValueError.
 
 
-def _whole(default: int | None, *, least: int = 0, most: int | None = None, auto: bool = False) -> Any:
+def _whole(default: int | None, *, minimum: int = 0, maximum: int | None = None, auto: bool = False) -> Any:
     """A whole number. auto: the text `auto` is None."""
 
     def read(text: str) -> int | None:
@@ -66,8 +66,9 @@ def _whole(default: int | None, *, least: int = 0, most: int | None = None, auto
         if not _WHOLE.fullmatch(text):
             raise ValueError("must be a whole number" + (" or auto" if auto else ""))
         number = int(text.partition(".")[0])
-        if number < least or (most is not None and number > most):
-            raise ValueError(f"must be {least} or more" if most is None else f"must be from {least} to {most}")
+        if number < minimum or (maximum is not None and number > maximum):
+            bounds = f"{minimum} or more" if maximum is None else f"from {minimum} to {maximum}"
+            raise ValueError(f"must be {bounds}")
         return number
 
     return field(default=default, metadata={"read": read})
@@ -143,7 +144,7 @@ class Settings:
     #: What clients sign in with at the issuer; the server only passes it on.
     jwt_client_id: str = ""
     #: How far the `exp` of a token may be from its `iat`.
-    jwt_max_age_s: int = _whole(86_400, least=1)
+    jwt_max_age_s: int = _whole(86_400, minimum=1)
     codelab_local: bool = _flag(False)
 
     # Whether the host of this process passes a body on while it is being made.
@@ -173,7 +174,7 @@ class Settings:
     connections_per_minute: int | None = _whole(None)
     stored_bytes_per_day: int | None = _whole(None)
     #: Slots of open turns; all of them are read at once where they are shown.
-    open_turns: int | None = _whole(None, most=90)
+    open_turns: int | None = _whole(None, maximum=90)
     #: By the claim `codelab_plan` of a token: {"team": {"open_turns": 50}}
     plan_limits: "Mapping[str, PlanLimits]" = field(default_factory=dict, metadata=_PLAN_LIMITS)
 
@@ -182,16 +183,16 @@ class Settings:
     hitl_dangerous_tools: str = ""
     hitl_strict: bool = _flag(False)
     remember_commands: bool = _flag(False)
-    tool_timeout_s: int = _whole(120, least=1)
-    approval_timeout_s: int = _whole(86_400, least=1)
-    max_steps: int = _whole(50, least=1)
+    tool_timeout_s: int = _whole(120, minimum=1)
+    approval_timeout_s: int = _whole(86_400, minimum=1)
+    max_steps: int = _whole(50, minimum=1)
     #: Equal calls with equal results that end a turn; 0: no limit.
-    max_repeats: int = _whole(5, least=0)
+    max_repeats: int = _whole(5, minimum=0)
     #: How much of a session the model is sent; None (`auto`): what fits its window, up to a ceiling.
-    max_context_tokens: int | None = _whole(None, least=500, auto=True)
-    max_context_messages: int | None = _whole(None, least=2, most=1_000, auto=True)
+    max_context_tokens: int | None = _whole(None, minimum=500, auto=True)
+    max_context_messages: int | None = _whole(None, minimum=2, maximum=1_000, auto=True)
     stream_max_delay_ms: int = _whole(350)
-    event_retention_s: int = _whole(86_400, least=60)
+    event_retention_s: int = _whole(86_400, minimum=60)
     paths_lenient: bool = _flag(True)
     default_agent: str = "auto"
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = _choice("INFO", "DEBUG", "WARNING", "ERROR")
@@ -202,9 +203,9 @@ class Settings:
     def limits(self) -> Mapping[str, Limits]:
         """The limits of a user by plan: those of the plan, else of the settings. An unknown plan counts as "", none."""
         usual = Limits() if self.auth_mode == "none" else USUAL_LIMITS
-        found = _ByPlan({"": _changed(usual, self)})
-        found.update((plan, _changed(found[""], chosen)) for plan, chosen in self.plan_limits.items())
-        return found
+        by_plan = _ByPlan({"": _changed(usual, self)})
+        by_plan.update((plan, _changed(by_plan[""], plan_limits)) for plan, plan_limits in self.plan_limits.items())
+        return by_plan
 
     @cached_property
     def first_agent(self) -> str:
@@ -216,36 +217,36 @@ class Settings:
     @cached_property
     def offered_models(self) -> frozenset[str]:
         """The models that a client may choose."""
-        named = (name.strip() for name in self.llm_models.split(","))
-        return frozenset({self.llm_model, *filter(None, named)})
+        names = (name.strip() for name in self.llm_models.split(","))
+        return frozenset({self.llm_model, *filter(None, names)})
 
 
 def _changed(limits: Limits, by: "Settings | PlanLimits") -> Limits:
-    said = {named.name: getattr(by, named.name) for named in fields(Limits)}
-    return replace(limits, **{name: limit for name, limit in said.items() if limit is not None})
+    overrides = {limit.name: getattr(by, limit.name) for limit in fields(Limits)}
+    return replace(limits, **{name: limit for name, limit in overrides.items() if limit is not None})
 
 
 def variables() -> frozenset[str]:
     """The environment variables that are settings."""
-    return frozenset(named.name.upper() for named in fields(Settings))
+    return frozenset(setting.name.upper() for setting in fields(Settings))
 
 
 def read_settings(environment: Mapping[str, str]) -> Settings:
     """Settings from `environment`; an empty variable counts as unset. Raises ConfigurationError."""
     values: dict[str, Any] = {}
-    for named in fields(Settings):
-        variable = named.name.upper()
+    for setting in fields(Settings):
+        variable = setting.name.upper()
         text = environment.get(variable, "")
         if not text:
             continue
         try:
-            values[named.name] = named.metadata["read"](text) if "read" in named.metadata else text
+            values[setting.name] = setting.metadata["read"](text) if "read" in setting.metadata else text
         except ValueError as error:
             raise ConfigurationError(f"{variable}={text}: {error}; correct {variable} or unset it") from None
-    found = Settings(**values)
-    if found.auth_mode == "none" and not found.codelab_local:
+    configuration = Settings(**values)
+    if configuration.auth_mode == "none" and not configuration.codelab_local:
         raise ConfigurationError("AUTH_MODE=none exists in the local cloud only; set AUTH_MODE=jwt")
-    return found
+    return configuration
 
 
 @cache

@@ -52,8 +52,9 @@ def record(message: str, **fields: Any) -> None:
     """Log a line that is there for its metrics: if there are alarms (`METRICS`), and then whatever `LOG_LEVEL` is."""
     if not settings().metrics:
         return
-    found = logging.getLogger(logger().name)
-    found.handle(found.makeRecord(found.name, logging.INFO, "", 0, message, (), None, "record", fields))
+    plain_logger = logging.getLogger(logger().name)
+    line = plain_logger.makeRecord(plain_logger.name, logging.INFO, "", 0, message, (), None, "record", fields)
+    plain_logger.handle(line)
 
 
 def metrics(**values: float | Sequence[float]) -> dict[str, Any]:
@@ -65,5 +66,5 @@ def metrics(**values: float | Sequence[float]) -> dict[str, Any]:
     if not settings().metrics:
         return dict(values)
     units = [{"Name": name, "Unit": "Milliseconds" if name.endswith("Ms") else "Count"} for name in values]
-    declared = {"Namespace": _NAMESPACE, "Dimensions": [["service"]], "Metrics": units}
-    return {"_aws": {"Timestamp": int(1000 * time.time()), "CloudWatchMetrics": [declared]}, **values}
+    declaration = {"Namespace": _NAMESPACE, "Dimensions": [["service"]], "Metrics": units}
+    return {"_aws": {"Timestamp": int(1000 * time.time()), "CloudWatchMetrics": [declaration]}, **values}

@@ -8,25 +8,26 @@ from collections.abc import Callable
 class Secret:
     """A secret that may be rotated while the process lives. Call it for its value; it is read when it is made.
 
-    read: gives the current value. keep_s: how long a value is used before it is read again (None: until it is refused).
-    renew_every_s: the least time between two readings that a refusal causes, so that wrong tokens cannot cause a
-    reading each time. clock: seconds; not `time.monotonic`, which may stand still while Lambda freezes a process.
+    read_value: gives the current value. keep_s: how long a value is used before it is read again (None: until it is
+    refused). renew_every_s: the least time between two readings that a refusal causes, so that wrong tokens cannot
+    cause a reading each time. clock: seconds; not `time.monotonic`, which may stand still while Lambda freezes a
+    process.
     """
 
     def __init__(
         self,
-        read: Callable[[], str],
+        read_value: Callable[[], str],
         *,
         keep_s: float | None = None,
         renew_every_s: float = 60,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._read = read
+        self._read = read_value
         self._keep_s = keep_s
         self._renew_every_s = renew_every_s
         self._clock = clock
         self._lock = threading.Lock()
-        self._value = read()
+        self._value = read_value()
         self._read_at = clock()
         self._renewed_at: float | None = None
 
@@ -36,14 +37,16 @@ class Secret:
                 self._read_again()
             return self._value
 
-    def renew(self, refused: str) -> bool:
-        """After `refused` was not accepted: whether there is another value now. Does not raise."""
+    def renew(self, refused_value: str) -> bool:
+        """After `refused_value` was not accepted: whether there is another value now. Does not raise."""
         with self._lock:
             now = self._clock()
-            if self._value == refused and (self._renewed_at is None or now - self._renewed_at >= self._renew_every_s):
+            if self._value == refused_value and (
+                self._renewed_at is None or now - self._renewed_at >= self._renew_every_s
+            ):
                 self._renewed_at = now
                 self._read_again()
-            return self._value != refused
+            return self._value != refused_value
 
     def _read_again(self) -> None:
         self._read_at = self._clock()

@@ -65,44 +65,44 @@ class Span:
             self.flags["fault"] = True
 
     def _used(self, usage: Usage) -> None:
-        told = {"gen_ai.usage.input_tokens": usage.prompt, "gen_ai.usage.output_tokens": usage.completion}
-        self.attributes |= {name: value for name, value in told.items() if value is not None}
+        attributes = {"gen_ai.usage.input_tokens": usage.prompt, "gen_ai.usage.output_tokens": usage.completion}
+        self.attributes |= {name: value for name, value in attributes.items() if value is not None}
 
 
 @contextmanager
 def model_call(model: str, provider: str, *, session: str = "", turn: str = "") -> Iterator[Span]:
     """Make a span of what is done meanwhile; also of its failure, unless nothing was asked (InvalidRequest)."""
-    span, began = Span(model, provider, session), time.time()
+    span, start_time = Span(model, provider, session), time.time()
     try:
         yield span
     except InvalidRequest:
         raise
     except BaseException as error:
         span.failed(error)
-        _send(span, began, turn)
+        _send(span, start_time, turn)
         raise
-    _send(span, began, turn)
+    _send(span, start_time, turn)
 
 
-def _send(span: Span, began: float, turn: str) -> None:
+def _send(span: Span, start_time: float, turn: str) -> None:
     """Send the span if this invocation is traced. It may be lost; nobody waits for it."""
     trace = dict(part.partition("=")[::2] for part in trace_id.current().split(";"))
     host, _, port = os.environ.get("AWS_XRAY_DAEMON_ADDRESS", "").rpartition(":")
     if trace.get("Sampled") != "1" or not {"Root", "Parent"} <= trace.keys() or not port.isdecimal():
         return
     model = span.attributes["gen_ai.request.model"]
-    known = {"model": model, "session": span.attributes.get("gen_ai.conversation.id"), "turn": turn}
+    annotations = {"model": model, "session": span.attributes.get("gen_ai.conversation.id"), "turn": turn}
     document = {
-        "name": "".join(it if it.isalnum() or it in _IN_NAMES else "_" for it in f"chat {model}"[:_NAME_CHARS]),
+        "name": "".join(char if char.isalnum() or char in _IN_NAMES else "_" for char in f"chat {model}"[:_NAME_CHARS]),
         "id": secrets.token_hex(8),
         "trace_id": trace["Root"],
         "parent_id": trace["Parent"],
         "type": "subsegment",
         "namespace": "remote",
-        "start_time": began,
+        "start_time": start_time,
         "end_time": time.time(),
         **span.flags,
-        "annotations": {name: value for name, value in known.items() if value},
+        "annotations": {name: value for name, value in annotations.items() if value},
         "metadata": {"default": span.attributes},
     }
     with suppress(OSError, OverflowError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as daemon:

@@ -76,7 +76,7 @@ def prepared_step(user: str, session_id: str, step: Step) -> Callable[[], object
         "step": step.step,
         "attempt": step.attempt,
         "extent": extent,
-        "announced": step.announced,
+        "announced": step.announced_seqs,
     }
     return aws.lambda_client().prepared_start(settings().llm_function, event)
 

@@ -49,9 +49,9 @@ def secrets_client() -> Secrets:
 
 
 def _functions(attempts: int | None, read_s: float | None) -> Functions:
-    made = Functions
+    client_type = Functions
     if uses_boto3():
         from codelab.aws.boto3_clients import Boto3Functions
 
-        made = Boto3Functions
-    return made(attempts=attempts) if read_s is None else made(attempts=attempts, read_s=read_s)
+        client_type = Boto3Functions
+    return client_type(attempts=attempts) if read_s is None else client_type(attempts=attempts, read_s=read_s)

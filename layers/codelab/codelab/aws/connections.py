@@ -110,10 +110,10 @@ def trusted(*, whole: bool = False) -> ssl.SSLContext:
 
     Unless `whole`, only Amazon's own of the SDK's hundred, if it has any: all of them take a twelfth of a cold start.
     """
-    found, is_sdks = certificates()
-    amazons = _AMAZONS.findall(Path(found).read_text("utf-8")) if is_sdks and not whole else []
+    bundle, is_sdks = certificates()
+    amazons = _AMAZONS.findall(Path(bundle).read_text("utf-8")) if is_sdks and not whole else []
     context = ssl.create_default_context(
-        cafile=None if amazons else found, cadata="\n".join(amazons) if amazons else None
+        cafile=None if amazons else bundle, cadata="\n".join(amazons) if amazons else None
     )
     context.verify_flags &= (
         ~ssl.VERIFY_X509_STRICT

@@ -50,9 +50,9 @@ def client_of(service: str, config: Config, attempts: int | None = None, *, url:
     """The SDK's client of a service, with what all clients here have in common."""
     retries = Config(retries={"mode": "standard", "total_max_attempts": attempts or max_attempts()})
     with _one_at_a_time:
-        configured = _CONFIG.merge(config).merge(retries)
-        made: Any = session().create_client(service, endpoint_url=url, config=configured)
-        return awake(made)
+        merged_config = _CONFIG.merge(config).merge(retries)
+        client: Any = session().create_client(service, endpoint_url=url, config=merged_config)
+        return awake(client)
 
 
 def awake(client: _Client, clock: Callable[[], float] = time.time) -> _Client:

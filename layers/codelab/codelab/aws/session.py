@@ -54,12 +54,12 @@ def session() -> "botocore.session.Session":
 
 def region() -> str:
     """The region. Raises NoRegionError."""
-    found = environ.get("AWS_DEFAULT_REGION") or session().get_config_variable("region")
-    if not found:
+    name = environ.get("AWS_DEFAULT_REGION") or session().get_config_variable("region")
+    if not name:
         from botocore.exceptions import NoRegionError
 
         raise NoRegionError
-    return str(found)
+    return str(name)
 
 
 def credentials() -> Callable[[], Keys]:
@@ -78,32 +78,32 @@ def endpoint(service: str) -> str:
     """The URL of a service: the configured one (AWS_ENDPOINT_URL and the like), else the region's."""
     if not _is_all_in_environment():
         return _sdks_endpoint(service)
-    configured = environ.get(f"AWS_ENDPOINT_URL_{_NAMES[service]}") or environ.get("AWS_ENDPOINT_URL")
-    if configured:
-        return configured
+    url = environ.get(f"AWS_ENDPOINT_URL_{_NAMES[service]}") or environ.get("AWS_ENDPOINT_URL")
+    if url:
+        return url
     here = region()
     return f"https://{service}.{here}.amazonaws.com" if _USUAL_REGION.fullmatch(here) else _sdks_endpoint(service)
 
 
 def max_attempts() -> int:
     """How often a call is made at most: AWS_MAX_ATTEMPTS, else what a profile says, else 3. Raises ValueError."""
-    configured = environ.get("AWS_MAX_ATTEMPTS")
-    if not configured and not _is_all_in_environment():
-        configured = session().get_config_variable("max_attempts")
-    if not configured:
+    setting = environ.get("AWS_MAX_ATTEMPTS")
+    if not setting and not _is_all_in_environment():
+        setting = session().get_config_variable("max_attempts")
+    if not setting:
         return 3
-    if not str(configured).isascii() or not str(configured).isdecimal() or int(configured) < 1:
-        raise ValueError(f"AWS_MAX_ATTEMPTS must be a whole number from 1, not {configured!r}")
-    return int(configured)
+    if not str(setting).isascii() or not str(setting).isdecimal() or int(setting) < 1:
+        raise ValueError(f"AWS_MAX_ATTEMPTS must be a whole number from 1, not {setting!r}")
+    return int(setting)
 
 
 def certificates() -> tuple[str, bool]:
     """The file of the certificates to trust, and whether it is the SDK's and no configured one."""
-    configured = environ.get("AWS_CA_BUNDLE")
-    if not configured and not _is_all_in_environment():
-        configured = session().get_config_variable("ca_bundle")
-    if configured:
-        return str(configured), False
+    bundle = environ.get("AWS_CA_BUNDLE")
+    if not bundle and not _is_all_in_environment():
+        bundle = session().get_config_variable("ca_bundle")
+    if bundle:
+        return str(bundle), False
     try:
         from certifi import where
     except ImportError:
@@ -122,13 +122,13 @@ def _is_all_in_environment() -> bool:
 def _sdks_credentials() -> Callable[[], Keys]:
     from botocore.exceptions import BotoCoreError, NoCredentialsError
 
-    found = session().get_credentials()
+    sdk_credentials = session().get_credentials()
 
     def current() -> Keys:
         try:
-            if found is None:
+            if sdk_credentials is None:
                 raise NoCredentialsError
-            now = found.get_frozen_credentials()
+            now = sdk_credentials.get_frozen_credentials()
         except BotoCoreError as error:
             raise AwsUnreachable(str(error), never_arrived=True) from error
         return Keys(str(now.access_key), str(now.secret_key), now.token)
@@ -143,14 +143,14 @@ def _sdks_endpoint(service: str) -> str:
 
     here = session()
     if not here.get_config_variable("ignore_configured_endpoint_urls"):
-        configured = ConfiguredEndpointProvider(here.full_config, here.get_scoped_config(), service).provide()
-        if configured:
-            return str(configured)
+        url = ConfiguredEndpointProvider(here.full_config, here.get_scoped_config(), service).provide()
+        if url:
+            return str(url)
     load: Any = here.get_component("data_loader").load_data
     rules = EndpointProvider(load(f"{service}/{_VERSIONS[service]}/endpoint-rule-set-1"), load("partitions"))
-    found = rules.resolve_endpoint(
+    regional_endpoint = rules.resolve_endpoint(
         Region=region(),
         UseFIPS=bool(here.get_config_variable("use_fips_endpoint")),
         UseDualStack=bool(here.get_config_variable("use_dualstack_endpoint")),
     )
-    return str(found.url)
+    return str(regional_endpoint.url)

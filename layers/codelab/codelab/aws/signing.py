@@ -92,10 +92,10 @@ def signed_headers(
     since the epoch.
     """
     now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(clock))
-    sent = {**headers, "X-Amz-Date": now}
+    all_headers = {**headers, "X-Amz-Date": now}
     if keys.token:
-        sent["X-Amz-Security-Token"] = keys.token
-    lines = {name.lower(): " ".join(value.split()) for name, value in sent.items()}
+        all_headers["X-Amz-Security-Token"] = keys.token
+    lines = {name.lower(): " ".join(value.split()) for name, value in all_headers.items()}
     names = sorted(lines.keys() - _UNSIGNED)
     signed = ";".join(names)
     # Every service but S3 quotes the path once more.
@@ -111,10 +111,10 @@ def signed_headers(
     scope = f"{now[:8]}/{region}/{service}/aws4_request"
     text = "\n".join(["AWS4-HMAC-SHA256", now, scope, _digest("\n".join(canonical).encode())])
     signature = hmac.digest(_signing_key(keys.secret_key, scope), text.encode(), "sha256").hex()
-    sent["Authorization"] = (
+    all_headers["Authorization"] = (
         f"AWS4-HMAC-SHA256 Credential={keys.access_key}/{scope}, SignedHeaders={signed}, Signature={signature}"
     )
-    return sent
+    return all_headers
 
 
 def _time_of(headers: Mapping[str, str]) -> float | None:

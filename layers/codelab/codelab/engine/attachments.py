@@ -15,7 +15,7 @@ from codelab.sessions.store import Conversation
 #: Messages whose attachments the model sees, the newest ones; and how many contents a process keeps, because a turn's
 #: steps read the same ones.
 _MAX_MESSAGES, _MAX_CONTENTS = 10, 4
-_ATTACHED = attrgetter("attached")
+_ATTACHED = attrgetter("attachments")
 
 
 class Attachments:
@@ -29,9 +29,9 @@ class Attachments:
     def added_to(self, conversation: Conversation, register: Register) -> Conversation:
         """The conversation with its large attachments. Reads nothing if there are none, as in most conversations."""
         digests = [
-            message.attached.content.digest
+            message.attachments.content.digest
             for message in filter(_ATTACHED, conversation.history)
-            if message.attached and message.n > register.cut_n and isinstance(message.attached.content, Reference)
+            if message.attachments and message.n > register.cut_n and isinstance(message.attachments.content, Reference)
         ][-_MAX_MESSAGES:]
         if not digests:
             return conversation

@@ -168,7 +168,7 @@ class Engine:
         `prepared_invoke`: the invoke, prepared during the commit.
         """
         _note_given_up(transition)
-        if not (is_awaited and transition.spent):
+        if not (is_awaited and transition.spending):
             self._reach_out(transition, patience_s, request_id, prepared_invoke)
             self._count(transition)
             return
@@ -239,7 +239,7 @@ class Engine:
         return {**frame, "pending_calls": pending_calls}
 
     def _count(self, transition: Transition) -> None:
-        self.count(transition.after.user, transition.spent, transition.counters)
+        self.count(transition.after.user, transition.spending, transition.counters)
 
     def invoke_of(self, register: Register, step: Step) -> PreparedInvoke:
         """The asynchronous invoke of `llm_request` for a step, not prepared yet."""
@@ -293,7 +293,7 @@ class Engine:
         if bounds:
             try:
                 self.store.tally.count(
-                    caller.user, quotas.limited_amounts(limits, spending), now, self.ids(), most=bounds
+                    caller.user, quotas.limited_amounts(limits, spending), now, self.ids(), limits=bounds
                 )
             except Over as over:
                 quotas.check(limits, over.item, spending + room, now)

@@ -127,7 +127,7 @@ class StepRunner:
         pk, extent = keys.partition(user, session_id), step.extent
         bind(session=pk, turn=step.turn_id)
         for _ in range(_MAX_READS):
-            conversation = self._read(pk, extent, step.announced)
+            conversation = self._read(pk, extent, step.announced_seqs)
             register = conversation.register
             if register is None or not steps.is_current(register, step):
                 return None

@@ -76,16 +76,18 @@ def digest_of(content: Content) -> str:
     return content.digest if isinstance(content, Reference) else _digest(dumps(content))
 
 
-def is_same(kept: Content | None, content: dict[str, Any]) -> bool:
+def is_same(stored_content: Content | None, content: dict[str, Any]) -> bool:
     """Is `content` equal to the stored content?"""
-    return kept.digest == digest_of(content) if isinstance(kept, Reference) else kept == content
+    if isinstance(stored_content, Reference):
+        return stored_content.digest == digest_of(content)
+    return stored_content == content
 
 
-def refer(content: Any, objects: dict[str, str], most: int = limits.CONTENT_BYTES) -> Reference | None:
-    """Add content of more than `most` bytes to `objects` (JSON text by digest). Returns None if it is smaller."""
+def refer(content: Any, objects: dict[str, str], limit: int = limits.CONTENT_BYTES) -> Reference | None:
+    """Add content of more than `limit` bytes to `objects` (JSON text by digest). Returns None if it is smaller."""
     text = dumps(content)
     size = len(text.encode())
-    if size <= most:
+    if size <= limit:
         return None
     return _added(text, size, objects)
 
@@ -112,16 +114,16 @@ def _stored(content: Content | None) -> Any:
     return _REFERENCE.write(content) if isinstance(content, Reference) else dumps(content)
 
 
-def _written(attached: "Attached") -> dict[str, Any]:
-    return {"content": _stored(attached.content), "summaries": dumps(attached.summaries)}
+def _written(attachments: "Attached") -> dict[str, Any]:
+    return {"content": _stored(attachments.content), "summaries": dumps(attachments.summaries)}
 
 
-def _attached(stored: dict[str, Any]) -> "Attached":
-    return Attached(_content(stored["content"]), tuple(json.loads(stored["summaries"])))
+def _attached(attribute: dict[str, Any]) -> "Attached":
+    return Attached(_content(attribute["content"]), tuple(json.loads(attribute["summaries"])))
 
 
-def _content(stored: Any) -> Any:
-    return json.loads(stored) if isinstance(stored, str) else _REFERENCE.read(stored)
+def _content(attribute: Any) -> Any:
+    return json.loads(attribute) if isinstance(attribute, str) else _REFERENCE.read(attribute)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +149,7 @@ class InputItem:
     at: int
     seq: int = 0
     withdrawn_until: int = 0
-    attached: Attached | None = None
+    attachments: Attached | None = None
     environment: str = ""
 
     def key(self) -> str:
@@ -156,8 +158,8 @@ class InputItem:
     def row(self) -> dict[str, Any]:
         row: dict[str, Any] = {"sk": self.key(), "content": self.content, "role": self.role}
         row |= {"at": self.at, "seq": self.seq}
-        if self.attached is not None:
-            row["attached"] = _written(self.attached)
+        if self.attachments is not None:
+            row["attached"] = _written(self.attachments)
         if self.environment:
             row["environment"] = self.environment
         return {**row, "ttl": self.withdrawn_until} if self.withdrawn_until else row
@@ -165,7 +167,7 @@ class InputItem:
     @classmethod
     def of(cls, item: dict[str, Any]) -> "InputItem":
         input_id, withdrawn_until = item["sk"].removeprefix("INPUT#"), item.get("ttl", 0)
-        attached = _attached(item["attached"]) if "attached" in item else None
+        attachments = _attached(item["attached"]) if "attached" in item else None
         return cls(
             input_id,
             item["content"],
@@ -173,7 +175,7 @@ class InputItem:
             item["at"],
             item["seq"],
             withdrawn_until,
-            attached,
+            attachments,
             item.get("environment", ""),
         )
 
@@ -212,14 +214,14 @@ class MessageItem:
     message_id: str = ""
     whole: int = 0
     tokens: int = 0
-    attached: Attached | None = None
+    attachments: Attached | None = None
     environment: str = ""
     _text: TextMessage | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def text(self) -> TextMessage | None:
         """The message as a model is told it, if it is only a text. Made once: a history is told at each step."""
-        if self._text is None and not self.calls and self.attached is None:
+        if self._text is None and not self.calls and self.attachments is None:
             object.__setattr__(self, "_text", TextMessage(self.role, self.with_environment(self.content)))
         return self._text
 
@@ -246,19 +248,19 @@ class MessageItem:
 _ROLE, _TEXT = attrgetter("role"), attrgetter("_text")
 
 
-def texts_in_turns(messages: Sequence[MessageItem], most: int) -> list[TextMessage]:
+def texts_in_turns(messages: Sequence[MessageItem], tokens_left: int) -> list[TextMessage]:
     """The messages as a model is told them; empty unless all are only texts, by user and assistant in turns.
 
-    Nor if those that no step was told before have more than `most` tokens: then not all of them need to be estimated.
+    Nor if those that no step was told before have more than `tokens_left`: then not all of them need to be estimated.
     """
     roles = [*map(_ROLE, messages)]
     turns = {*roles[::2]}, {*roles[1::2]}
-    if not any(one <= {"user"} and other <= {"assistant"} for one, other in (turns, turns[::-1])):
+    if not any(first <= {"user"} and second <= {"assistant"} for first, second in (turns, turns[::-1])):
         return []
     for message in reversed(messages):
         if message._text is not None:
             break  # those before it were told in earlier steps
-        if message.text is None or (most := most - message.text.tokens) < 0:
+        if message.text is None or (tokens_left := tokens_left - message.text.tokens) < 0:
             return []
     texts: list[TextMessage] = [*map(_TEXT, messages)]
     return texts if all(texts) else []
@@ -324,7 +326,7 @@ class CallItem:
 class SummaryItem:
     """The summary of the first `n` messages, for the model. It never changes; the next summary has another `n`.
 
-    `said` is what the user said in them, word for word as far as there is room.
+    `quotes` are what the user said in them, word for word as far as there is room.
     """
 
     replaces: ClassVar[bool] = False
@@ -332,19 +334,19 @@ class SummaryItem:
     n: int
     content: str
     at: int
-    said: tuple[str, ...] = ()
+    quotes: tuple[str, ...] = ()
 
     def key(self) -> str:
         return keys.summary_key(self.n)
 
     def row(self) -> dict[str, Any]:
-        said = {"said": list(self.said)} if self.said else {}
-        return {"sk": self.key(), "content": self.content, "at": self.at, **said}
+        row = {"sk": self.key(), "content": self.content, "at": self.at}
+        return {**row, "said": list(self.quotes)} if self.quotes else row
 
     @classmethod
     def of(cls, item: dict[str, Any]) -> "SummaryItem":
-        n, said = int(item["sk"].removeprefix("SUMMARY#")), tuple(item.get("said", ()))
-        return cls(n, item["content"], item["at"], said)
+        n, quotes = int(item["sk"].removeprefix("SUMMARY#")), tuple(item.get("said", ()))
+        return cls(n, item["content"], item["at"], quotes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,9 +370,9 @@ class FileItem:
         return len((self.content or "").encode())
 
     def row(self) -> dict[str, Any]:
-        found = {"sk": self.key(), "path": self.path, "tokens": self.tokens}
-        found |= {"added_at": self.added_at, "updated_at": self.updated_at}
-        return found if self.content is None else {**found, "content": self.content}
+        row = {"sk": self.key(), "path": self.path, "tokens": self.tokens}
+        row |= {"added_at": self.added_at, "updated_at": self.updated_at}
+        return row if self.content is None else {**row, "content": self.content}
 
     @classmethod
     def of(cls, item: dict[str, Any]) -> "FileItem":
@@ -414,18 +416,18 @@ class ToolsItem:
 
     def row(self) -> dict[str, Any]:
         texts = {connection: dumps(tools) for connection, tools in self.by_connection.items()}
-        kept = list(dict.fromkeys(texts.values()))
-        declared = {connection: kept.index(text) for connection, text in texts.items()}
-        row = {"sk": keys.TOOLS, "kept": kept, "declared": declared}
+        declarations = list(dict.fromkeys(texts.values()))
+        indices = {connection: declarations.index(text) for connection, text in texts.items()}
+        row = {"sk": keys.TOOLS, "kept": declarations, "declared": indices}
         return {**row, "supported": self.supported} if self.supported else row
 
     @classmethod
     def of(cls, item: dict[str, Any] | None) -> "ToolsItem":
         if item is None or "declared" not in item:
             return cls()
-        kept = [json.loads(text) for text in item["kept"]]
-        declared = {connection: kept[index] for connection, index in item["declared"].items()}
-        return cls(declared, item.get("supported", {}))
+        declarations = [json.loads(text) for text in item["kept"]]
+        indices = {connection: declarations[index] for connection, index in item["declared"].items()}
+        return cls(indices, item.get("supported", {}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -496,16 +498,16 @@ _JSON = (dumps, json.loads)
 _CONTENT = (_stored, _content)
 _MESSAGE = Layout(
     MessageItem,
-    names={"n": "sk"},
+    names={"n": "sk", "attachments": "attached"},
     forms={
         "n": (keys.message_key, lambda sk: int(sk.removeprefix("MESSAGE#"))),
         "calls": (
             lambda calls: dumps([[call.call_id, call.tool, call.arguments] for call in calls]),
-            lambda stored: tuple(CallRequest(*call) for call in json.loads(stored)),
+            lambda attribute: tuple(CallRequest(*call) for call in json.loads(attribute)),
         ),
-        "attached": (lambda attached: _written(attached), lambda stored: _attached(stored)),
+        "attachments": (_written, _attached),
     },
-    optional={"calls", "call_id", "message_id", "whole", "tokens", "attached", "environment"},
+    optional={"calls", "call_id", "message_id", "whole", "tokens", "attachments", "environment"},
     elsewhere={"_text"},
 )
 _CALL = Layout(

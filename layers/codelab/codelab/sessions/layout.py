@@ -41,13 +41,14 @@ class Layout(Generic[T]):
         self._formed: dict[str, tuple[str, Callable[[Any], Any]]] = {}
         self._spread = [(name, prefix, layout) for name, (prefix, _, layout) in spread.items()]
         self._gathered = {prefix: (name, key_of, layout) for name, (prefix, key_of, layout) in spread.items()}
-        for name in [it.name for it in fields(cast(Any, kind)) if it.name not in elsewhere and it.name not in spread]:
-            attribute, (write, read) = names.get(name, name), forms.get(name, (None, None))
+        field_names = [kind_field.name for kind_field in fields(cast(Any, kind))]
+        for name in [name for name in field_names if name not in elsewhere and name not in spread]:
+            attribute, (write, parse) = names.get(name, name), forms.get(name, (None, None))
             self._written.append((name, attribute, name in optional, write))
-            if read is None:
+            if parse is None:
                 self._plain[attribute] = name
             else:
-                self._formed[attribute] = (name, read)
+                self._formed[attribute] = (name, parse)
         assert len(self._written) > 1, "of a single name, attrgetter returns no tuple"
 
     @cached_property
@@ -57,14 +58,14 @@ class Layout(Generic[T]):
 
     def write(self, entry: T) -> dict[str, Any]:
         """The attributes of `entry`."""
-        found: dict[str, Any] = {}
+        attributes: dict[str, Any] = {}
         for (_, attribute, is_optional, write), value in zip(self._written, self._values(entry), strict=True):
             if value or not is_optional:
-                found[attribute] = value if write is None else write(value)
+                attributes[attribute] = value if write is None else write(value)
         for name, prefix, layout in self._spread:
             for key, inner in getattr(entry, name).items():
-                found[f"{prefix}#{key}"] = layout.write(inner)
-        return found
+                attributes[f"{prefix}#{key}"] = layout.write(inner)
+        return attributes
 
     def changes(self, old: T | None, new: T) -> tuple[dict[str, Any], list[str]]:
         """The attributes of `new` that `old` has not, or with other values, and the names of those that only `old` has.
@@ -73,48 +74,48 @@ class Layout(Generic[T]):
         """
         if old is None:
             return self.write(new), []
-        changed: dict[str, Any] = {}
-        gone: list[str] = []
+        new_values: dict[str, Any] = {}
+        removed_names: list[str] = []
         olds, news = self._values(old), self._values(new)
         for (_, attribute, is_optional, write), before, after in compress(
             zip(self._written, olds, news, strict=True), map(ne, olds, news)
         ):
             if after or not is_optional:
-                changed[attribute] = after if write is None else write(after)
+                new_values[attribute] = after if write is None else write(after)
             elif before:
-                gone.append(attribute)
+                removed_names.append(attribute)
         for name, prefix, layout in self._spread:
-            earlier, later = getattr(old, name), getattr(new, name)
-            changed |= {
+            old_entries, new_entries = getattr(old, name), getattr(new, name)
+            new_values |= {
                 f"{prefix}#{key}": layout.write(entry)
-                for key, entry in later.items()
-                if key not in earlier or layout._values(earlier[key]) != layout._values(entry)
+                for key, entry in new_entries.items()
+                if key not in old_entries or layout._values(old_entries[key]) != layout._values(entry)
             }
-            gone += [f"{prefix}#{key}" for key in earlier if key not in later]
-        return changed, gone
+            removed_names += [f"{prefix}#{key}" for key in old_entries if key not in new_entries]
+        return new_values, removed_names
 
-    def read(self, item: Mapping[str, Any], **known: Any) -> T:
-        """The entry with these attributes and the `known` fields; other fields have their defaults.
+    def read(self, item: Mapping[str, Any], **values: Any) -> T:
+        """The entry with these attributes and the field `values`; other fields have their defaults.
 
         Other attributes are ignored: a newer version of this code may have written more, while both are deployed.
         """
         # Every event reads dozens of fields, most of them stored as they are: no step of Python's for each.
         plain = self._plain.keys() & item.keys()
-        known.update(zip(map(self._plain.__getitem__, plain), map(item.__getitem__, plain), strict=True))
+        values.update(zip(map(self._plain.__getitem__, plain), map(item.__getitem__, plain), strict=True))
         for attribute in self._formed.keys() & item.keys():
-            name, read = self._formed[attribute]
-            known[name] = read(item[attribute])
-        for attribute in [it for it in item if "#" in it] if self._gathered else ():
+            name, parse = self._formed[attribute]
+            values[name] = parse(item[attribute])
+        for attribute in [name for name in item if "#" in name] if self._gathered else ():
             prefix, _, key = attribute.partition("#")
-            if (gathered := self._gathered.get(prefix)) is not None:
-                name, key_of, layout = gathered
-                known.setdefault(name, {})[key_of(key)] = layout.read(item[attribute])
-        return self._kind(**known)
+            if (spread_field := self._gathered.get(prefix)) is not None:
+                name, key_of, layout = spread_field
+                values.setdefault(name, {})[key_of(key)] = layout.read(item[attribute])
+        return self._kind(**values)
 
     @property
     def as_map(self) -> Form:
         """The form of a field that is a dict of entries."""
         return (
             lambda entries: {key: self.write(entry) for key, entry in entries.items()},
-            lambda stored: {key: self.read(item) for key, item in stored.items()},
+            lambda items: {key: self.read(item) for key, item in items.items()},
         )

@@ -61,7 +61,7 @@ class Connection:
     viewer: bool = False
     args_profile: bool = False
     #: When the token that opened it was issued, and when its newest token expires: seconds, 0 without tokens.
-    issued: int = 0
+    issued_at: int = 0
     expires: int = 0
     greeted: bool = False
     #: Until when (ms) only a replayer posts to it. Writers log their frames and skip it. The limit outlives a crash.
@@ -143,9 +143,9 @@ _T = TypeVar("_T")
 
 def _copy(entry: _T) -> _T:
     """A copy with the same values, all at once: every event copies dozens of them."""
-    made: _T = object.__new__(type(entry))
-    made.__dict__.update(entry.__dict__)
-    return made
+    copy: _T = object.__new__(type(entry))
+    copy.__dict__.update(entry.__dict__)
+    return copy
 
 
 def _copies(entries: dict[_K, _T]) -> dict[_K, _T]:
@@ -213,7 +213,7 @@ class Register:
     #: The messages that wait; those of them that the turn gets at its next step, and those that it got, the newest.
     inbox: list[str] = field(default_factory=list)
     steering: list[str] = field(default_factory=list)
-    steered: list[str] = field(default_factory=list)
+    steered_messages: list[str] = field(default_factory=list)
     files: dict[str, FileEntry] = field(default_factory=dict)
     #: The digest of the project's instructions, and their tokens; empty and 0 if there are none.
     instructions: str = ""
@@ -260,8 +260,8 @@ class Register:
     def live(self, now: int) -> list[str]:
         """The connections that writers post to: with a valid token, and not being replayed to."""
         return [
-            found
-            for found, connection in self.connections.items()
+            connection_id
+            for connection_id, connection in self.connections.items()
             if connection.replaying_until <= now and not connection.has_expired(now)
         ]
 
@@ -286,16 +286,17 @@ class Register:
         call = self.out_of_turn_calls.get(frame["call_id"])
         return call.executor if call is not None else ""
 
-    def due_at(self, posted: Collection[int] = ()) -> int | None:
+    def due_at(self, posted_firsts: Collection[int] = ()) -> int | None:
         """When (ms) the sweep must check this session if nothing else happens; None if nothing is outstanding.
 
-        posted: the keys of outbox entries that do not count, because their frames were posted.
+        posted_firsts: the keys of outbox entries that do not count, because their frames were posted.
         """
         if self.erase_at:
             return self.erase_at
-        times = [entry.at + REPAIR_AFTER_MS for first, entry in self.outbox.items() if first not in posted]
+        times = [entry.at + REPAIR_AFTER_MS for first, entry in self.outbox.items() if first not in posted_firsts]
         times.extend(call.due for call in self.out_of_turn_calls.values())
-        times.extend(it.closes_at for it in self.connections.values() if it.closes_at is not None)
+        closing_times = [connection.closes_at for connection in self.connections.values()]
+        times.extend(time for time in closing_times if time is not None)
         if self.phase is Phase.DISPATCHED:
             times.append(self.invoked_at + REPAIR_AFTER_MS)
         elif self.phase is Phase.RUNNING:
@@ -335,14 +336,14 @@ class Register:
 
     def copy(self) -> "Register":
         """A register that shares no mutable value with this one. Every decision begins with a copy."""
-        made = _copy(self)
+        copy = _copy(self)
         for name in ("settings", "failures", "repeats", "usage", "rule_versions"):
-            setattr(made, name, dict(getattr(self, name)))
+            setattr(copy, name, dict(getattr(self, name)))
         for name in ("calls", "out_of_turn_calls", "files", "connections", "outbox"):
-            setattr(made, name, _copies(getattr(self, name)))
-        for name in ("inbox", "steering", "steered"):
-            setattr(made, name, list(getattr(self, name)))
-        return made
+            setattr(copy, name, _copies(getattr(self, name)))
+        for name in ("inbox", "steering", "steered_messages"):
+            setattr(copy, name, list(getattr(self, name)))
+        return copy
 
     def attributes(self) -> dict[str, Any]:
         """The item's attributes except keys, `version` and the due index. Empty and zero fields are absent."""
@@ -359,24 +360,30 @@ class Register:
         return _REGISTER.read(item, pk=item.get("pk", ""), version=item["version"], stored_due_at=due_at)
 
 
-_STATE = {"state": (str, {it.value: it for it in CallState}.__getitem__)}
+_STATE = {"state": (str, {state.value: state for state in CallState}.__getitem__)}
 _REGISTER = Layout(
     Register,
-    names={"user": "owner", "out_of_turn_calls": "side_calls", "rule_versions": "rules", "user_plan": "plan"},
+    names={
+        "user": "owner",
+        "out_of_turn_calls": "side_calls",
+        "rule_versions": "rules",
+        "user_plan": "plan",
+        "steered_messages": "steered",
+    },
     forms={
         "status": (str, Status),
         "phase": (str, Phase),
         "calls": Layout(CallEntry, forms=_STATE, optional={"sender"}).as_map,
         "out_of_turn_calls": Layout(OutOfTurnCall, forms=_STATE, optional={"sender"}).as_map,
         "files": (
-            lambda files: {digest: [it.tokens, it.size, it.added_at] for digest, it in files.items()},
-            lambda stored: {digest: FileEntry(*entry) for digest, entry in stored.items()},
+            lambda files: {digest: [file.tokens, file.size, file.added_at] for digest, file in files.items()},
+            lambda attribute: {digest: FileEntry(*entry) for digest, entry in attribute.items()},
         ),
     },
-    optional={it.name for it in fields(Register)},
+    optional={register_field.name for register_field in fields(Register)},
     elsewhere={"version", "stored_due_at", "pk"},
     spread={
-        "connections": ("conn", str, Layout(Connection, optional={"platform"})),
+        "connections": ("conn", str, Layout(Connection, names={"issued_at": "issued"}, optional={"platform"})),
         "outbox": ("post", int, Layout(OutboxEntry)),
     },
 )

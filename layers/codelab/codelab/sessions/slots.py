@@ -9,24 +9,25 @@ _MARGIN_MS = 3_600_000
 _DISPATCH_MS = 600_000
 
 
-def change(before: Register | None, after: Register, now: int, lost: frozenset[str]) -> Slot | None:
+def change(before: Register | None, after: Register, now: int, lost_tokens: frozenset[str]) -> Slot | None:
     """Update the slot of `after`. Returns the write for it, at most one; None if nothing changes.
 
-    An idle session holds no slot. `now` is in milliseconds; `lost` are tokens of slots that another session has taken.
+    An idle session holds no slot. `now` is in milliseconds; `lost_tokens` are those of slots that another session has
+    taken.
     """
-    held = before.slot if before is not None and before.slot not in lost else ""
-    if after.phase is Phase.IDLE or after.slot in lost:
+    held_token = before.slot if before is not None and before.slot not in lost_tokens else ""
+    if after.phase is Phase.IDLE or after.slot in lost_tokens:
         after.slot, after.slot_until = "", 0
-    if held and after.slot != held:
-        return _slot(after, held)
+    if held_token and after.slot != held_token:
+        return _slot(after, held_token)
     if not after.slot:
         return None
     due = max([now + _DISPATCH_MS, after.lease_until, *(call.due for call in after.open_step_calls.values())])
     # Compare with the stored time, not with the draft's: a decision may be finished twice.
-    if before is not None and after.slot == held and before.slot_until >= due:
+    if before is not None and after.slot == held_token and before.slot_until >= due:
         return None
     after.slot_until = due + _MARGIN_MS
-    return _slot(after, after.slot, after.slot_until, 0 if after.slot == held else now)
+    return _slot(after, after.slot, after.slot_until, 0 if after.slot == held_token else now)
 
 
 def _slot(register: Register, token: str, until: int = 0, taken_at: int = 0) -> Slot:

@@ -38,8 +38,8 @@ class Spending:
         return any(_ALL(self))
 
     def __add__(self, other: "Spending") -> "Spending":
-        mine, theirs = self.amounts(), other.amounts()
-        return Spending(**{name: mine[name] + theirs[name] for name in mine})
+        own_amounts, other_amounts = self.amounts(), other.amounts()
+        return Spending(**{name: own_amounts[name] + other_amounts[name] for name in own_amounts})
 
     def amounts(self) -> dict[str, int]:
         """All amounts by name."""
@@ -49,7 +49,7 @@ class Spending:
 #: What costs nothing.
 NOTHING = Spending()
 
-_AMOUNTS = tuple(it.name for it in fields(Spending))
+_AMOUNTS = tuple(amount.name for amount in fields(Spending))
 _ALL = attrgetter(*_AMOUNTS)
 
 
@@ -57,7 +57,7 @@ _ALL = attrgetter(*_AMOUNTS)
 class Counters:
     """A user's usage in the minute and the day of a time. `stale` are the attributes of past minutes."""
 
-    used: Spending = NOTHING
+    usage: Spending = NOTHING
     stale: tuple[str, ...] = ()
 
     @classmethod
@@ -68,7 +68,7 @@ class Counters:
         minutes = {name: name.partition("@")[2] for name in item if "@" in name}
         # Keep the last minute: a process that has just read the clock may still count in it.
         return cls(
-            Spending(**amounts), tuple(it for it, minute in minutes.items() if int(minute) < now // MINUTE_MS - 1)
+            Spending(**amounts), tuple(name for name, minute in minutes.items() if int(minute) < now // MINUTE_MS - 1)
         )
 
 
@@ -81,11 +81,11 @@ def attribute_of(name: str, now: int) -> str:
     return f"{name}@{now // MINUTE_MS}" if name in BY_MINUTE else name
 
 
-def earlier(spent: Spending, now: int) -> tuple[str, ...]:
+def earlier(spending: Spending, now: int) -> tuple[str, ...]:
     """The attributes of the same amounts in earlier minutes, for a writer that has not read the item."""
     minutes = [now - back * MINUTE_MS for back in range(2, 2 + _EARLIER)]
-    counted = [name for name, amount in spent.amounts().items() if amount and name in BY_MINUTE]
-    return tuple(attribute_of(name, minute) for name in counted for minute in minutes)
+    names = [name for name, amount in spending.amounts().items() if amount and name in BY_MINUTE]
+    return tuple(attribute_of(name, minute) for name in names for minute in minutes)
 
 
 def period_end(name: str, now: int) -> int:

@@ -95,16 +95,16 @@ class Tally(Protocol):
     def count(
         self,
         user: str,
-        spent: Spending,
+        spending: Spending,
         now: int,
         write_id: str,
-        known: Counters | None = None,
-        most: Mapping[str, int] = ...,
+        counters: Counters | None = None,
+        limits: Mapping[str, int] = ...,
     ) -> None:
         """Add to the user's counters of the minute and the day of `now` (ms), in one call.
 
-        A retry finds its own `write_id` and adds nothing. Removes the stale minutes of `known` counters, or without
-        `known` those of the last few minutes. `most` bounds the new values, by name. Raises Over and adds nothing if a
+        A retry finds its own `write_id` and adds nothing. Removes the stale minutes of `counters`, or without them
+        those of the last few minutes. `limits` are bounds of the new values, by name. Raises Over and adds nothing if a
         bound would be exceeded.
         """
 
@@ -115,7 +115,7 @@ class Bulk(Protocol):
     def keys(self, pk: str, limit: int) -> list[str]:
         """Sort keys of at most `limit` items of the session, except the register's. Read consistently."""
 
-    def delete(self, pk: str, wanted: Iterable[str]) -> None:
+    def delete(self, pk: str, sort_keys: Iterable[str]) -> None:
         """Delete the items with these sort keys, if they exist."""
 
     def copy(self, items: Iterable[StoredItem], pk: str) -> None:
@@ -159,10 +159,10 @@ class SessionStore(Protocol):
     def read(self, pk: str) -> Register | None:
         """The register, None if there is none. Read consistently."""
 
-    def read_with(self, pk: str, wanted: Iterable[str]) -> tuple[Register | None, dict[str, StoredItem | None]]:
+    def read_with(self, pk: str, sort_keys: Iterable[str]) -> tuple[Register | None, dict[str, StoredItem | None]]:
         """The register and the items with these sort keys in one round trip; None for what does not exist."""
 
-    def items(self, pk: str, wanted: Sequence[str]) -> dict[str, StoredItem]:
+    def items(self, pk: str, sort_keys: Sequence[str]) -> dict[str, StoredItem]:
         """The existing items, by sort key. Read consistently, with one call per 100 items."""
 
     def read_call(self, pk: str, call_id: str) -> tuple[Register | None, CallItem | None]:
@@ -187,11 +187,11 @@ class SessionStore(Protocol):
         """Messages first … last, in order."""
 
     def conversation(
-        self, pk: str, extent: Extent, most: int, wanted: Iterable[str] = (), *, with_register: bool = False
+        self, pk: str, extent: Extent, limit: int, sort_keys: Iterable[str] = (), *, with_register: bool = False
     ) -> Conversation:
-        """What a step reads, in one round trip: the `most` newest messages, its turn's message, and `wanted` items.
+        """What a step reads, in one round trip: the `limit` newest messages, its turn's message, and further items.
 
-        `with_register`: also the register.
+        `sort_keys` are those of the further items. `with_register`: also the register.
         """
 
     def files(self, register: Register) -> list[FileItem]:
@@ -200,8 +200,8 @@ class SessionStore(Protocol):
     def events(self, pk: str, first: int, last: int, now: int) -> list[EventItem]:
         """Logged frames first … last that have not expired by `now` (ms), in order."""
 
-    def log_end(self, pk: str, known: int) -> int:
-        """The seq of the last logged frame, at least `known`."""
+    def log_end(self, pk: str, last_known: int) -> int:
+        """The seq of the last logged frame, at least `last_known`."""
 
     def listed(
         self, user: str, limit: int, before: tuple[int, str] | None = None

@@ -44,7 +44,7 @@ class Step:
     attempt: int
     extent: Extent
     #: The first and the last of the logged frames that whoever acquires the step posts and must read; none: (0, -1).
-    announced: tuple[int, int] = (0, -1)
+    announced_seqs: tuple[int, int] = (0, -1)
     #: It stands for no step, but for a compaction that a client asked for.
     compacts: bool = False
 
@@ -68,13 +68,13 @@ class Transition:
 
     If a step is dispatched, the last events announce it: the messages that it is the first to answer, the calls that
     were settled for it, and its status.
-    So many of the events, `announces`, are logged here and not posted. They are `announced` by the transition that
-    acquires the step, or by one before that logs frames, and are posted before that one's events.
+    So many of the events, `announces`, are logged here and not posted. They are the `announcements` of the transition
+    that acquires the step, or of one before that logs frames, and are posted before that one's events.
 
     The effects run after it, in this order: `invoke`; posting the events; `resend`; `repost` (ranges not reported as
     posted); `replies`, which are frames that are not logged, to one connection each, with URLs for those arguments of
     open calls that are too large for them (`reply_payloads`, by `call_id`); closing connections with an error (`close`)
-    or without a frame (`cut`). `spent` is added to the user's `counters`.
+    or without a frame (`cut`). `spending` is added to the user's `counters`.
     """
 
     before: Register | None
@@ -83,7 +83,7 @@ class Transition:
     relies_on: ApprovalRules | None = None
     events: tuple[EventItem, ...] = ()
     announces: int = 0
-    announced: tuple[EventItem, ...] = ()
+    announcements: tuple[EventItem, ...] = ()
     deletes: tuple[str, ...] = ()
     invoke: Step | None = None
     resend: tuple[Resend, ...] = ()
@@ -95,14 +95,14 @@ class Transition:
     objects: Mapping[str, str] = field(default_factory=dict)
     slot: Slot | None = None
     takes_over: bool = False
-    spent: Spending = NOTHING
+    spending: Spending = NOTHING
     counters: Counters = UNUSED
 
     @property
     def posts(self) -> list[tuple[EventItem, ...]]:
         """The logged frames to post, in order. The first of each tuple has the seq of their entry in the outbox."""
         events = self.events[: len(self.events) - self.announces]
-        return [found for found in (self.announced, events) if found]
+        return [frames for frames in (self.announcements, events) if frames]
 
     @property
     def starts_something(self) -> bool:

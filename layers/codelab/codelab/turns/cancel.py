@@ -50,7 +50,7 @@ def _answered_messages(draft: Draft) -> list[str]:
     """The messages that the running turn answers."""
     first_message = draft.item(keys.message_key(draft.register.turn_n))
     return [
-        *draft.register.steered,
+        *draft.register.steered_messages,
         *([first_message["message_id"]] if first_message and "message_id" in first_message else []),
     ]
 

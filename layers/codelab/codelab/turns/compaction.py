@@ -161,7 +161,7 @@ def user_texts(last_summary: SummaryItem | None, piece: Piece, budget: int) -> t
     """
     max_chars = int(_USER_TEXTS_SHARE * budget * CHARS_PER_TOKEN)
     texts = [
-        *(last_summary.said if last_summary else ()),
+        *(last_summary.quotes if last_summary else ()),
         *(message.content for message in piece.messages if message.role == "user"),
     ]
     excerpts, longest = texts, max_chars

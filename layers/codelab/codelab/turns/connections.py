@@ -71,7 +71,7 @@ def revoke(draft: Draft, revoked_at: int) -> Transition | None:
     revoked_ids = [
         connection_id
         for connection_id, connection in draft.register.connections.items()
-        if connection.issued <= revoked_at
+        if connection.issued_at <= revoked_at
     ]
     if not revoked_ids:
         return None
@@ -190,7 +190,7 @@ def _join(draft: Draft, caller: Caller) -> Connection:
         extensions=caller.extensions,
         viewer=caller.viewer,
         args_profile=caller.args_profile,
-        issued=caller.issued,
+        issued_at=caller.issued,
         expires=caller.expires,
     )
     register.connections[caller.connection_id] = connection

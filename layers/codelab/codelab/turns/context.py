@@ -149,8 +149,8 @@ def _opening(conversation: Conversation, budget: int, tools: str) -> str:
     parts = [section for section in (tools, files_section(conversation, budget)) if section]
     if conversation.summary is not None:
         parts.append(_SUMMARY.format(n=conversation.summary.n) + conversation.summary.content)
-        if conversation.summary.said:
-            parts.append("\n".join([_USER_TEXTS_TITLE, *(f"- {text}" for text in conversation.summary.said)]))
+        if conversation.summary.quotes:
+            parts.append("\n".join([_USER_TEXTS_TITLE, *(f"- {text}" for text in conversation.summary.quotes)]))
     return "\n".join(parts)
 
 
@@ -203,7 +203,7 @@ class _ContentView:
     def content(self, message: MessageItem, cut_n: int, text: str | None = None) -> Any:
         """The message's content, with `text` in place of its own."""
         text = message.content if text is None else text
-        return parts(message.with_environment(text), message.attached, self, is_cut=message.n <= cut_n)
+        return parts(message.with_environment(text), message.attachments, self, is_cut=message.n <= cut_n)
 
 
 @dataclass(slots=True)
@@ -243,7 +243,7 @@ class _Group:
             *(
                 {"role": "user", "content": view.content(result, cut_n, f"The images of {result.call_id}:")}
                 for result in self.results
-                if result is not None and result.attached is not None
+                if result is not None and result.attachments is not None
             ),
         ]
 

@@ -246,7 +246,7 @@ class Draft:
                 call_id=call_id,
                 message_id=message_id,
                 whole=full_length,
-                attached=attachments,
+                attachments=attachments,
                 environment=environment,
             )
         )
@@ -345,7 +345,7 @@ class Draft:
         replies = tuple((connection_id, frame.wire()) for connection_id, frame in self.replies)
         invoke, announced_seq = self.invoke, register.announced_seq
         if invoke is not None and (announced_entry := register.outbox.get(announced_seq)) is not None:
-            invoke = replace(invoke, announced=(announced_seq, announced_entry.last - 1))
+            invoke = replace(invoke, announced_seqs=(announced_seq, announced_entry.last - 1))
         has_slot = register.slot or (before is not None and before.slot)
         slot = slots.change(before, register, self.now, self.inputs.lost_slots) if has_slot else None
         return Transition(
@@ -355,7 +355,7 @@ class Draft:
             relies_on=self.relies_on,
             events=tuple(self.events),
             announces=unposted_count,
-            announced=self.announced_events,
+            announcements=self.announced_events,
             deletes=tuple(self.deletes),
             invoke=invoke,
             resend=tuple(self.resend),
@@ -367,6 +367,6 @@ class Draft:
             objects=self.objects,
             slot=slot,
             takes_over=self.takes_over,
-            spent=self.spending,
+            spending=self.spending,
             counters=self.counters,
         )

@@ -76,7 +76,7 @@ def accept(
     if new_attachments:
         attachments.check(draft, new_attachments)
         message = replace(
-            message, attached=attachments.store(draft, [attachment.wire() for attachment in new_attachments])
+            message, attachments=attachments.store(draft, [attachment.wire() for attachment in new_attachments])
         )
     try:
         quotas.accept_message(draft, caller.plan)

@@ -106,7 +106,7 @@ def bounds(limits: Limits, spending: Spending) -> dict[str, int]:
 def check(limits: Limits, item: Mapping[str, Any] | None, spending: Spending, now: int) -> Counters:
     """The counters in the user's item. Raises ProtocolError RATE_LIMITED if `spending` would exceed a limit."""
     counters = Counters.of(item, now)
-    used_amounts = counters.used.amounts()
+    used_amounts = counters.usage.amounts()
     for name, amount in spending.amounts().items():
         limit = getattr(limits, _BOUNDED[name][0])
         if amount and limit and used_amounts[name] + amount > limit:
@@ -144,7 +144,7 @@ def usage_by_quota(
 ) -> dict[str, Quota]:
     """The limits that are set, with the usage. `items` are those of `QuotaNeed.OVERVIEW`; `now` is in milliseconds."""
     limits = settings.limits[plan]
-    used_amounts = Counters.of(items.get(keys.usage_key(now)), now).used.amounts()
+    used_amounts = Counters.of(items.get(keys.usage_key(now)), now).usage.amounts()
     quotas = {
         limit_name: Quota(used=used_amounts[name], limit=getattr(limits, limit_name), resets_at=period_end(name, now))
         for name, (limit_name, _) in _LIMITS.items()

@@ -25,7 +25,7 @@ def begin(draft: Draft, message: InputItem) -> None:
     register.turn_id = draft.inputs.new_id()
     register.turn_seq = register.last_seq
     register.usage = {}
-    register.steered = []
+    register.steered_messages = []
     register.handovers = 0
     register.last_activity = draft.now
     if not register.title:
@@ -39,7 +39,7 @@ def give(draft: Draft, message: InputItem) -> None:
     """Add the message to the history, and show it to everybody as a part of the running turn."""
     environment = environment_text(message.environment, draft.register)
     draft.append_message(
-        "user", quoted(message), message_id=message.input_id, attachments=message.attached, environment=environment
+        "user", quoted(message), message_id=message.input_id, attachments=message.attachments, environment=environment
     )
     draft.emit(
         LoggedMessage(
@@ -47,7 +47,7 @@ def give(draft: Draft, message: InputItem) -> None:
             turn_id=draft.register.turn_id,
             role=message.role,
             content=message.content,
-            attachments=attachments.infos(message.attached),
+            attachments=attachments.infos(message.attachments),
         )
     )
 
@@ -90,7 +90,7 @@ def _steer(draft: Draft) -> None:
         register.inbox.remove(message_id)
         if (message := _input(draft, message_id)) is not None:
             give(draft, message)
-            register.steered = [*register.steered, message_id][-limits.INBOX :]
+            register.steered_messages = [*register.steered_messages, message_id][-limits.INBOX :]
     register.steering = []
 
 

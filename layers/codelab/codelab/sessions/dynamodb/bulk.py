@@ -23,7 +23,7 @@ class DynamoDBBulk:
         self._table = table
 
     def keys(self, pk: str, limit: int) -> list[str]:
-        found: list[str] = []
+        sort_keys: list[str] = []
         request: Any = {
             "TableName": self._table,
             "KeyConditionExpression": "pk = :pk",
@@ -32,24 +32,24 @@ class DynamoDBBulk:
             "ConsistentRead": True,
             "Limit": limit,
         }
-        while not found:  # a page may contain only the register
+        while not sort_keys:  # a page may contain only the register
             page = self._client.query(**request)
-            found = [item["sk"]["S"] for item in page["Items"] if item["sk"]["S"] != keys.REGISTER]
+            sort_keys = [item["sk"]["S"] for item in page["Items"] if item["sk"]["S"] != keys.REGISTER]
             if not page.get("LastEvaluatedKey"):
                 break
             request["ExclusiveStartKey"] = page["LastEvaluatedKey"]
-        return found
+        return sort_keys
 
-    def delete(self, pk: str, wanted: Iterable[str]) -> None:
-        self._write([{"DeleteRequest": {"Key": {"pk": {"S": pk}, "sk": {"S": sk}}}} for sk in wanted])
+    def delete(self, pk: str, sort_keys: Iterable[str]) -> None:
+        self._write([{"DeleteRequest": {"Key": {"pk": {"S": pk}, "sk": {"S": sk}}}} for sk in sort_keys])
 
     def copy(self, items: Iterable[StoredItem], pk: str) -> None:
         self._write([{"PutRequest": {"Item": to_dynamodb({**item, "pk": pk})}} for item in items])
 
     def _write(self, requests: Sequence[Any]) -> None:
         for start in range(0, len(requests), _BATCH):
-            left: Any = {self._table: requests[start : start + _BATCH]}
-            while left:
-                left = self._client.batch_write_item(RequestItems=left).get("UnprocessedItems")
-                if left:
+            requests_left: Any = {self._table: requests[start : start + _BATCH]}
+            while requests_left:
+                requests_left = self._client.batch_write_item(RequestItems=requests_left).get("UnprocessedItems")
+                if requests_left:
                     time.sleep(_PAUSE_S)

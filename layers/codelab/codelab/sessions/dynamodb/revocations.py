@@ -22,10 +22,10 @@ class DynamoDBRevocations:
         self._table = table
 
     def revoked_at(self, user: str) -> int:
-        found = self._client.get_item(
+        answer = self._client.get_item(
             TableName=self._table, Key=_key(user), ConsistentRead=True, ProjectionExpression="revoked_at"
         )
-        return int(found["Item"]["revoked_at"]["N"]) if "Item" in found else 0
+        return int(answer["Item"]["revoked_at"]["N"]) if "Item" in answer else 0
 
     def revoke(self, user: str, now: int) -> int:
         revoked_at = now // 1000
@@ -43,9 +43,9 @@ class DynamoDBRevocations:
         return revoked_at
 
     def pending(self, user: str) -> tuple[int, tuple[int, str] | None]:
-        found = self._client.get_item(TableName=self._table, Key=_key(user), ConsistentRead=True).get("Item", {})
-        activity, hash_, session_id = found.get("seen_to", {}).get("S", "").partition("#")
-        return int(found.get("revoked_at", {}).get("N", 0)), (int(activity), session_id) if hash_ else None
+        item = self._client.get_item(TableName=self._table, Key=_key(user), ConsistentRead=True).get("Item", {})
+        activity, hash_, session_id = item.get("seen_to", {}).get("S", "").partition("#")
+        return int(item.get("revoked_at", {}).get("N", 0)), (int(activity), session_id) if hash_ else None
 
     def save_progress(self, user: str, revoked_at: int, seen_to: tuple[int, str] | None = None) -> None:
         change, values = "REMOVE due_at, due_shard, seen_to", {":at": {"N": str(revoked_at)}}

@@ -43,7 +43,7 @@ _PARALLEL = 5
 def _numbered(count: int) -> tuple[list[str], list[str], list[str]]:
     """Of an update of `count` attributes: the aliases of their names and values, and how each is set."""
     numbers = range(count)
-    return [f"#{it}" for it in numbers], [f":{it}" for it in numbers], [f"#{it} = :{it}" for it in numbers]
+    return [f"#{n}" for n in numbers], [f":{n}" for n in numbers], [f"#{n} = :{n}" for n in numbers]
 
 
 @cache
@@ -66,125 +66,125 @@ class DynamoDBStore:
     # -- reads ---------------------------------------------------------------------------------------------------
 
     def read(self, pk: str) -> Register | None:
-        found = self._client.get_item(TableName=self._table, Key=_key(pk, keys.REGISTER), ConsistentRead=True)
-        return Register.of(from_dynamodb(found["Item"])) if "Item" in found else None
+        answer = self._client.get_item(TableName=self._table, Key=_key(pk, keys.REGISTER), ConsistentRead=True)
+        return Register.of(from_dynamodb(answer["Item"])) if "Item" in answer else None
 
-    def read_with(self, pk: str, wanted: Iterable[str]) -> tuple[Register | None, dict[str, StoredItem | None]]:
-        wanted = list(wanted)
-        found = self.items(pk, [keys.REGISTER, *wanted])
-        register = found.get(keys.REGISTER)
-        return (Register.of(register) if register else None), {sk: found.get(sk) for sk in wanted}
+    def read_with(self, pk: str, sort_keys: Iterable[str]) -> tuple[Register | None, dict[str, StoredItem | None]]:
+        sort_keys = list(sort_keys)
+        items = self.items(pk, [keys.REGISTER, *sort_keys])
+        register = items.get(keys.REGISTER)
+        return (Register.of(register) if register else None), {sk: items.get(sk) for sk in sort_keys}
 
-    def items(self, pk: str, wanted: Sequence[str]) -> dict[str, StoredItem]:
+    def items(self, pk: str, sort_keys: Sequence[str]) -> dict[str, StoredItem]:
         """Many are read in parallel, so that a long history takes one round trip."""
-        batches = [wanted[start : start + _BATCH] for start in range(0, len(wanted), _BATCH)]
-        read = partial(self._batch, pk)
-        parts = map(read, batches) if len(batches) < 2 else _readers().map(read, batches)
+        batches = [sort_keys[start : start + _BATCH] for start in range(0, len(sort_keys), _BATCH)]
+        read_batch = partial(self._batch, pk)
+        parts = map(read_batch, batches) if len(batches) < 2 else _readers().map(read_batch, batches)
         return {sk: item for part in parts for sk, item in part.items()}
 
-    def _batch(self, pk: str, wanted: Sequence[str]) -> dict[str, StoredItem]:
-        found: dict[str, StoredItem] = {}
-        request: Any = {self._table: {"Keys": [_key(pk, sk) for sk in wanted], "ConsistentRead": True}}
+    def _batch(self, pk: str, sort_keys: Sequence[str]) -> dict[str, StoredItem]:
+        items: dict[str, StoredItem] = {}
+        request: Any = {self._table: {"Keys": [_key(pk, sk) for sk in sort_keys], "ConsistentRead": True}}
         while request:
             answer = self._client.batch_get_item(RequestItems=request)
             for item in items_from_dynamodb(answer["Responses"].get(self._table, [])):
-                found[item["sk"]] = item
+                items[item["sk"]] = item
             request = answer.get("UnprocessedKeys") or {}
-        return found
+        return items
 
     def read_call(self, pk: str, call_id: str) -> tuple[Register | None, CallItem | None]:
-        register, found = self._read_one(pk, keys.call_key(call_id))
-        return register, CallItem.of(found) if found else None
+        register, item = self._read_one(pk, keys.call_key(call_id))
+        return register, CallItem.of(item) if item else None
 
     def read_about(self, pk: str) -> tuple[Register | None, AboutItem | None]:
-        register, found = self._read_one(pk, keys.ABOUT)
-        return register, AboutItem.of(found) if found else None
+        register, item = self._read_one(pk, keys.ABOUT)
+        return register, AboutItem.of(item) if item else None
 
     def read_tools(self, pk: str) -> tuple[Register | None, ToolsItem]:
-        register, found = self._read_one(pk, keys.TOOLS)
-        return register, ToolsItem.of(found)
+        register, item = self._read_one(pk, keys.TOOLS)
+        return register, ToolsItem.of(item)
 
     def _read_one(self, pk: str, sk: str) -> tuple[Register | None, StoredItem | None]:
-        register, found = self.read_with(pk, [sk])
-        return register, found[sk]
+        register, items = self.read_with(pk, [sk])
+        return register, items[sk]
 
     def abouts(self, user: str, session_ids: Sequence[str]) -> dict[str, AboutItem]:
-        found: dict[str, AboutItem] = {}
-        wanted = [_key(keys.partition(user, session_id), keys.ABOUT) for session_id in session_ids]
-        request: Any = {self._table: {"Keys": wanted}} if wanted else {}
+        about_items: dict[str, AboutItem] = {}
+        item_keys = [_key(keys.partition(user, session_id), keys.ABOUT) for session_id in session_ids]
+        request: Any = {self._table: {"Keys": item_keys}} if item_keys else {}
         while request:
             answer = self._client.batch_get_item(RequestItems=request)
             for item in items_from_dynamodb(answer["Responses"].get(self._table, [])):
-                found[keys.owner_and_session(item["pk"])[1]] = AboutItem.of(item)
+                about_items[keys.owner_and_session(item["pk"])[1]] = AboutItem.of(item)
             request = answer.get("UnprocessedKeys") or {}
-        return found
+        return about_items
 
     def calls(self, pk: str, call_ids: Iterable[str]) -> list[CallItem]:
-        wanted = [keys.call_key(call_id) for call_id in call_ids]
-        return [CallItem.of(found) for found in self.items(pk, wanted).values()] if wanted else []
+        sort_keys = [keys.call_key(call_id) for call_id in call_ids]
+        return [CallItem.of(item) for item in self.items(pk, sort_keys).values()] if sort_keys else []
 
     def message(self, pk: str, message_id: str) -> InputItem | None:
-        return next((InputItem.of(found) for found in self.items(pk, [keys.input_key(message_id)]).values()), None)
+        return next((InputItem.of(item) for item in self.items(pk, [keys.input_key(message_id)]).values()), None)
 
     def history(self, pk: str, first: int, last: int) -> list[MessageItem]:
-        found = self.items(pk, [keys.message_key(n) for n in range(first, last + 1)])
-        return [MessageItem.of(found[sk]) for sk in sorted(found)]
+        items = self.items(pk, [keys.message_key(n) for n in range(first, last + 1)])
+        return [MessageItem.of(items[sk]) for sk in sorted(items)]
 
     def conversation(
-        self, pk: str, extent: Extent, most: int, wanted: Iterable[str] = (), *, with_register: bool = False
+        self, pk: str, extent: Extent, limit: int, sort_keys: Iterable[str] = (), *, with_register: bool = False
     ) -> Conversation:
-        wanted = list(wanted)
+        sort_keys = list(sort_keys)
         registers = [keys.REGISTER] if with_register else []
-        first = max(extent.summary_n, extent.history_n - most) + 1
+        first = max(extent.summary_n, extent.history_n - limit) + 1
         # Only the register tells whether the session is still the one whose messages are kept.
-        kept = self._kept.of(pk) if with_register else Kept()
-        known = kept.of(first, extent.history_n)
+        kept_history = self._kept.of(pk) if with_register else Kept()
+        kept_messages = kept_history.of(first, extent.history_n)
         question = [keys.message_key(extent.turn_n)] if 0 < extent.turn_n < first else []
-        messages = [keys.message_key(n) for n in range(first + len(known), extent.history_n + 1)]
-        summary = kept.summary_of(extent.summary_n)
+        messages = [keys.message_key(n) for n in range(first + len(kept_messages), extent.history_n + 1)]
+        summary = kept_history.summary_of(extent.summary_n)
         summaries = [keys.summary_key(extent.summary_n)] if extent.summary_n and summary is None else []
         files = [keys.file_key(digest) for digest in extent.files]
-        told = [keys.INSTRUCTIONS] if extent.instructions else []
-        found = self.items(pk, [*registers, *wanted, *told, *summaries, *files, *question, *messages])
-        register = next((Register.of(found[sk]) for sk in registers if sk in found), None)
-        if (known or summary) and (register is None or register.created_at != kept.created_at):
-            known, messages = [], [keys.message_key(n) for n in range(first, extent.history_n + 1)]
+        instructions = [keys.INSTRUCTIONS] if extent.instructions else []
+        items = self.items(pk, [*registers, *sort_keys, *instructions, *summaries, *files, *question, *messages])
+        register = next((Register.of(items[sk]) for sk in registers if sk in items), None)
+        if (kept_messages or summary) and (register is None or register.created_at != kept_history.created_at):
+            kept_messages, messages = [], [keys.message_key(n) for n in range(first, extent.history_n + 1)]
             summary, summaries = None, [keys.summary_key(extent.summary_n)] if extent.summary_n else []
-            found |= self.items(pk, [*summaries, *messages])
-        client = next((InstructionsItem.of(found[sk]) for sk in told if sk in found), InstructionsItem({}))
-        summary = next((SummaryItem.of(found[sk]) for sk in summaries if sk in found), summary)
-        history = [*known, *(MessageItem.of(found[sk]) for sk in messages if sk in found)]
-        if register is not None and len(history) == len(known) + len(messages):
+            items |= self.items(pk, [*summaries, *messages])
+        client = next((InstructionsItem.of(items[sk]) for sk in instructions if sk in items), InstructionsItem({}))
+        summary = next((SummaryItem.of(items[sk]) for sk in summaries if sk in items), summary)
+        history = [*kept_messages, *(MessageItem.of(items[sk]) for sk in messages if sk in items)]
+        if register is not None and len(history) == len(kept_messages) + len(messages):
             self._kept.keep(pk, register.created_at, first, history, summary)
-        shown = [FileItem.of(found[sk]) for sk in files if sk in found]
+        file_items = [FileItem.of(items[sk]) for sk in files if sk in items]
         return Conversation(
-            history=[*(MessageItem.of(found[sk]) for sk in question if sk in found), *history],
+            history=[*(MessageItem.of(items[sk]) for sk in question if sk in items), *history],
             turn_n=extent.turn_n,
             summary=summary,
-            files=sorted(shown, key=lambda file: (file.added_at, file.path)),
-            items={sk: found.get(sk) for sk in wanted},
+            files=sorted(file_items, key=lambda file: (file.added_at, file.path)),
+            items={sk: items.get(sk) for sk in sort_keys},
             instructions=client.files,
             environment=client.environment,
             register=register,
         )
 
     def files(self, register: Register) -> list[FileItem]:
-        wanted = [keys.file_key(digest) for digest in register.files]
-        found = self.items(register.pk, wanted) if wanted else {}
-        return sorted(map(FileItem.of, found.values()), key=lambda file: (file.added_at, file.path))
+        sort_keys = [keys.file_key(digest) for digest in register.files]
+        items = self.items(register.pk, sort_keys) if sort_keys else {}
+        return sorted(map(FileItem.of, items.values()), key=lambda file: (file.added_at, file.path))
 
     def events(self, pk: str, first: int, last: int, now: int) -> list[EventItem]:
         # DynamoDB deletes expired items hours to days late, so check their age here.
-        found = self.items(pk, [keys.event_key(seq) for seq in range(first, last + 1)])
-        return [event for event in (EventItem.of(found[sk]) for sk in sorted(found)) if event.ttl * 1000 > now]
+        items = self.items(pk, [keys.event_key(seq) for seq in range(first, last + 1)])
+        return [event for event in (EventItem.of(items[sk]) for sk in sorted(items)) if event.ttl * 1000 > now]
 
-    def log_end(self, pk: str, known: int) -> int:
+    def log_end(self, pk: str, last_known: int) -> int:
         """Searches with strides that double, then within the gap that is left."""
-        low = known
+        low = last_known
         while True:
             strides = [low + 2**power for power in range(16)]
-            found = self.items(pk, [keys.event_key(seq) for seq in strides])
-            present = [seq for seq in strides if keys.event_key(seq) in found]
+            items = self.items(pk, [keys.event_key(seq) for seq in strides])
+            present = [seq for seq in strides if keys.event_key(seq) in items]
             if not present:
                 return low
             low = max(present)
@@ -206,12 +206,12 @@ class DynamoDBStore:
             position = {"owner": {"S": user}, "last_activity": {"N": str(last_activity)}}
             request["ExclusiveStartKey"] = {**_key(keys.partition(user, session_id), keys.REGISTER), **position}
         answer = self._client.query(**request)
-        found = [
+        sessions = [
             Listed(keys.owner_and_session(item["pk"])[1], item.get("title", ""), item["last_activity"])
             for item in items_from_dynamodb(answer["Items"])
         ]
-        more = bool(answer.get("LastEvaluatedKey")) and bool(found)
-        return found, (found[-1].last_activity, found[-1].session_id) if more else None
+        has_more = bool(answer.get("LastEvaluatedKey")) and bool(sessions)
+        return sessions, (sessions[-1].last_activity, sessions[-1].session_id) if has_more else None
 
     # -- writes --------------------------------------------------------------------------------------------------
 
@@ -272,7 +272,7 @@ class DynamoDBStore:
 
     def posted(self, register: Register, firsts: Sequence[int]) -> None:
         """Updates `due_at` only if the register has not changed, because `due_at` may be early but never late."""
-        due_at = register.due_at(posted=firsts)
+        due_at = register.due_at(posted_firsts=firsts)
         names = {f"#{index}": f"post#{first}" for index, first in enumerate(firsts)}
         remove = "REMOVE " + ", ".join(names)
         values = {":version": {"N": str(register.version)}}
@@ -281,14 +281,14 @@ class DynamoDBStore:
         else:
             update = "SET due_at = :due " + remove
             values[":due"] = {"N": str(due_at)}
-        unchanged = {
+        guarded_update = {
             "UpdateExpression": update,
             "ConditionExpression": "version = :version",
             "ExpressionAttributeValues": values,
         }
-        changed = {"UpdateExpression": remove, "ConditionExpression": "attribute_exists(pk)"}
+        plain_update = {"UpdateExpression": remove, "ConditionExpression": "attribute_exists(pk)"}
         request: Any = {"TableName": self._table, "Key": _key(register.pk, keys.REGISTER)}
-        for attempt in (unchanged, changed):
+        for attempt in (guarded_update, plain_update):
             try:
                 self._client.update_item(**request, **attempt, ExpressionAttributeNames=names)
                 return
@@ -301,7 +301,7 @@ class DynamoDBStore:
         """Updates `due_at` only if the register has not changed, as `posted` does."""
         due_at = replace(register, lease_until=until).due_at()
         token, ends = {":lease": {"S": register.lease}}, {":until": {"N": str(until)}}
-        unchanged = {
+        update_with_due_at = {
             "UpdateExpression": "SET lease_until = :until, due_at = :due",
             "ConditionExpression": "lease = :lease AND version = :version",
             "ExpressionAttributeValues": {
@@ -311,13 +311,13 @@ class DynamoDBStore:
                 ":version": {"N": str(register.version)},
             },
         }
-        changed = {
+        plain_update = {
             "UpdateExpression": "SET lease_until = :until",
             "ConditionExpression": "lease = :lease",
             "ExpressionAttributeValues": {**token, **ends},
         }
         request: Any = {"TableName": self._table, "Key": _key(register.pk, keys.REGISTER)}
-        for attempt in (unchanged, changed):
+        for attempt in (update_with_due_at, plain_update):
             try:
                 self._client.update_item(**request, **attempt)
                 return True
@@ -341,14 +341,14 @@ class DynamoDBStore:
     # -- the due index -------------------------------------------------------------------------------------------
 
     def due(self, shard: str, now: int, limit: int = 100) -> list[tuple[str, int]]:
-        found = self._client.query(
+        answer = self._client.query(
             TableName=self._table,
             IndexName="due",
             KeyConditionExpression="due_shard = :shard AND due_at <= :now",
             ExpressionAttributeValues={":shard": {"S": shard}, ":now": {"N": str(now)}},
             Limit=limit,
         )
-        return [(item["pk"]["S"], int(item["due_at"]["N"])) for item in found["Items"]]
+        return [(item["pk"]["S"], int(item["due_at"]["N"])) for item in answer["Items"]]
 
     # -- parts ---------------------------------------------------------------------------------------------------
 
@@ -359,14 +359,14 @@ class DynamoDBStore:
         """
         before, after = transition.before, transition.after
         due_at = after.due_at()
-        changed, gone = after.changes_since(before)
-        named = [*changed, *gone]
-        aliases, placeholders, assignments = _numbered(len(named))
-        names = dict(zip(aliases, named, strict=True))
-        values: dict[str, Any] = dict(zip(placeholders, changed.values(), strict=False))
+        new_values, removed_names = after.changes_since(before)
+        attributes = [*new_values, *removed_names]
+        aliases, placeholders, assignments = _numbered(len(attributes))
+        names = dict(zip(aliases, attributes, strict=True))
+        values: dict[str, Any] = dict(zip(placeholders, new_values.values(), strict=False))
         values[":next"] = after.version + 1
-        sets = [*assignments[: len(changed)], "version = :next"]
-        removes = [*aliases[len(changed) :]]
+        sets = [*assignments[: len(new_values)], "version = :next"]
+        removes = [*aliases[len(new_values) :]]
         # Always written, because a report of posted frames may have changed it since it was read.
         if due_at is None:
             removes += ["due_at", "due_shard"]
@@ -384,7 +384,7 @@ class DynamoDBStore:
         if before is not None and transition.takes_over:
             condition += " AND lease_until = :lease_until"
             values[":lease_until"] = before.lease_until
-        found: dict[str, Any] = {
+        request: dict[str, Any] = {
             "TableName": self._table,
             "Key": {"pk": {"S": after.pk}, "sk": {"S": keys.REGISTER}},
             "UpdateExpression": update,
@@ -392,24 +392,24 @@ class DynamoDBStore:
             "ExpressionAttributeValues": values,
         }
         if names:
-            found["ExpressionAttributeNames"] = names
-        return found
+            request["ExpressionAttributeNames"] = names
+        return request
 
     def _slot_write(self, pk: str, slot: Slot) -> dict[str, Any]:
         """The condition fails if another session has the slot."""
-        held: dict[str, Any] = {
+        condition: dict[str, Any] = {
             "ConditionExpression": "attribute_not_exists(pk) OR #token = :token",
             "ExpressionAttributeNames": {"#token": "token"},
             "ExpressionAttributeValues": to_dynamodb({":token": slot.token}),
         }
         if not slot.until:
-            return {"Delete": {"TableName": self._table, "Key": _key(pk, slot.key()), **held}}
+            return {"Delete": {"TableName": self._table, "Key": _key(pk, slot.key()), **condition}}
         if slot.taken_at:
-            held["ConditionExpression"] = "attribute_not_exists(pk) OR #until <= :now"
-            held["ExpressionAttributeNames"] = {"#until": "until"}
-            held["ExpressionAttributeValues"] = to_dynamodb({":now": slot.taken_at})
+            condition["ConditionExpression"] = "attribute_not_exists(pk) OR #until <= :now"
+            condition["ExpressionAttributeNames"] = {"#until": "until"}
+            condition["ExpressionAttributeValues"] = to_dynamodb({":now": slot.taken_at})
         item = to_dynamodb({"pk": keys.home(pk, slot.key()), **slot.row()})
-        return {"Put": {"TableName": self._table, "Item": item, **held}}
+        return {"Put": {"TableName": self._table, "Item": item, **condition}}
 
 
 def _key(pk: str, sk: str) -> dict[str, Any]:
@@ -434,17 +434,17 @@ def _why(error: AwsRefused, transition: Transition) -> Exception | None:
         return Conflict()
     if error.code != "TransactionCanceledException":
         return None
-    failed = [index for index, code in enumerate(error.reasons) if code == "ConditionalCheckFailed"]
+    failed_writes = [index for index, code in enumerate(error.reasons) if code == "ConditionalCheckFailed"]
     # In the order of the writes; None is the register. For the writes after the events, no key is needed.
-    written = [None, *transition.puts, *transition.events]
-    failed_keys = [item.key() for item in (written[index] for index in failed if index < len(written)) if item]
+    items = [None, *transition.puts, *transition.events]
+    failed_keys = [item.key() for item in (items[index] for index in failed_writes if index < len(items)) if item]
     inputs = [key for key in failed_keys if key.startswith("INPUT#")]
     if inputs:
         return Duplicate(inputs[0])
-    if 0 in failed or "TransactionConflict" in error.reasons:
+    if 0 in failed_writes or "TransactionConflict" in error.reasons:
         return Conflict()
     if any(key.startswith("EVENT#") for key in failed_keys):
         return SeqTaken()
-    if transition.slot is not None and failed == [len(error.reasons) - 1]:  # the slot comes last
+    if transition.slot is not None and failed_writes == [len(error.reasons) - 1]:  # the slot comes last
         return SlotTaken(transition.slot.token)
-    return Conflict() if failed else None
+    return Conflict() if failed_writes else None

@@ -25,19 +25,19 @@ class DynamoDBTally:
     def count(
         self,
         user: str,
-        spent: Spending,
+        spending: Spending,
         now: int,
         write_id: str,
-        known: Counters | None = None,
-        most: Mapping[str, int] = MappingProxyType({}),
+        counters: Counters | None = None,
+        limits: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        amounts = spent.amounts()
-        if any(amounts[name] > bound for name, bound in most.items()):
+        amounts = spending.amounts()
+        if any(amounts[name] > bound for name, bound in limits.items()):
             raise Over(None)
         adds = {attribute_of(name, now): amount for name, amount in amounts.items() if amount}
         names = {f"#{index}": name for index, name in enumerate(adds)}
-        over = earlier(spent, now) if known is None else known.stale[:_STALE]
-        stale = {f"#s{index}": name for index, name in enumerate(over)}
+        stale_names = earlier(spending, now) if counters is None else counters.stale[:_STALE]
+        stale = {f"#s{index}": name for index, name in enumerate(stale_names)}
         update = "SET #ttl = :ttl, #last = :last"
         if adds:
             update += " ADD " + ", ".join(f"#{index} :{index}" for index in range(len(adds)))
@@ -46,7 +46,7 @@ class DynamoDBTally:
         condition = "(attribute_not_exists(#last) OR #last <> :last)"
         if stale:
             update += " REMOVE " + ", ".join(stale)
-        for index, (name, bound) in enumerate(most.items()):
+        for index, (name, bound) in enumerate(limits.items()):
             names[f"#m{index}"] = attribute_of(name, now)
             values[f":m{index}"] = {"N": str(bound - amounts[name])}
             condition += f" AND (attribute_not_exists(#m{index}) OR #m{index} <= :m{index})"
@@ -61,6 +61,6 @@ class DynamoDBTally:
                 ReturnValuesOnConditionCheckFailure="ALL_OLD",
             )
         except ConditionFailed as error:
-            there = from_dynamodb(error.item)
-            if there.get("last") != write_id:
-                raise Over(there) from None
+            item = from_dynamodb(error.item)
+            if item.get("last") != write_id:
+                raise Over(item) from None

@@ -15,7 +15,7 @@ def to_dynamodb(values: dict[str, Any]) -> dict[str, Any]:
 def from_dynamodb(item: dict[str, Any]) -> dict[str, Any]:
     """The inverse of `to_dynamodb`. Raises KeyError for an attribute value of another type."""
     # Every event converts hundreds of values, most of them without calling a function of Python's.
-    return {name: _PLAIN[kind](value) for name, tagged in item.items() for kind, value in tagged.items()}
+    return {name: _PLAIN[kind](value) for name, tagged_value in item.items() for kind, value in tagged_value.items()}
 
 
 def items_to_dynamodb(items: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -45,7 +45,7 @@ _PLAIN: dict[str, Callable[[Any], Any]] = {
     "N": int,
     "NULL": lambda _: None,
     "M": from_dynamodb,
-    "L": lambda tagged: [_PLAIN[kind](value) for inner in tagged for kind, value in inner.items()],
+    "L": lambda attribute_values: [_PLAIN[kind](value) for inner in attribute_values for kind, value in inner.items()],
 }
 
 
