@@ -85,7 +85,7 @@ def model_call(model: str, provider: str, *, session: str = "", turn: str = "") 
 
 
 def _send(span: Span, start_time: float, turn: str) -> None:
-    """Send the span if this invocation is traced. It may be lost; nobody waits for it."""
+    """Send the span if this invocation is traced. It may be lost, because no answer is awaited."""
     trace = dict(part.partition("=")[::2] for part in trace_id.current().split(";"))
     host, _, port = os.environ.get("AWS_XRAY_DAEMON_ADDRESS", "").rpartition(":")
     if trace.get("Sampled") != "1" or not {"Root", "Parent"} <= trace.keys() or not port.isdecimal():

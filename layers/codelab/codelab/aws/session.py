@@ -37,7 +37,7 @@ _USUAL_REGION = re.compile(r"(us|eu|ap|sa|ca|me|af|il|mx)-[a-z]+-[0-9]+")
 
 
 class Keys(NamedTuple):
-    """What requests are signed with. token: None for the keys of a user, who has no session."""
+    """Credentials that requests are signed with. token: of a role's session; None for the keys of a user."""
 
     access_key: str
     secret_key: str
@@ -63,7 +63,7 @@ def region() -> str:
 
 
 def credentials() -> Callable[[], Keys]:
-    """A function that returns the credentials of now.
+    """A function that returns the current credentials.
 
     It raises AwsUnreachable if there are none, or new ones cannot be had.
     """

@@ -47,7 +47,7 @@ class Signer:
         self._behind_s = 0.0
 
     def signed(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Request:
-        """A request with the credentials of now. `path` begins with a slash and is quoted.
+        """A request that is signed with the current credentials. `path` begins with a slash and is quoted.
 
         Raises AwsUnreachable if there are no credentials, or new ones cannot be had.
         """
@@ -64,9 +64,9 @@ class Signer:
         return Request(method, self._url + path, signed, body)
 
     def corrects_clock(self, request: Request, headers: Mapping[str, str]) -> bool:
-        """Whether a request was signed with a wrong time, by the clock of who refused it. Later ones are not.
+        """Learn the time from the headers of a refusal. Returns False if the request was signed with the right one.
 
-        headers: those of the refusal.
+        Later requests are signed with the time that was learned.
         """
         now = _time_of(headers)
         signed_at = datetime.strptime(request.headers["X-Amz-Date"], "%Y%m%dT%H%M%S%z").timestamp()

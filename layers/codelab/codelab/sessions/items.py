@@ -128,7 +128,7 @@ def _content(attribute: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """What comes with a message: the content {"attachments": […]}, and what is said of each without its content."""
+    """What comes with a message: the content {"attachments": […]}, and a description of each without its content."""
 
     content: Content
     summaries: tuple[dict[str, Any], ...]
@@ -199,7 +199,7 @@ class MessageItem:
 
     `content` of a long result is its beginning and end, and `whole` its length in characters; the CALL item has all of
     it. The arguments of `calls` are cut in the same way. `tokens` is the estimated cost in a context. `environment` is
-    what the client told with the message about how things stand there.
+    what the client reported with the message about the IDE's state.
     """
 
     replaces: ClassVar[bool] = False
@@ -220,7 +220,7 @@ class MessageItem:
 
     @property
     def text(self) -> TextMessage | None:
-        """The message as a model is told it, if it is only a text. Made once: a history is told at each step."""
+        """The message as the model gets it, if it is only a text. Kept, because each step sends the whole history."""
         if self._text is None and not self.calls and self.attachments is None:
             object.__setattr__(self, "_text", TextMessage(self.role, self.with_environment(self.content)))
         return self._text
@@ -249,9 +249,10 @@ _ROLE, _TEXT = attrgetter("role"), attrgetter("_text")
 
 
 def texts_in_turns(messages: Sequence[MessageItem], tokens_left: int) -> list[TextMessage]:
-    """The messages as a model is told them; empty unless all are only texts, by user and assistant in turns.
+    """The messages as the model gets them, if all are only texts, by user and assistant in turns; else empty.
 
-    Nor if those that no step was told before have more than `tokens_left`: then not all of them need to be estimated.
+    Also empty if those that no earlier step has sent have more than `tokens_left`, so that not all of them need to be
+    estimated.
     """
     roles = [*map(_ROLE, messages)]
     turns = {*roles[::2]}, {*roles[1::2]}
@@ -259,7 +260,7 @@ def texts_in_turns(messages: Sequence[MessageItem], tokens_left: int) -> list[Te
         return []
     for message in reversed(messages):
         if message._text is not None:
-            break  # those before it were told in earlier steps
+            break  # earlier steps have sent those before it
         if message.text is None or (tokens_left := tokens_left - message.text.tokens) < 0:
             return []
     texts: list[TextMessage] = [*map(_TEXT, messages)]
@@ -295,7 +296,7 @@ class CallItem:
     #: The end of the output that a running command has sent so far, and the length of all of it.
     progress: str = ""
     progress_end: int = 0
-    #: In which form the model is told the result (see `result_texts`); 0: as JSON.
+    #: The form in which the model gets the result (see `result_texts`); 0: as JSON.
     result_form: int = 0
 
     def key(self) -> str:
@@ -326,7 +327,7 @@ class CallItem:
 class SummaryItem:
     """The summary of the first `n` messages, for the model. It never changes; the next summary has another `n`.
 
-    `quotes` are what the user said in them, word for word as far as there is room.
+    `quotes` are the user's words in them, as far as there is room.
     """
 
     replaces: ClassVar[bool] = False
@@ -400,7 +401,7 @@ class PlanItem:
 
 @dataclass(frozen=True, slots=True)
 class ToolsItem:
-    """What clients said of tools, by connection, in one item so that a step reads it with the history.
+    """The tools that clients have declared, by connection, in one item so that a step reads it with the history.
 
     `by_connection` are the clients' own tools as declared; equal declarations are stored once. `supported` are the
     tools of the catalogue that they execute.
@@ -432,7 +433,7 @@ class ToolsItem:
 
 @dataclass(frozen=True, slots=True)
 class InstructionsItem:
-    """What a client tells: the project's instructions, by the path of their file, in order, and its environment."""
+    """What a client supplies: the project's instructions, by the path of their file, in order, and its environment."""
 
     replaces: ClassVar[bool] = True
 
@@ -464,7 +465,7 @@ class EventItem:
     """A logged frame. `write_id` distinguishes an append's own retry from another writer's frame at the same seq.
 
     `payload` refers to the frame's large field; a frame over the inline limit is logged without that field. `sender` is
-    the connection whose own doing the frame tells, so that it is sent none of it back. `ttl` is in seconds.
+    the connection that caused the frame; what it has sent itself is not sent back to it. `ttl` is in seconds.
     """
 
     replaces: ClassVar[bool] = False

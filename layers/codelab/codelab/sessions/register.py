@@ -87,8 +87,8 @@ class Connection:
 class CallEntry:
     """What the register stores about a call; the rest is in its CALL item.
 
-    `sender` is the connection that has settled the call while no other was there to be told: the log tells it with the
-    next step. It is empty if there is nothing to tell.
+    `sender` is the connection that settled the call while no other connection was open: the next step logs it for those
+    that come. It is empty if there is nothing to log.
     """
 
     tool: str
@@ -177,7 +177,7 @@ class Register:
     dispatched_at: int = 0
     #: When the sweep last invoked the step again; 0 if it has not.
     invoked_again_at: int = 0
-    #: The seq of the first frame that was logged to be posted by whoever acquires the step. The last one is the status.
+    #: The seq of the first frame that the invocation that acquires the step has to post. The last one is the status.
     announced_seq: int = 0
     lease: str = ""
     lease_until: int = 0
@@ -244,7 +244,7 @@ class Register:
     outbox: dict[int, OutboxEntry] = field(default_factory=dict)
 
     #: Not 0: the session is hidden from callers, and the sweep deletes all of it from this time (ms) on.
-    #: `purge_after`: after this time (ms) nobody can write to it, so one more pass deletes the rest.
+    #: `purge_after`: after this time (ms) no process can write to it, so one more pass deletes the rest.
     erase_at: int = 0
     purge_after: int = 0
 

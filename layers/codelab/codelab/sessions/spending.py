@@ -72,7 +72,7 @@ class Counters:
         )
 
 
-#: Of a user who has used nothing.
+#: The counters of a user who has used nothing.
 UNUSED = Counters()
 
 

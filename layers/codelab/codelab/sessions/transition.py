@@ -43,7 +43,7 @@ class Step:
     step: int
     attempt: int
     extent: Extent
-    #: The first and the last of the logged frames that whoever acquires the step posts and must read; none: (0, -1).
+    #: The first and the last of the logged frames that the step's invocation must read and post; none: (0, -1).
     announced_seqs: tuple[int, int] = (0, -1)
     #: It stands for no step, but for a compaction that a client asked for.
     compacts: bool = False
@@ -106,7 +106,7 @@ class Transition:
 
     @property
     def starts_something(self) -> bool:
-        """Whether it has effects that nobody would repeat at once if it were written and its writer did not know it."""
+        """Whether it has effects that are lost until the sweep if its writer does not learn that it was written."""
         return bool(self.invoke or self.resend or self.repost or self.close or self.cut)
 
     @property

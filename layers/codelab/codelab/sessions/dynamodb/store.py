@@ -136,7 +136,7 @@ class DynamoDBStore:
         sort_keys = list(sort_keys)
         registers = [keys.REGISTER] if with_register else []
         first = max(extent.summary_n, extent.history_n - limit) + 1
-        # Only the register tells whether the session is still the one whose messages are kept.
+        # Only the register shows whether the session is still the one whose messages are kept.
         kept_history = self._kept.of(pk) if with_register else Kept()
         kept_messages = kept_history.of(first, extent.history_n)
         question = [keys.message_key(extent.turn_n)] if 0 < extent.turn_n < first else []
