@@ -25,7 +25,7 @@ _ROOT = Path(__file__).resolve().parent.parent
 
 # The highest share in percent that each group of trees may have.
 LIMITS: dict[tuple[str, ...], float] = {
-    ("layers", "functions"): 11.1,
+    ("layers", "functions"): 0.5,
     ("clients/codelab_client",): 0.5,
     ("local",): 0.5,
 }
