@@ -503,9 +503,4 @@ print(*sys.modules)
     names = run.stdout.split()
     services = {"boto3", "botocore", "openai", "httpx", "httpx2", "urllib3", "aws_lambda_powertools", "fastapi"}
     assert not {name.partition(".")[0] for name in names} & {*services, "pydantic", "llguidance"}
-    assert {name.split(".")[1] for name in names if name.startswith("codelab.")} == {
-        "garbage",
-        "http",
-        "llm",
-        "trace_id",
-    }
+    assert {name.split(".")[1] for name in names if name.startswith("codelab.")} == {"http", "llm"}
