@@ -147,8 +147,9 @@ class HttpServer:
                     exchange = Exchange(start[0], start[1], headers, content, number, connection)
                     exchange.closes = headers.get("connection") == "close"
                     self.received.append(exchange)
+                    closes = self.closes  # looked at before the answer, after which a test may change it
                     self.handle(exchange)
-                    if self.closes or exchange.closes:
+                    if closes or exchange.closes:
                         connection.shutdown(socket.SHUT_RDWR)
                         break
         self.closed.release()
