@@ -9,7 +9,7 @@ from codelab.config import variables
 from infra.docs.markdown import anchor
 
 ROOT = Path(__file__).parents[2]
-PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("local/*/*.md"), ROOT / "tests/README.md"]
+PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("local/*/*.md"), ROOT / "tests/README.md"]
 ARCHITECTURE = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
 SECURITY = (ROOT / "docs/security.md").read_text(encoding="utf-8")
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
