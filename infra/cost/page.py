@@ -236,7 +236,7 @@ def _counts(costs: Costs) -> list[str]:
 
 def _prices(prices: Mapping[str, Any]) -> list[str]:
     rows = [
-        (f"[{name}]({source})", "; ".join(_named(section, prices[section]) for section in _SECTIONS[name]))
+        (f"[{name}]({source})", "; ".join(_named(prices[section]) for section in _SECTIONS[name]))
         for name, source in prices["sources"].items()
     ]
     return table((f"{prices['region']}, {prices['date']}", "list price in US dollars"), rows)
@@ -276,7 +276,7 @@ _UNITS = {
 }
 
 
-def _named(section: str, prices: Mapping[str, Any]) -> str:
+def _named(prices: Mapping[str, Any]) -> str:
     found = []
     for name, price in prices.items():
         by_kind = price if isinstance(price, dict) else {"": price}

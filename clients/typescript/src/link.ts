@@ -105,10 +105,6 @@ export class WireReport {
     return () => this.#listeners.delete(listener);
   }
 
-  get isWatched(): boolean {
-    return this.#listeners.size > 0;
-  }
-
   report(kind: WireEntry["kind"], text: string, more: Partial<WireEntry> = {}): void {
     if (!this.#listeners.size) return;
     const entry = {

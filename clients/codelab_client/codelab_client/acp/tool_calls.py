@@ -101,7 +101,7 @@ def _as_json(arguments: Mapping[str, Any]) -> str:
     return fenced(exact(json.dumps(dict(arguments), indent=2, ensure_ascii=False)), "json")
 
 
-def finished(tool: str, outcome: ToolOutcome, lasting_content: list[Fields]) -> Fields:
+def finished(outcome: ToolOutcome, lasting_content: list[Fields]) -> Fields:
     """The fields of a call that has ended. lasting_content: the content that stays, as its diff or its terminal."""
     if outcome.error is not None:
         error_text = shown(f"{safe_line(outcome.error.code)}: {safe(outcome.error.message)[:2_000]}")
@@ -112,10 +112,10 @@ def finished(tool: str, outcome: ToolOutcome, lasting_content: list[Fields]) -> 
     return {"status": "completed", "content": content, "rawOutput": _raw(outcome.result)}
 
 
-def settled(tool: str, event: on.CallUpdate, lasting_content: list[Fields]) -> Fields:
+def settled(event: on.CallUpdate, lasting_content: list[Fields]) -> Fields:
     """The fields of a call that this client has not executed, with its outcome if the server tells it."""
     if event.outcome is not None:
-        return finished(tool, event.outcome, lasting_content) | ended_elsewhere(event.state)
+        return finished(event.outcome, lasting_content) | ended_elsewhere(event.state)
     if event.feedback:
         return {**ended_elsewhere(event.state), "content": [*lasting_content, shown(safe(event.feedback)[:2_000])]}
     return ended_elsewhere(event.state)

@@ -29,7 +29,6 @@ _CUT_OFF = "*The answer above was cut off; another one follows.*"
 class _Shown:
     """A call that the editor knows. content: what stays when it has ended: its diffs and its terminal."""
 
-    tool: str
     turn_id: str | None
     is_rejected: bool = False
     waits: bool = False  # for the user
@@ -71,10 +70,10 @@ class Updates:
                 self._output(event)
             case on.CallFinished():
                 if (call := self._calls.get(event.call_id)) is not None:
-                    self._end(event.call_id, tool_calls.finished(event.tool_name, event.outcome, call.content))
+                    self._end(event.call_id, tool_calls.finished(event.outcome, call.content))
             case on.CallUpdate():
                 if (call := self._calls.get(event.call_id)) is not None:
-                    self._end(event.call_id, tool_calls.settled(call.tool, event, call.content))
+                    self._end(event.call_id, tool_calls.settled(event, call.content))
             case on.Plan():
                 self._send({"sessionUpdate": "plan", "entries": [_entry(item) for item in event.items]})
             case on.TurnEnd():
@@ -107,7 +106,7 @@ class Updates:
             self._calls[call.call_id].waits = call.requires_approval
             self._update(call.call_id, {**fields, "status": status})
             return
-        self._calls[call.call_id] = _Shown(call.tool_name, call.turn_id)
+        self._calls[call.call_id] = _Shown(call.turn_id)
         self._has_text = False
         self._send({"sessionUpdate": "tool_call", "toolCallId": call.call_id, "status": status, **fields})
 

@@ -28,11 +28,8 @@ class Guarantees:
 
     writes_only_there: bool = False
     home_hidden: bool = False
-    private_tmp: bool = False
     protects_git: bool = False
     no_network: bool = False
-    ends_all: bool = False
-    hides_processes: bool = False
 
 
 @dataclass(frozen=True)

@@ -43,11 +43,8 @@ class Bubblewrap:
     guarantees = Guarantees(
         writes_only_there=True,
         home_hidden=True,
-        private_tmp=True,
         protects_git=True,
         no_network=True,
-        ends_all=True,
-        hides_processes=True,
     )
 
     def __init__(self, home: Path) -> None:

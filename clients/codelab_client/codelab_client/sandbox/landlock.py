@@ -85,7 +85,7 @@ class Landlock:
             raise RuntimeError(f"the kernel has version {version} of Landlock; {_OLDEST} is needed")
         if not has_seccomp_filter():
             raise RuntimeError(f"there is no seccomp filter for {os.uname().machine}")
-        self.guarantees = Guarantees(writes_only_there=True, home_hidden=True, private_tmp=True, no_network=True)
+        self.guarantees = Guarantees(writes_only_there=True, home_hidden=True, no_network=True)
         self._temporary = tempfile.TemporaryDirectory(prefix="codelab-tmp-")
 
     def launch(self, argv: "Sequence[str]", access: "Access", cwd: "Path") -> "Launch":
