@@ -1,0 +1,91 @@
+"""No name that is stored or sent changes by accident."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from codelab.config import Settings
+from codelab.protocol import incoming
+from codelab.sessions import keys
+from codelab.sessions.items import SummaryItem
+from pydantic import create_model
+
+from infra.observability.alarms import alarms
+from tests.golden import GOLDEN, Golden, difference
+
+_ON_PURPOSE = """\
+Names that are stored or sent have changed (- before, + now):
+
+{changed}
+Stored sessions, clients, alarms and operators still use the old ones. If the change is intended, write the new ones
+with `.venv/bin/python -m tests.golden --write`, and say in CHANGELOG.md how the old ones go on working."""
+
+NAMES, PLAYED = GOLDEN
+
+
+@pytest.mark.parametrize("golden", GOLDEN, ids=lambda it: it.path.name)
+def test_no_name_that_is_stored_or_sent_has_changed(golden: Golden) -> None:
+    changed = difference(golden.path, golden.names())
+    assert not changed, _ON_PURPOSE.format(changed=changed)
+
+
+# -- each of these renames something -----------------------------------------------------------------------------------
+
+
+def a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keys, "call_key", "TOOL_CALL#{}".format)
+
+
+def an_attribute(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = SummaryItem.row
+
+    def renamed(item: SummaryItem) -> dict[str, Any]:
+        return {"quotes" if name == "said" else name: value for name, value in row(item).items()}
+
+    monkeypatch.setattr(SummaryItem, "row", renamed)
+
+
+def a_field_of_a_frame(monkeypatch: pytest.MonkeyPatch) -> None:
+    withdraw = incoming.FRAMES["withdraw"]
+    changed = create_model(withdraw.__name__, __base__=withdraw, added=(str, ""))
+    monkeypatch.setattr(incoming, "FRAMES", {**incoming.FRAMES, "withdraw": changed})
+    monkeypatch.setattr("infra.docs.schemas.FRAMES", incoming.FRAMES)
+
+
+def an_alarm(monkeypatch: pytest.MonkeyPatch) -> None:
+    def renamed(functions: Any) -> Any:
+        return (replace(it, name="sweep-late") if it.name == "sweep-lag" else it for it in alarms(functions))
+
+    monkeypatch.setattr("infra.observability.template.alarms", renamed)
+
+
+def a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.golden.names.read_settings", lambda environment: Settings(environment.get("TABLE", "")))
+
+
+@pytest.mark.parametrize(
+    ("rename", "before", "now"),
+    [
+        (a_key, "-key CALL#x\n", "+key TOOL_CALL#x\n"),
+        (an_attribute, "-item SUMMARY#000000007 said[]\n", "+item SUMMARY#000000007 quotes[]\n"),
+        (a_field_of_a_frame, "", "+frame of the client withdraw added\n"),
+        (an_alarm, "-alarm ${Stack}-sweep-lag\n", "+alarm ${Stack}-sweep-late\n"),
+        (a_variable, "-setting TABLE_NAME\n", "+setting TABLE\n"),
+    ],
+)
+def test_a_changed_name_is_told(
+    rename: Callable[[pytest.MonkeyPatch], None], before: str, now: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rename(monkeypatch)
+    changed = difference(NAMES.path, NAMES.names())
+    assert before in changed
+    assert now in changed
+
+
+def test_a_changed_name_in_a_played_conversation_is_told() -> None:
+    expected = PLAYED.path.read_text(encoding="utf-8")
+    assert "played SESSION#*#* REGISTER owner S\n" in expected
+    assert difference(PLAYED.path, expected.replace("REGISTER owner S", "REGISTER user S")) == (
+        "--- played.txt\n+++ the code\n-played SESSION#*#* REGISTER owner S\n+played SESSION#*#* REGISTER user S\n"
+    )
