@@ -16,13 +16,18 @@ export function SessionsView({ onChoice }: { onChoice(): void }) {
   useSignalEffect(() => {
     void sessionsChanged.value;
     if (!live.value) return;
+    let superseded = false; // an answer that comes late must not bring back a session deleted since it was asked for
     listSessions().then(
       (page) => {
+        if (superseded) return;
         found.value = page.sessions;
         cursor.value = page.next_cursor ?? undefined;
       },
       (error: Error) => (problem.value = error.message),
     );
+    return () => {
+      superseded = true;
+    };
   });
   const more = async () => {
     const page = await listSessions(cursor.value);
