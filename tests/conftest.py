@@ -60,8 +60,8 @@ LONGEST = (
     "llm/test_codec_oracles.py",
 )
 
-#: Folders whose tests share a cloud of their own.
-OWN_CLOUD = ("gateway", "local")
+#: Folders whose tests share a cloud or a browser of their own.
+OWN_CLOUD = ("gateway", "local", "page")
 
 #: What tokens of `guarded_cloud` say, and what signs them and those of `limited_cloud`.
 CLAIMS = {"AUTH_MODE": "jwt", "JWT_ISSUER": "us", "JWT_AUDIENCE": "ide"}

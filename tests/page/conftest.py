@@ -26,7 +26,7 @@ def built() -> None:
     page_build.build()
 
 
-@pytest.fixture(scope="module")  # as long as the driver is there, no other test may run an event loop in its process
+@pytest.fixture(scope="package")  # as long as the driver is there, no other test may run an event loop in its process
 def browser(request: pytest.FixtureRequest, built: None) -> Iterator[Any]:
     program = find()
     if program is None:
@@ -36,30 +36,52 @@ def browser(request: pytest.FixtureRequest, built: None) -> Iterator[Any]:
     playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: make test installs it")
     with playwright.sync_playwright() as driver:
         flags = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking"]
-        running = driver.chromium.launch(executable_path=program, args=flags)
+        # With a process for each page, starting it is most of what a test takes.
+        running = driver.chromium.launch(executable_path=program, args=[*flags, "--process-per-site"])
         yield running
         running.close()
 
 
+@pytest.fixture(scope="package")
+def shared_profile(browser: Any, cloud: LocalCloud) -> Any:
+    """A browser profile that is emptied after each test. A page that stays open keeps its process."""
+    profile = browser.new_context(locale="en-US")
+    profile.new_page().goto(f"{cloud.http}/favicon.svg")
+    return profile
+
+
 @pytest.fixture
-def open_tab(browser: Any, cloud: LocalCloud) -> Iterator[OpenTab]:
+def open_tab(browser: Any, shared_profile: Any, cloud: LocalCloud) -> Iterator[OpenTab]:
     """Opens tabs, each in a browser profile of its own unless `beside` names another tab.
 
     After the test, no tab may have had an error, broken its policy or asked another host.
     """
     opened: list[Tab] = []
+    own: list[Any] = []
+
+    def new_profile(context: dict[str, Any]) -> Any:
+        if not opened and not context:
+            return shared_profile
+        own.append(browser.new_context(locale="en-US", **context))
+        return own[-1]
 
     def open_one(
         session: str | None = None, *, beside: Tab | None = None, at: LocalCloud = cloud, **context: Any
     ) -> Tab:
-        profile = beside.context if beside else browser.new_context(locale="en-US", **context)
+        profile = beside.context if beside else new_profile(context)
         tab = Tab(profile, at.http, next(_names) if session is None else session)
         opened.append(tab)
         return tab
 
     yield open_one
-    for tab in opened:
-        tab.context.close()
+    for profile in own:
+        profile.close()
+    for page in shared_profile.pages[1:]:
+        page.close()
+    devtools = shared_profile.new_cdp_session(shared_profile.pages[0])
+    for origin in {tab.origin for tab in opened}:
+        devtools.send("Storage.clearDataForOrigin", {"origin": origin, "storageTypes": "all"})
+    devtools.detach()
     for tab in opened:
         assert tab.errors == []
         assert tab.foreign == []

@@ -153,7 +153,7 @@ Object.defineProperty(document, 'hidden', { get: () => true });
 @pytest.mark.parametrize("wanted", [True, False])
 def test_the_tab_says_that_a_decision_is_waited_for(open_tab: OpenTab, model: ScriptedModel, wanted: bool) -> None:
     tab = open_tab()
-    tab.context.add_init_script(NOTICES)
+    tab.page.add_init_script(NOTICES)
     tab.page.reload()
     tab.online()
     if wanted:

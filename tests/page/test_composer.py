@@ -91,7 +91,7 @@ def test_an_answer_is_given_again_in_a_branch(tab: Tab, model: ScriptedModel) ->
 
 def test_the_status_says_what_is_done_and_the_first_screen_who_answers(open_tab: OpenTab, model: ScriptedModel) -> None:
     tab = open_tab("")
-    tab.context.add_init_script(SLOW_FILES)
+    tab.page.add_init_script(SLOW_FILES)
     tab.page.reload()
     tab.online()
     tab.page.get_by_text("The model scripted answers.").wait_for()

@@ -232,7 +232,7 @@ def test_a_sample_project_that_was_begun_is_completed(tab: Tab) -> None:
 def test_a_reload_shows_the_same_conversation(open_tab: OpenTab, model: ScriptedModel) -> None:
     """In the middle of a turn: the text so far, the question and the call, which waited for the browser's files."""
     tab = open_tab()
-    tab.context.add_init_script(SLOW_FILES)
+    tab.page.add_init_script(SLOW_FILES)
     tab.page.reload()
     tab.online()
     go = threading.Event()
