@@ -13,6 +13,8 @@ import httpx
 import psutil
 import pytest
 from codelab_local import LocalCloud
+from codelab_local.host.errors import StartError
+from codelab_local.settings.settings import Settings
 from websockets.sync.client import connect
 
 from tests.local.conftest import APP
@@ -34,6 +36,14 @@ def refusal(*arguments: str, code: int = 1, **environment: str) -> str:
     assert (done.returncode, done.stdout) == (code, ""), done.stderr
     (line,) = done.stderr.splitlines()
     return line
+
+
+def refused_settings(template: Path, **environment: str) -> str:
+    """What a start says of its settings before it starts anything."""
+    with pytest.raises(StartError) as refused:
+        Settings.from_environment(template, {**os.environ, "PORT": "0", **environment})
+    assert refused.value.exit_code == 2
+    return str(refused.value)
 
 
 def with_change(folder: Path, old: str, new: str) -> str:
@@ -190,8 +200,7 @@ def test_its_processes_end_when_it_is_killed() -> None:
     ],
 )
 def test_an_invalid_setting_is_named_with_a_solution(environment: dict[str, str], named: str) -> None:
-    line = refusal("--template", str(SMALL), code=2, **environment)
-    assert line.startswith(f"{named} must be")
+    assert refused_settings(SMALL, **environment).startswith(f"{named} must be")
 
 
 def test_an_empty_setting_counts_as_unset(tmp_path: Path) -> None:

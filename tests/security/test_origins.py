@@ -15,7 +15,7 @@ from codelab_local.template.sam_template import read_template
 from websockets.sync.client import connect
 
 from tests.conftest import TEMPLATE
-from tests.local.test_start_and_stop import refusal
+from tests.local.test_start_and_stop import refused_settings
 from tests.security.raw import ask, made_session, new_names, payload_bucket, sessions, upgrade
 
 FOREIGN = [
@@ -294,7 +294,7 @@ def test_a_refusal_names_the_setting_that_would_allow_it(
     ],
 )
 def test_allowing_every_origin_without_tokens_is_refused_at_start(environment: dict[str, str], what: str) -> None:
-    assert what in refusal("--template", str(TEMPLATE), code=2, **environment)
+    assert what in refused_settings(TEMPLATE, **environment)
 
 
 @pytest.mark.deep
