@@ -238,7 +238,7 @@ def test_who_is_gone_is_posted_to_no_more_unless_it_may_be_coming() -> None:
     second = world.send(tracked=True)
     world.fan_out.drain()
     assert [world.taken(name) for name in world.register.connections] == [[], [], [3], [1, 2, 3]]
-    assert (world.fan_out.gone, world.fan_out.joining) == ({"old", "greeted"}, {"young"})
+    assert (world.fan_out.gone_ids, world.fan_out.joining_ids) == ({"old", "greeted"}, {"young"})
     assert world.fan_out.take_posted() == [second], "who is gone is not removed yet"
     assert world.fan_out.take_posted(at_end=True) == [], "the young one has missed the first"
     assert not first.failed
@@ -267,8 +267,8 @@ def test_whatever_the_connections_answer_order_is_kept_and_the_books_are_right(s
         assert taken == sorted(taken)
         if name.startswith("plain"):
             assert len(set(taken)) == len(taken), "no text twice"
-    ends = [delivery.first - 1 for delivery in deliveries[1:]] + [world.seq]
+    ends = [delivery.first_seq - 1 for delivery in deliveries[1:]] + [world.seq]
     for delivery, end in zip(deliveries, ends, strict=True):
         if not delivery.failed:
             for name in world.register.connections:
-                assert set(range(delivery.first, end + 1)) <= set(world.taken(name))
+                assert set(range(delivery.first_seq, end + 1)) <= set(world.taken(name))

@@ -99,7 +99,7 @@ def test_the_log_goes_on_while_no_window_takes_anything() -> None:
     stage.sender.close()
     stage.release()
     stage.fan_out.drain()
-    assert "".join(stage.sender.sent) == "piece 0 piece 1 piece 2 "
+    assert "".join(stage.sender.sent_pieces) == "piece 0 piece 1 piece 2 "
     assert stage.taken("a") == stage.taken("b") == [1, 2, 3]
 
 
@@ -189,7 +189,7 @@ def test_no_piece_is_lost_if_the_first_is_longer_than_a_batch() -> None:
         stage.sender.write(piece)
     stage.sender.close()
     stage.fan_out.drain()
-    assert "".join(stage.sender.sent) == "".join(pieces)
+    assert "".join(stage.sender.sent_pieces) == "".join(pieces)
 
 
 def test_thoughts_come_before_the_first_piece(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,7 +220,7 @@ def test_a_taken_seq_is_stepped_over_while_the_lease_is_held() -> None:
     stage.sender.write("text")
     stage.sender.close()
     assert [event.seq for event in stage.store.log] == [3]
-    assert stage.sender.sent == ["text"]
+    assert stage.sender.sent_pieces == ["text"]
     stage.release()
     stage.fan_out.drain()
 
@@ -238,7 +238,7 @@ def test_the_sender_stops_at_a_seq_that_the_next_owner_has() -> None:
     stage.sender.close()
     stage.fan_out.drain()
     assert [event.seq for event in stage.store.log] == [1]
-    assert stage.sender.sent == ["mine "]
+    assert stage.sender.sent_pieces == ["mine "]
     assert stage.taken("a") == stage.taken("b") == [1]
 
 
@@ -287,7 +287,7 @@ def test_batches_come_quickly_at_first_and_seldom_in_a_long_stream(monkeypatch: 
             due = stage.sender._batch_due
         clock[0] += 0.02
     stage.sender.close()
-    assert "".join(stage.sender.sent) == "".join(f"{n} " for n in range(300))
+    assert "".join(stage.sender.sent_pieces) == "".join(f"{n} " for n in range(300))
     assert sent[0] == 0
     gaps = [later - earlier for earlier, later in itertools.pairwise(sent)]
     assert gaps[0] < 0.15
@@ -305,7 +305,7 @@ def test_the_last_batch_of_an_answer_is_left_to_the_commit(monkeypatch: pytest.M
     stage.sender.write(", a long one: " + "x" * limits.BATCH_CHARS)
     stage.sender.write(" and the end")
     assert stage.sender.close(keeps_last=True) == "x" * 14 + " and the end"
-    assert stage.sender.sent == ["the first piece", ", a long one: " + "x" * (limits.BATCH_CHARS - 14)]
+    assert stage.sender.sent_pieces == ["the first piece", ", a long one: " + "x" * (limits.BATCH_CHARS - 14)]
 
 
 def test_an_answer_of_one_piece_is_sent_at_once() -> None:
@@ -313,7 +313,7 @@ def test_an_answer_of_one_piece_is_sent_at_once() -> None:
     stage.release()
     stage.sender.write("Hello")
     assert stage.sender.close(keeps_last=True) == ""
-    assert stage.sender.sent == ["Hello"]
+    assert stage.sender.sent_pieces == ["Hello"]
 
 
 @pytest.mark.parametrize(("pieces_per_s", "reads"), [(100, 200), (1_000, 320)])

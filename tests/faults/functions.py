@@ -162,7 +162,7 @@ class Worker:
         self._transport.script = order.script
         if order.play != self._play:
             self._play = order.play
-            wiring.engine().store._kept = KeptHistory()  # type: ignore[attr-defined]
+            wiring.engine().store._kept_history = KeptHistory()  # type: ignore[attr-defined]
         stream.WATCH_S = _NEVER if order.watch_s is None else order.watch_s
         ends = order.now + TIME_LEFT.get(order.folder, 29_000)
         context = types.SimpleNamespace(

@@ -74,7 +74,9 @@ def test_a_message_that_the_new_session_has_not_is_not_taken_from_the_old_one(co
     connected.table.delete_item(
         TableName="Table", Key={"pk": {"S": "SESSION#ann#s1"}, "sk": {"S": keys.message_key(1)}}
     )
-    connected.function("llm_request").engine.store._kept.keep("SESSION#ann#s1", 1, 1, [message(1, "the old secret")])
+    connected.function("llm_request").engine.store._kept_history.keep(
+        "SESSION#ann#s1", 1, 1, [message(1, "the old secret")]
+    )
     connected.ask("c2", "another answer")
     assert "old secret" not in json.dumps(connected.model.requests[-1])
 
@@ -138,7 +140,7 @@ def test_a_summary_is_read_once_and_not_taken_from_a_session_that_is_gone(
         after = replace(register.copy(), summary_n=2)
         store.commit(Transition(register, after, puts=(SummaryItem(2, content, 0),)))
         if created_at is not None:
-            store._kept.keep(pk, created_at, 3, kept, SummaryItem(2, "the old secret", 0))
+            store._kept_history.keep(pk, created_at, 3, kept, SummaryItem(2, "the old secret", 0))
 
     read: list[str] = []
     items = DynamoDBStore.items

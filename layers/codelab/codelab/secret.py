@@ -22,7 +22,7 @@ class Secret:
         renew_every_s: float = 60,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._read = read_value
+        self._read_value = read_value
         self._keep_s = keep_s
         self._renew_every_s = renew_every_s
         self._clock = clock
@@ -51,7 +51,7 @@ class Secret:
     def _read_again(self) -> None:
         self._read_at = self._clock()
         try:
-            self._value = self._read()
+            self._value = self._read_value()
         except Exception:
             from codelab.observability import logger
 

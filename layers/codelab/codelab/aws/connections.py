@@ -62,7 +62,7 @@ class Connections:
         self._route = Route(url)
         self._origin = "{0.scheme}://{0.netloc}".format(urlsplit(url))
         self.signer = Signer(service, url, self._route.authority)
-        self._trusted = trusted() if self._route.is_secure else None  # At init: it takes as long as ten calls.
+        self._tls_context = trusted() if self._route.is_secure else None  # At init: it takes as long as ten calls.
         self._read_s = read_s
         self._pool = Pool(STALE_S, clock)
         before_snapshot(self.close)
@@ -92,12 +92,12 @@ class Connections:
         """A new connection. Raises AwsUnreachable."""
         try:
             try:
-                connection = self._route.connect(CONNECT_S, self._trusted)
+                connection = self._route.connect(CONNECT_S, self._tls_context)
             except ssl.SSLCertVerificationError:
-                if self._trusted is trusted(whole=True):
+                if self._tls_context is trusted(whole=True):
                     raise
-                self._trusted = trusted(whole=True)
-                connection = self._route.connect(CONNECT_S, self._trusted)
+                self._tls_context = trusted(whole=True)
+                connection = self._route.connect(CONNECT_S, self._tls_context)
         except (OSError, HTTPException) as error:
             raise AwsUnreachable(f"{self._route.authority}: {error!r}", never_arrived=True) from error
         connection.settimeout(self._read_s)

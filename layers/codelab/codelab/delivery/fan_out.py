@@ -33,15 +33,15 @@ _threads = ThreadPoolExecutor(max_workers=8 * CONNECTIONS_PER_SESSION, thread_na
 
 @dataclass(slots=True, eq=False)
 class Delivery:
-    """The progress of frames that belong together. `first` is the seq under which the register's outbox has them.
+    """The progress of frames that belong together. The register's outbox has them under `first_seq`.
 
-    `gone` are the connections that answered 410. `failed`: a frame may not have reached a connected client, and should
-    be posted again. Its frames are posted only while `may_post` returns True.
+    `gone_ids` are the connections that answered 410. `failed`: a frame may not have reached a connected client, and
+    should be posted again. Its frames are posted only while `may_post` returns True.
     """
 
-    first: int
+    first_seq: int
     may_post: Callable[[], bool] = lambda: True
-    gone: list[str] = field(default_factory=list)
+    gone_ids: list[str] = field(default_factory=list)
     failed: bool = False
     #: How many connections still wait for it, and whether it has ended for at least one.
     outstanding: int = 0
@@ -73,8 +73,8 @@ class _Lane:
 class FanOut:
     """Posts the frames of one writer. One thread at a time may `send`.
 
-    `gone` are the connections that answered 410, except those that answered it while their `$connect` may still have
-    run: these are `joining`, whatever became of them since.
+    `gone_ids` are the connections that answered 410, except those that answered it while their `$connect` may still
+    have run: these are `joining_ids`, whatever became of them since.
     """
 
     def __init__(self, poster: Poster, clock: Callable[[], int], patience_s: float = PATIENCE_S) -> None:
@@ -83,19 +83,19 @@ class FanOut:
         self._clock = clock
         self._patience_s = patience_s
         self._lanes: dict[str, _Lane] = {}
-        self._changed = threading.Condition()
+        self._condition = threading.Condition()
         self._is_ending = False
         self._to_report: list[Delivery] = []
-        self.gone: set[str] = set()
-        self.joining: set[str] = set()
+        self.gone_ids: set[str] = set()
+        self.joining_ids: set[str] = set()
 
     @contextmanager
-    def tracked(self, first: int) -> Iterator[Delivery]:
+    def tracked(self, first_seq: int) -> Iterator[Delivery]:
         """A delivery that `take_posted` will return. `send` adds frames to it in this context.
 
         If the context raises, the delivery is never returned, because not all of its frames are queued.
         """
-        delivery = Delivery(first)
+        delivery = Delivery(first_seq)
         yield delivery
         self._to_report.append(delivery)
 
@@ -132,7 +132,7 @@ class FanOut:
             self._enqueue([(self._lane(connection_id, register), _Batch(deque([frame]), Delivery(0)))])
 
     def _enqueue(self, batches: Sequence[tuple[_Lane, _Batch]], *, in_background: bool = False) -> None:
-        with self._changed:
+        with self._condition:
             for _, batch in batches:
                 batch.delivery.outstanding += 1
             idle = [lane for lane, _ in batches if not lane.is_posting]
@@ -149,8 +149,8 @@ class FanOut:
 
     def wait(self, delivery: Delivery, timeout_s: float) -> bool:
         """Wait until the delivery has ended for the fastest connection, or no connection is left. False on time-out."""
-        with self._changed:
-            return self._changed.wait_for(lambda: delivery.has_ended_once or delivery.is_done, timeout_s)
+        with self._condition:
+            return self._condition.wait_for(lambda: delivery.has_ended_once or delivery.is_done, timeout_s)
 
     def take_posted(self, *, at_end: bool = False) -> list[Delivery]:
         """The deliveries that have reached every client, to be reported as posted; each is returned once.
@@ -159,24 +159,26 @@ class FanOut:
         the connection. Failed ones, and those that a joining connection missed, are never returned: the sweep posts
         them again.
         """
-        with self._changed:
+        with self._condition:
             ended_deliveries = [
-                delivery for delivery in self._to_report if delivery.is_done and (at_end or not delivery.gone)
+                delivery for delivery in self._to_report if delivery.is_done and (at_end or not delivery.gone_ids)
             ]
             self._to_report = [delivery for delivery in self._to_report if delivery not in ended_deliveries]
         return [
-            delivery for delivery in ended_deliveries if not delivery.failed and self.joining.isdisjoint(delivery.gone)
+            delivery
+            for delivery in ended_deliveries
+            if not delivery.failed and self.joining_ids.isdisjoint(delivery.gone_ids)
         ]
 
     def drain(self, timeout_s: float = DRAIN_S) -> None:
         """Wait at most `timeout_s` for all posts, then drop what still waits. No post is in flight afterwards."""
-        with self._changed:
-            self._changed.wait_for(self._is_idle, timeout_s)
+        with self._condition:
+            self._condition.wait_for(self._is_idle, timeout_s)
             self._is_ending = True
             for lane in self._lanes.values():
                 self._give_up(lane)
-            self._changed.notify_all()
-            self._changed.wait_for(self._is_idle)  # each try has a time-out
+            self._condition.notify_all()
+            self._condition.wait_for(self._is_idle)  # each try has a time-out
             self._is_ending = False
 
     def _is_idle(self) -> bool:
@@ -195,10 +197,10 @@ class FanOut:
         try:
             self._post_waiting(lane, is_callers=is_callers)
         except BaseException:  # this lane's thread ends, so nobody may wait for it
-            with self._changed:
+            with self._condition:
                 self._give_up(lane)
                 lane.is_posting = False
-                self._changed.notify_all()
+                self._condition.notify_all()
             raise
 
     def _post_waiting(self, lane: _Lane, *, is_callers: bool) -> None:
@@ -225,11 +227,11 @@ class FanOut:
             self._note(lane, batch, outcome, may_repeat=may_repeat)
 
     def _next(self, lane: _Lane) -> _Batch | None:
-        with self._changed:
+        with self._condition:
             if lane.waiting:
                 return lane.waiting[0]
             lane.is_posting = False
-            self._changed.notify_all()
+            self._condition.notify_all()
             return None
 
     def _insist(self, lane: _Lane, frame: dict[str, Any], may_post: Callable[[], bool]) -> tuple[PostResult, bool]:
@@ -239,8 +241,8 @@ class FanOut:
         """
         outcome = PostResult.REFUSED
         for pause in pauses(self._patience_s):
-            with self._changed:
-                if self._changed.wait_for(lambda: self._is_ending, pause):
+            with self._condition:
+                if self._condition.wait_for(lambda: self._is_ending, pause):
                     break
             if not may_post():
                 break
@@ -250,14 +252,14 @@ class FanOut:
         return outcome, True
 
     def _note(self, lane: _Lane, batch: _Batch, outcome: PostResult, *, may_repeat: bool) -> None:
-        with self._changed:
+        with self._condition:
             if not lane.waiting or lane.waiting[0] is not batch:
                 return  # the lane was dropped meanwhile
             if outcome is PostResult.GONE:
                 lane.is_gone = not lane.connection.may_be_joining(self._clock())
-                (self.gone if lane.is_gone else self.joining).add(lane.connection_id)
+                (self.gone_ids if lane.is_gone else self.joining_ids).add(lane.connection_id)
                 for lane_batch in list(lane.waiting) if lane.is_gone else [batch]:
-                    lane_batch.delivery.gone.append(lane.connection_id)
+                    lane_batch.delivery.gone_ids.append(lane.connection_id)
                     self._end(lane)
             elif may_repeat:
                 self._give_up(lane)
@@ -269,14 +271,14 @@ class FanOut:
 
     def _skip(self, lane: _Lane, batch: _Batch) -> None:
         """Do not post the rest of a batch. It is in the log, so a client that knows `seq` notices the gap."""
-        with self._changed:
+        with self._condition:
             if lane.waiting and lane.waiting[0] is batch:
                 batch.delivery.failed = True
                 self._end(lane)
 
     def _drop(self, lane: _Lane) -> None:
         """Empty the queue of a connection whose token has expired. If the token is refreshed, the client resumes."""
-        with self._changed:
+        with self._condition:
             while lane.waiting:
                 self._end(lane)
 
@@ -289,4 +291,4 @@ class FanOut:
         delivery = lane.waiting.popleft().delivery
         delivery.outstanding -= 1
         delivery.has_ended_once = True
-        self._changed.notify_all()
+        self._condition.notify_all()

@@ -82,8 +82,8 @@ class StreamSender:
 
     It posts the frames of `acquisition`, the transition that acquired the step, then those of `follow`, then the text.
     It calls `on_lost` from its thread when the lease is lost or the turn was cancelled. After `close`, `log_end` is the
-    last seq, `sent` the logged text, and `register` the register as last read. `fan_out` may still be posting then.
-    `retention_s` is in seconds; `clock` returns milliseconds; `lease_ends` is in seconds of the monotonic clock.
+    last seq, `sent_pieces` the logged text, and `register` the register as last read. `fan_out` may still be posting
+    then. `retention_s` is in seconds; `clock` returns milliseconds; `lease_ends` is in seconds of the monotonic clock.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class StreamSender:
     ) -> None:
         self._store = store
         self._fan_out = fan_out
-        self._decided = [acquisition]
+        self._transitions_to_post = [acquisition]
         self._agent = acquisition.after.agent
         self._delays = delays(max_delay_s)
         self._delay_s = next(self._delays)
@@ -111,7 +111,7 @@ class StreamSender:
         self._on_lost = on_lost
         self.register: Register = acquisition.after
         self.log_end = acquisition.after.last_seq
-        self.sent: list[str] = []
+        self.sent_pieces: list[str] = []
         self.lost = False
         self.failure: BaseException | None = None
         self._lease = acquisition.after.lease
@@ -130,7 +130,7 @@ class StreamSender:
         self._reader_waits_since, self._has_rested = 0.0, False
         self._wake = threading.Condition()
         self._first_is_out, self._awaits_first = threading.Event(), True
-        self._ended = threading.Event()
+        self._thread_end = threading.Event()
 
     def start(self, threads: Executor) -> None:
         """Send in a thread of `threads` until `close`. A failure is raised by `close`."""
@@ -144,7 +144,7 @@ class StreamSender:
             self._fail(error)
         finally:
             self._first_is_out.set()
-            self._ended.set()
+            self._thread_end.set()
 
     def _fail(self, error: BaseException) -> None:
         self.failure, self.lost = error, True
@@ -154,7 +154,7 @@ class StreamSender:
         """Post the frames of another decision of this step. Call it before the first `write`: the text follows them."""
         with self._wake:
             self.log_end = max(self.log_end, transition.after.last_seq)
-            self._decided.append(transition)
+            self._transitions_to_post.append(transition)
             self._wake.notify()
 
     def take(self, piece: str) -> None:
@@ -174,7 +174,7 @@ class StreamSender:
             self._buffer.append(text)
             if not self._idle:
                 return
-            is_first = not self.sent and len(self._buffer) == 1
+            is_first = not self.sent_pieces and len(self._buffer) == 1
             if not is_first or self._thoughts or self._closing or len(text) > limits.BATCH_CHARS:
                 # Waking the sender for every piece of a growing batch would cost more than the piece.
                 self._wake.notify()
@@ -235,7 +235,7 @@ class StreamSender:
         with self._wake:
             self._closing, self._keeps_last = True, keeps_last
             self._wake.notify()
-        self._ended.wait()
+        self._thread_end.wait()
         if self.failure is not None:
             raise self.failure
         return "".join(self._buffer)[: limits.BATCH_CHARS] if keeps_last else ""
@@ -303,7 +303,7 @@ class StreamSender:
     def _post_decided(self) -> bool:
         """Post the frames of decisions that are not posted yet. Returns False if there were none."""
         with self._wake:
-            transitions, self._decided = self._decided, []
+            transitions, self._transitions_to_post = self._transitions_to_post, []
         for transition in transitions:
             self._agent = transition.after.agent
             self._look_at(transition.after)
@@ -323,7 +323,7 @@ class StreamSender:
         None when nothing more is to be sent.
         """
         with self._wake:
-            if not (self._buffer or self._closing or self._decided or self._handed_back):
+            if not (self._buffer or self._closing or self._transitions_to_post or self._handed_back):
                 self._idle = True
                 self._wake.wait(WATCH_S)
                 self._wake.wait_for(lambda: not self._is_lent)
@@ -334,7 +334,7 @@ class StreamSender:
             while self._buffer and not self._closing and (seconds_left := self._batch_due - _monotonic()) > 0:
                 self._wake.wait(seconds_left)
             text = "".join(self._buffer)
-            if self._keeps_last and self.sent and len(text) <= limits.BATCH_CHARS:
+            if self._keeps_last and self.sent_pieces and len(text) <= limits.BATCH_CHARS:
                 return None
             self._buffer[:] = [text[limits.BATCH_CHARS :]] if len(text) > limits.BATCH_CHARS else []
             text = text[: limits.BATCH_CHARS]
@@ -412,7 +412,7 @@ class StreamSender:
             try:
                 if self._store.append(self.register.pk, event):
                     if not is_thought:
-                        self.sent.append(text)
+                        self.sent_pieces.append(text)
                     return event
                 # Another writer has that seq, perhaps the step's next owner.
                 self._look_at(self._store.read(self.register.pk))
@@ -427,7 +427,7 @@ class StreamSender:
         """Report posted frames of the acquire early; otherwise the commit reports them with its own."""
         deliveries = self._fan_out.take_posted()
         if deliveries:
-            self._store.posted(self.register, [delivery.first for delivery in deliveries])
+            self._store.posted(self.register, [delivery.first_seq for delivery in deliveries])
 
     def _watch(self) -> None:
         self._report()

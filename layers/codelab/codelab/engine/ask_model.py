@@ -114,7 +114,7 @@ class _RequestLoop:
             return None
         if isinstance(outcome, ModelAnswer):
             return replace(outcome, final_delta=final_text)
-        sent_text = "".join(self._attempt.acquire_sender().sent)
+        sent_text = "".join(self._attempt.acquire_sender().sent_pieces)
         return Failure(self._public_error(outcome), self._total_usage(), sent_text)
 
     def _outcome(self) -> ModelAnswer | RequestError | ProtocolError:

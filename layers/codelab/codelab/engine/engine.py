@@ -317,8 +317,8 @@ class Engine:
         """
         deliveries = fan_out.take_posted(at_end=True)
         if deliveries:
-            self.store.posted(register, [delivery.first for delivery in deliveries])
-        for connection_id in fan_out.gone & register.connections.keys():
+            self.store.posted(register, [delivery.first_seq for delivery in deliveries])
+        for connection_id in fan_out.gone_ids & register.connections.keys():
             self._forget(register, connection_id, register.connections[connection_id].generation)
 
     def _forget(self, register: Register, connection_id: str, generation: int) -> None:

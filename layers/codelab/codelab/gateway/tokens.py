@@ -78,14 +78,14 @@ class PublishedKeys:
         self._client = self._jwt.PyJWKClient(url, cache_keys=False, cache_jwk_set=False, timeout=3)
         self._clock = clock
         self._keys: dict[str, Any] = {}
-        self._fetched: float | None = None
+        self._fetched_at: float | None = None
 
     def find(self, token: str) -> Any:
         try:
             kid = self._jwt.get_unverified_header(token).get("kid", "")
         except Exception as error:  # as in `verify`
             raise InvalidToken(str(error)) from None
-        age = None if self._fetched is None else self._clock() - self._fetched
+        age = None if self._fetched_at is None else self._clock() - self._fetched_at
         if age is None or age > _KEYS_LIVE_S or (kid not in self._keys and age > _FETCH_AT_MOST_EVERY_S):
             self._fetch()
         if kid not in self._keys:
@@ -96,7 +96,7 @@ class PublishedKeys:
         return False  # a rotated key has another `kid`
 
     def _fetch(self) -> None:
-        self._fetched = self._clock()
+        self._fetched_at = self._clock()
         try:
             signing_keys = self._client.get_signing_keys()
         except self._jwt.PyJWKClientError as error:

@@ -50,7 +50,7 @@ class Route:
             raise ValueError("it is no http or https URL")
         host = f"[{self.host}]" if ":" in self.host else self.host
         self.authority = host if self._port == default else f"{host}:{self._port}"
-        self._tunnelled = f"{host}:{self._port}"
+        self._tunnel_target = f"{host}:{self._port}"
         self._proxy = proxy_for(self.host, self._port) if self.is_secure else None
 
     def connect(
@@ -81,7 +81,7 @@ class Route:
 
     def _tunnel(self, connection: socket.socket, headers: dict[str, str], ends_at: float) -> None:
         """Have the proxy connect (RFC 9110, section 9.3.6)."""
-        lines = [f"CONNECT {self._tunnelled} HTTP/1.1", f"Host: {self._tunnelled}"]
+        lines = [f"CONNECT {self._tunnel_target} HTTP/1.1", f"Host: {self._tunnel_target}"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
         connection.settimeout(max(0.001, ends_at - time.monotonic()))
         connection.sendall("\r\n".join([*lines, "", ""]).encode("ascii"))

@@ -38,8 +38,8 @@ class LogReader:
         self._store = store
         self._payloads = payloads
         self._register = register
-        self._issued = issued_at
-        self._asked_at = self._trusted_at = 0
+        self._token_issued_at = issued_at
+        self._asked_at = self._token_checked_at = 0
         self._window = 1
         self._had_turn_end = True
         self.seq = seq
@@ -64,12 +64,12 @@ class LogReader:
         return events
 
     def _is_revoked(self, now: int) -> bool:
-        if not self._trusted_at:  # it was checked just before the reader was made
-            self._trusted_at = now
-        if not self._issued or now - self._trusted_at < _TOKEN_MS:
+        if not self._token_checked_at:  # it was checked just before the reader was made
+            self._token_checked_at = now
+        if not self._token_issued_at or now - self._token_checked_at < _TOKEN_MS:
             return False
-        self._trusted_at = now
-        return self._issued <= self._store.revocations.revoked_at(self._register.user)
+        self._token_checked_at = now
+        return self._token_issued_at <= self._store.revocations.revoked_at(self._register.user)
 
     def _next(self, count: int, now: int) -> list[tuple[int, dict[str, Any]]]:
         """The next frames up to the first gap: if two are written during the read, it may return only the second."""

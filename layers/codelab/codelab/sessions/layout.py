@@ -35,34 +35,34 @@ class Layout(Generic[T]):
         spread: Mapping[str, tuple[str, Callable[[str], Any], "Layout[Any]"]] = {},
     ) -> None:
         self._kind = kind
-        self._written: list[tuple[str, str, bool, Callable[[Any], Any] | None]] = []
+        self._columns: list[tuple[str, str, bool, Callable[[Any], Any] | None]] = []
         #: By attribute: the names of the fields that are stored as they are, and of those in another form.
         self._plain: dict[str, str] = {}
-        self._formed: dict[str, tuple[str, Callable[[Any], Any]]] = {}
-        self._spread = [(name, prefix, layout) for name, (prefix, _, layout) in spread.items()]
-        self._gathered = {prefix: (name, key_of, layout) for name, (prefix, key_of, layout) in spread.items()}
+        self._parsers: dict[str, tuple[str, Callable[[Any], Any]]] = {}
+        self._spread_writers = [(name, prefix, layout) for name, (prefix, _, layout) in spread.items()]
+        self._spread_fields = {prefix: (name, key_of, layout) for name, (prefix, key_of, layout) in spread.items()}
         field_names = [kind_field.name for kind_field in fields(cast(Any, kind))]
         for name in [name for name in field_names if name not in elsewhere and name not in spread]:
             attribute, (write, parse) = names.get(name, name), forms.get(name, (None, None))
-            self._written.append((name, attribute, name in optional, write))
+            self._columns.append((name, attribute, name in optional, write))
             if parse is None:
                 self._plain[attribute] = name
             else:
-                self._formed[attribute] = (name, parse)
-        assert len(self._written) > 1, "of a single name, attrgetter returns no tuple"
+                self._parsers[attribute] = (name, parse)
+        assert len(self._columns) > 1, "of a single name, attrgetter returns no tuple"
 
     @cached_property
     def _values(self) -> Callable[[T], tuple[Any, ...]]:
         """The values of the fields that are attributes (two or more), all at once."""
-        return attrgetter(*(name for name, *_ in self._written))
+        return attrgetter(*(name for name, *_ in self._columns))
 
     def write(self, entry: T) -> dict[str, Any]:
         """The attributes of `entry`."""
         attributes: dict[str, Any] = {}
-        for (_, attribute, is_optional, write), value in zip(self._written, self._values(entry), strict=True):
+        for (_, attribute, is_optional, write), value in zip(self._columns, self._values(entry), strict=True):
             if value or not is_optional:
                 attributes[attribute] = value if write is None else write(value)
-        for name, prefix, layout in self._spread:
+        for name, prefix, layout in self._spread_writers:
             for key, inner in getattr(entry, name).items():
                 attributes[f"{prefix}#{key}"] = layout.write(inner)
         return attributes
@@ -78,13 +78,13 @@ class Layout(Generic[T]):
         removed_names: list[str] = []
         olds, news = self._values(old), self._values(new)
         for (_, attribute, is_optional, write), before, after in compress(
-            zip(self._written, olds, news, strict=True), map(ne, olds, news)
+            zip(self._columns, olds, news, strict=True), map(ne, olds, news)
         ):
             if after or not is_optional:
                 new_values[attribute] = after if write is None else write(after)
             elif before:
                 removed_names.append(attribute)
-        for name, prefix, layout in self._spread:
+        for name, prefix, layout in self._spread_writers:
             old_entries, new_entries = getattr(old, name), getattr(new, name)
             new_values |= {
                 f"{prefix}#{key}": layout.write(entry)
@@ -102,12 +102,12 @@ class Layout(Generic[T]):
         # Every event reads dozens of fields, most of them stored as they are: no step of Python's for each.
         plain = self._plain.keys() & item.keys()
         values.update(zip(map(self._plain.__getitem__, plain), map(item.__getitem__, plain), strict=True))
-        for attribute in self._formed.keys() & item.keys():
-            name, parse = self._formed[attribute]
+        for attribute in self._parsers.keys() & item.keys():
+            name, parse = self._parsers[attribute]
             values[name] = parse(item[attribute])
-        for attribute in [name for name in item if "#" in name] if self._gathered else ():
+        for attribute in [name for name in item if "#" in name] if self._spread_fields else ():
             prefix, _, key = attribute.partition("#")
-            if (spread_field := self._gathered.get(prefix)) is not None:
+            if (spread_field := self._spread_fields.get(prefix)) is not None:
                 name, key_of, layout = spread_field
                 values.setdefault(name, {})[key_of(key)] = layout.read(item[attribute])
         return self._kind(**values)

@@ -83,8 +83,8 @@ def _list_files(result: _Result) -> str:
     _fields(result, ("files", "truncated", "note"))
     entries = [_entry(entry) for entry in _exactly(list, result["files"])]
     has_sizes = any("\t" in entry for entry in entries)
-    sizes = ["[behind a name: its size in bytes]"] if has_sizes else []
-    return "\n".join([*(entries or ["[no files]"]), *sizes, *_notes(result)])
+    notes = ["[behind a name: its size in bytes]"] if has_sizes else []
+    return "\n".join([*(entries or ["[no files]"]), *notes, *_notes(result)])
 
 
 def _entry(entry: Any) -> str:

@@ -45,8 +45,8 @@ class Choosing:
 
     def __init__(self, names: Collection[str]) -> None:
         self._names = names
-        self._begun = ""
-        self._held: list[str] = []
+        self._name_prefix = ""
+        self._held_pieces: list[str] = []
         self.agent: str | None = None
 
     def take(self, delta: TextDelta) -> str:
@@ -55,15 +55,17 @@ class Choosing:
         if self.agent is not None:
             return delta.text if is_text else ""
         if is_text:
-            self._held.append(delta.text)
+            self._held_pieces.append(delta.text)
         else:
-            self._begun += delta.text
+            self._name_prefix += delta.text
         # A name that begins another one is complete when the next field begins.
-        may_grow = not is_text and any(name.startswith(self._begun) for name in self._names if name != self._begun)
-        if self._begun not in self._names or may_grow:
+        may_grow = not is_text and any(
+            name.startswith(self._name_prefix) for name in self._names if name != self._name_prefix
+        )
+        if self._name_prefix not in self._names or may_grow:
             return ""
-        self.agent = self._begun
-        return "".join(self._held)
+        self.agent = self._name_prefix
+        return "".join(self._held_pieces)
 
 
 def schema(answer: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:

@@ -58,7 +58,7 @@ class DynamoDBStore:
     def __init__(self, client: DynamoDB, table: str) -> None:
         self._client = client
         self._table = table
-        self._kept = KeptHistory()
+        self._kept_history = KeptHistory()
         self.bulk = DynamoDBBulk(client, table)
         self.tally = DynamoDBTally(client, table)
         self.revocations = DynamoDBRevocations(client, table)
@@ -137,7 +137,7 @@ class DynamoDBStore:
         registers = [keys.REGISTER] if with_register else []
         first = max(extent.summary_n, extent.history_n - limit) + 1
         # Only the register shows whether the session is still the one whose messages are kept.
-        kept_history = self._kept.of(pk) if with_register else Kept()
+        kept_history = self._kept_history.of(pk) if with_register else Kept()
         kept_messages = kept_history.of(first, extent.history_n)
         question = [keys.message_key(extent.turn_n)] if 0 < extent.turn_n < first else []
         messages = [keys.message_key(n) for n in range(first + len(kept_messages), extent.history_n + 1)]
@@ -155,7 +155,7 @@ class DynamoDBStore:
         summary = next((SummaryItem.of(items[sk]) for sk in summaries if sk in items), summary)
         history = [*kept_messages, *(MessageItem.of(items[sk]) for sk in messages if sk in items)]
         if register is not None and len(history) == len(kept_messages) + len(messages):
-            self._kept.keep(pk, register.created_at, first, history, summary)
+            self._kept_history.keep(pk, register.created_at, first, history, summary)
         file_items = [FileItem.of(items[sk]) for sk in files if sk in items]
         return Conversation(
             history=[*(MessageItem.of(items[sk]) for sk in question if sk in items), *history],
