@@ -77,4 +77,4 @@ def test_few_texts_are_remembered() -> None:
     for number in range(1_000):
         with pytest.raises(Exception, match="left out"):
             guard.check("a.py", f"{number}\n{LAZY}", CODE, "EXECUTION_FAILED")
-    assert len(guard._refused) == 100
+    assert len(guard._refused_keys) == 100

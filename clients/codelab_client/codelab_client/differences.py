@@ -108,12 +108,12 @@ class _Matcher(difflib.SequenceMatcher[str]):
         places: Mapping[str, Sequence[int]] = vars(self)["b2j"]  # where a line is in `new`; see its own description
         pairs = (1 + len(places.get(line, ())) for line in old)
         self._pairs = list(accumulate(pairs, initial=0))  # that are looked at for the lines before each one
-        self._left = _MOST_PAIRS
+        self._pairs_left = _MOST_PAIRS
 
     def find_longest_match(self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None) -> Any:
         end = len(self._pairs) - 1 if ahi is None else ahi
-        self._left -= self._pairs[end] - self._pairs[alo]
-        if self._left < 0:
+        self._pairs_left -= self._pairs[end] - self._pairs[alo]
+        if self._pairs_left < 0:
             raise _TooMuch
         return super().find_longest_match(alo, ahi, blo, bhi)
 

@@ -42,7 +42,7 @@ class LocalExecutor:
         *,
         session: str = "",
     ) -> None:
-        self._given, self._dialogue, self._state, self._commands = workspace, dialogue, state, commands
+        self._workspace_or_path, self._dialogue, self._state, self._commands = workspace, dialogue, state, commands
         self._session = session
         self._making: asyncio.Task[tuple[Executor, Checkpoints | None]] | None = None
         self._waiting: set[str] = set()  # calls that the executor does not have yet
@@ -56,7 +56,11 @@ class LocalExecutor:
         """The folder."""
         from codelab_client.tools.workspace import DiskWorkspace
 
-        return DiskWorkspace(self._given) if isinstance(self._given, Path) else self._given
+        return (
+            DiskWorkspace(self._workspace_or_path)
+            if isinstance(self._workspace_or_path, Path)
+            else self._workspace_or_path
+        )
 
     @functools.cached_property
     def expectations(self) -> "Expectations":

@@ -18,7 +18,7 @@ class Commands:
     """The commands of one session. usage: of the last turn. servers: what `/mcp` does."""
 
     def __init__(self, executor: LocalExecutor, rest_api: Rest, servers: Callable[[str], Awaitable[str]]) -> None:
-        self._executor, self._rest = executor, rest_api
+        self._executor, self._rest_api = executor, rest_api
         self.session: Session
         self.usage: Mapping[str, Any] = {}
         self._commands: dict[str, tuple[Callable[[str], Awaitable[str]], str, str]] = {
@@ -101,7 +101,7 @@ class Commands:
         if self.usage:
             of_turn = [safe_line(self.usage.get(name, "?")) for name in ("prompt_tokens", "completion_tokens")]
             lines.append(f"- last turn: {of_turn[0]} tokens in, {of_turn[1]} out")
-        usage = await self._rest.get("/usage")
+        usage = await self._rest_api.get("/usage")
         quotas = usage.get("quotas") if isinstance(usage, dict) else None
         for name, quota in (quotas if isinstance(quotas, dict) else {}).items():
             if isinstance(quota, dict):

@@ -102,7 +102,7 @@ class EditorConversation:
         self._has_ended = False
         self._replays: str | None = None
         self._closing = contextlib.AsyncExitStack()
-        self._told: list[dict[str, Any]] = []
+        self._told_options: list[dict[str, Any]] = []
         self._remember: Scope = "session"  # where "always" counts
 
     async def open(
@@ -115,7 +115,7 @@ class EditorConversation:
 
     def start(self) -> None:
         """Begin to tell the editor what happens."""
-        self._told = self._options()
+        self._told_options = self._options()
         self.send({"sessionUpdate": "available_commands_update", "availableCommands": self._commands.listed()})
         self._begin(self._follow())
         self._begin(self._prepare())
@@ -301,7 +301,7 @@ class EditorConversation:
     def _tell_settings(self) -> None:
         """Tell the editor the settings, if they are others than it knows."""
         now = self._options()
-        before, self._told = self._told, now
+        before, self._told_options = self._told_options, now
         if before and now != before:
             self.send({"sessionUpdate": "config_option_update", "configOptions": now})
             if now[0]["currentValue"] != before[0]["currentValue"]:

@@ -47,7 +47,7 @@ class Peer:
     ) -> None:
         self._write, self._on_request, self._on_notification = write, on_request, on_notification
         self._answering: dict[str | int, asyncio.Task[None]] = {}
-        self._asked: dict[int, asyncio.Future[Any]] = {}
+        self._open_requests: dict[int, asyncio.Future[Any]] = {}
         self._last_id = 0
 
     # -- the other side's messages -------------------------------------------------------------------------------
@@ -119,7 +119,7 @@ class Peer:
 
     def _take_answer(self, message: Mapping[str, Any]) -> None:
         request_id = message.get("id")
-        response = self._asked.get(request_id) if isinstance(request_id, int) else None
+        response = self._open_requests.get(request_id) if isinstance(request_id, int) else None
         if response is None or response.done():
             if request_id is None and "error" in message:
                 return  # it could not read one of our messages: answering would go on for ever
@@ -139,7 +139,7 @@ class Peer:
         """The result of a request. Raises RpcError. If the waiting task is cancelled, so is the request."""
         self._last_id += 1
         request_id = self._last_id
-        response = self._asked[request_id] = asyncio.get_running_loop().create_future()
+        response = self._open_requests[request_id] = asyncio.get_running_loop().create_future()
         self._send({"id": request_id, "method": method, "params": params})
         try:
             return await response
@@ -147,7 +147,7 @@ class Peer:
             self.notify("$/cancel_request", {"requestId": request_id})
             raise
         finally:
-            del self._asked[request_id]
+            del self._open_requests[request_id]
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """Send a notification."""

@@ -83,7 +83,7 @@ class SessionServers:
         def changed() -> None:
             begin(tell())
 
-        self.tools.changed = changed
+        self.tools.on_change = changed
 
     async def command(self, text: str) -> str:
         """`/mcp`, `/mcp NAME` and `/mcp trust NAME CODE`, in words for the user."""

@@ -18,11 +18,11 @@ async def serve(server: Server) -> int:
     loop = asyncio.get_running_loop()
     for name in ("SIGTERM", "SIGHUP"):
         with contextlib.suppress(AttributeError, NotImplementedError):
-            loop.add_signal_handler(getattr(signal, name), stdio.ended.set)
+            loop.add_signal_handler(getattr(signal, name), stdio.end.set)
     too_long = f"A message has more than {MOST_LINE_BYTES:,} bytes"
     stdio.start(agent.peer.receive, lambda: agent.peer.refuse(INVALID_REQUEST, too_long))
     try:
-        await stdio.ended.wait()
+        await stdio.end.wait()
     finally:
         await agent.aclose()
         stdio.flush()

@@ -40,7 +40,7 @@ class Stdio:
         self._lock = threading.Lock()
         self._writer = threading.Thread(target=self._write_all, name="stdout", daemon=True)
         #: Set at the end of stdin, or if stdout is closed.
-        self.ended = asyncio.Event()
+        self.end = asyncio.Event()
 
     def start(self, take: Callable[[bytes], None], too_long: Callable[[], None]) -> None:
         """Begin to read. Both functions are called in the running event loop."""
@@ -56,7 +56,7 @@ class Stdio:
 
     async def room(self) -> None:
         """Return when the editor has read most of what was written."""
-        while self._waiting_bytes > _ROOM_BYTES and not self.ended.is_set():
+        while self._waiting_bytes > _ROOM_BYTES and not self.end.is_set():
             await asyncio.sleep(0.01)
 
     def flush(self) -> None:
@@ -115,4 +115,4 @@ class Stdio:
 
     def _end(self) -> None:
         with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self.ended.set)
+            self._loop.call_soon_threadsafe(self.end.set)

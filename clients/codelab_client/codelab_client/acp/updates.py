@@ -43,7 +43,7 @@ class Updates:
     def __init__(self, root: Path, send: Send) -> None:
         self._root, self._send = root, send
         self._calls: dict[str, _Shown] = {}
-        self._ended: deque[str] = deque(maxlen=_KEPT_CALLS)
+        self._ended_call_ids: deque[str] = deque(maxlen=_KEPT_CALLS)
         self._message_id = ""
         self._has_text = False  # of the open message, or of one before it that nothing has followed yet
         self._title = ""
@@ -99,7 +99,7 @@ class Updates:
         """Announce a call, or that an announced one may run now."""
         status = "pending" if call.requires_approval else "in_progress"
         fields = tool_calls.announced(call.tool_name, call.arguments or {}, self._root)
-        if call.call_id in self._ended:
+        if call.call_id in self._ended_call_ids:
             return
         if call.call_id in self._calls:
             self._calls[call.call_id].is_rejected = False
@@ -176,7 +176,7 @@ class Updates:
     def _end(self, call_id: str, fields: Mapping[str, Any]) -> None:
         call = self._calls.pop(call_id, None)
         if call is not None:
-            self._ended.append(call_id)
+            self._ended_call_ids.append(call_id)
             self._update(call_id, fields)
 
     def _update(self, call_id: str, fields: Mapping[str, Any]) -> None:

@@ -121,7 +121,7 @@ class Checkpoints:
             return await self._within(function, *arguments)
         except CheckpointFailed as failure:
             _log.warning("what a command changes cannot be taken back: %s", failure)
-            self._session.unrecorded.append(str(failure))
+            self._session.recording_failures.append(str(failure))
             return None
 
     # -- what runs in a thread ---------------------------------------------------------------------------------------

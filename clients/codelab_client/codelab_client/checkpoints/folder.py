@@ -31,17 +31,17 @@ class RecordFolder:
         self.git_dir = state / "checkpoints" / name
         self.path = state / "changes" / name
         self.owner = uuid.uuid4().hex
-        self._held: IO[bytes] | None = None
+        self._lock_file: IO[bytes] | None = None
 
     def prepare(self) -> None:
         """Make the folder, and enter this client in the register."""
-        if self._held is None:
+        if self._lock_file is None:
             try:
                 for folder in (self.path.parent, self.path, self.path / "owners", self.git_dir.parent, self.git_dir):
                     folder.mkdir(parents=True, mode=0o700, exist_ok=True)
                     folder.chmod(0o700)
-                self._held = _opened(self.path / "owners" / self.owner)
-                try_to_lock(self._held)
+                self._lock_file = _opened(self.path / "owners" / self.owner)
+                try_to_lock(self._lock_file)
             except OSError as error:
                 raise CheckpointFailed(f"{self.path}: {error.strerror}") from None
 
@@ -81,10 +81,10 @@ class RecordFolder:
 
     def close(self) -> None:
         """Leave the register."""
-        if self._held is not None:
+        if self._lock_file is not None:
             (self.path / "owners" / self.owner).unlink(missing_ok=True)
-            self._held.close()
-            self._held = None
+            self._lock_file.close()
+            self._lock_file = None
 
 
 def _opened(path: Path) -> IO[bytes]:

@@ -28,13 +28,13 @@ _Planned = tuple[Names, Captured, FileState]
 class SessionRecord:
     """Records what the calls of `session` change in the workspace of `tree`. See tools.recording.Recorder.
 
-    A change that cannot be recorded is made all the same; `unrecorded` says why not.
+    A change that cannot be recorded is made all the same; `recording_failures` says why not.
     """
 
     def __init__(self, tree: Tree, state: Path, session: str) -> None:
         self.tree, self.session = tree, session
         self.folder = RecordFolder(state, tree.root)
-        self.unrecorded: list[str] = []
+        self.recording_failures: list[str] = []
         self._record: Record | None = None
         self._label = ""
         self._turn: int | None = None
@@ -217,7 +217,7 @@ class SessionRecord:
 
     def _not_recorded(self, failure: CheckpointFailed) -> None:
         _log.warning("a change cannot be taken back: %s", failure)
-        self.unrecorded.append(str(failure))
+        self.recording_failures.append(str(failure))
 
 
 def _made(change: files.Change) -> FileState:

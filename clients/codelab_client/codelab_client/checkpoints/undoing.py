@@ -144,8 +144,8 @@ class Undoing:
             if window.because or not window.done:
                 unknown_changes.append(f"{window.label} ({window.because or 'it still runs'})")
         if with_commands:
-            unknown_changes += self._session.unrecorded
-            self._session.unrecorded = []
+            unknown_changes += self._session.recording_failures
+            self._session.recording_failures = []
         return Undone(
             turn.label,
             restored_paths=tuple(sorted(restored_paths)),

@@ -63,7 +63,7 @@ class Provider:
     """The provider of a client, by its discovery document."""
 
     def __init__(self, client: Client, metadata: Mapping[str, Any]) -> None:
-        self.client, self._said = client, metadata
+        self.client, self._metadata = client, metadata
 
     @classmethod
     async def discover(cls, client: Client) -> "Provider":
@@ -80,7 +80,7 @@ class Provider:
 
     def has(self, endpoint: str) -> bool:
         """Whether the provider has an endpoint, such as `device_authorization_endpoint`."""
-        return isinstance(self._said.get(endpoint), str)
+        return isinstance(self._metadata.get(endpoint), str)
 
     def endpoint(self, name: str) -> str:
         """The address of an endpoint. Raises LoginError.
@@ -89,7 +89,7 @@ class Provider:
         """
         if not self.has(name):
             raise LoginError(f"{self.client.host} has no {name}")
-        return self.checked(self._said[name], name)
+        return self.checked(self._metadata[name], name)
 
     def checked(self, url: object, name: str) -> str:
         """An address that the provider names. Raises LoginError if it is not safe to ask, or to show to a user."""
@@ -102,12 +102,12 @@ class Provider:
     @property
     def names_itself(self) -> bool:
         """Whether it puts its name into every answer that comes by redirect (RFC 9207)."""
-        return self._said.get("authorization_response_iss_parameter_supported") is True
+        return self._metadata.get("authorization_response_iss_parameter_supported") is True
 
     @property
     def scope(self) -> str:
         """What to ask for: also a refresh token, if it says that it knows that scope."""
-        scopes = self._said.get("scopes_supported")
+        scopes = self._metadata.get("scopes_supported")
         return "openid offline_access" if isinstance(scopes, list) and "offline_access" in scopes else "openid"
 
     async def post(self, endpoint: str, **form: str) -> dict[str, Any]:

@@ -40,7 +40,7 @@ class Lines:
     """Splits what a server writes into lines, of which at most `limit` bytes are kept, and the end."""
 
     def __init__(self, limit: int = MOST_BYTES) -> None:
-        self._most = limit
+        self._limit = limit
         self._head, self._tail, self._size = bytearray(), b"", 0
 
     def feed(self, data: bytes) -> Iterator[Line]:
@@ -54,8 +54,8 @@ class Lines:
     def add(self, data: bytes) -> None:
         """More of the same line."""
         self._size += len(data)
-        self._head += data[: max(0, self._most - len(self._head))]
-        if self._size > self._most:
+        self._head += data[: max(0, self._limit - len(self._head))]
+        if self._size > self._limit:
             self._tail = (self._tail + data[-_TAIL_BYTES:])[-_TAIL_BYTES:]
 
     def end(self) -> Line:

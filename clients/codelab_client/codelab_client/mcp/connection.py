@@ -31,7 +31,7 @@ class Connection:
     """A running server. `tools` are those that it offers; `on_change` is called when they become others."""
 
     def __init__(self, server: ServerConfig, workspace: Path, log: Path, on_change: Callable[[], None]) -> None:
-        self.server, self._workspace, self._log, self._changed = server, workspace, log, on_change
+        self.server, self._workspace, self._log, self._on_change = server, workspace, log, on_change
         self.tools: Sequence[types.Tool] = ()
         self._session: ClientSession | None = None
         self._stop = asyncio.Event()
@@ -107,7 +107,7 @@ class Connection:
             if not ready.done():
                 ready.set_exception(McpError(f"{self.server.name} was stopped"))
             if not self._closing:
-                self._changed()
+                self._on_change()
 
     @contextlib.asynccontextmanager
     async def _connected(self) -> "AsyncIterator[ClientSession]":
@@ -154,7 +154,7 @@ class Connection:
                 tools = await _listed(self._session)
                 if tools != self.tools:
                     self.tools = tools
-                    self._changed()
+                    self._on_change()
 
 
 async def _listed(session: "ClientSession") -> "Sequence[types.Tool]":

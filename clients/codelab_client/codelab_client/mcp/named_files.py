@@ -86,7 +86,7 @@ def named_by(server: ServerConfig, workspace: Path) -> Named:
         return Named()
     with contextlib.suppress(McpConfigError):  # It does not start.
         server = server.expanded()
-    return _Search(workspace.resolve(), server).named
+    return _Search(workspace.resolve(), server).named_files
 
 
 class _Search:
@@ -95,11 +95,11 @@ class _Search:
     def __init__(self, root: Path, server: ServerConfig) -> None:
         self._root = root
         self._folders: list[Path] = []
-        self._searched: list[Path] = []  # those of them in which all words were looked for
+        self._searched_folders: list[Path] = []  # those of them in which all words were looked for
         self._files: dict[str, Path] = {}
         self._scripts: dict[str, str] = {}
         self._leads: dict[str, str] = {}
-        self._seen: set[str] = set()
+        self._seen_words: set[str] = set()
         words = [word for text in (server.command, *server.args, *server.env.values()) for word in _words(text)]
         programs = {Path(word).name for word in words}
         self._interprets = any(map(_INTERPRETER.fullmatch, programs))
@@ -108,26 +108,26 @@ class _Search:
         self._take(words)
         self._take([name for program in sorted(programs) for name in _MANIFESTS.get(program, ())])
         self._take_scripts(words)
-        self.named = Named(self._files, self._scripts, self._leads)
+        self.named_files = Named(self._files, self._scripts, self._leads)
 
     def _take(self, words: Sequence[str]) -> None:
         for word in words:
-            if word in self._seen or len(word) > _MOST_CHARS:
+            if word in self._seen_words or len(word) > _MOST_CHARS:
                 continue
-            self._seen.add(word)
-            if len(self._seen) > _MOST_WORDS:
+            self._seen_words.add(word)
+            if len(self._seen_words) > _MOST_WORDS:
                 self._give_up()
                 return
-            for base in (self._root, *self._searched):
+            for base in (self._root, *self._searched_folders):
                 self._look_for(word, base)
         # A program may change into a folder that another word names, and find its files there.
-        while len(self._searched) < len(self._folders):
-            if len(self._searched) == _MOST_FOLDERS:
+        while len(self._searched_folders) < len(self._folders):
+            if len(self._searched_folders) == _MOST_FOLDERS:
                 self._give_up()
                 return
-            base = self._folders[len(self._searched)]
-            self._searched.append(base)
-            for word in sorted(self._seen):
+            base = self._folders[len(self._searched_folders)]
+            self._searched_folders.append(base)
+            for word in sorted(self._seen_words):
                 self._look_for(word, base)
 
     def _give_up(self) -> None:

@@ -45,20 +45,21 @@ class McpTools:
     Whoever adds a server has asked the user first. What a server says of a tool, that it only reads above all, counts
     as long as the tool is exactly the one that the user trusts; until then it is a tool that may change things.
 
-    workspace: the folder in which programs run. state: the folder of their logs, and of what the user trusts. changed:
-    called when there are other tools: declare them again. say: tells the user what a server has changed or does wrong.
+    workspace: the folder in which programs run. state: the folder of their logs, and of what the user trusts.
+    on_change: called when there are other tools: declare them again. say: tells the user what a server has changed or
+    does wrong.
     """
 
     def __init__(self, workspace: Path, state: Path, on_change: Callable[[], None] = lambda: None) -> None:
-        self._workspace, self._state, self.changed = workspace, state, on_change
+        self._workspace, self._state, self.on_change = workspace, state, on_change
         self.say: Callable[[str], None] = lambda _: None
         self.trust = Trust(state, workspace)
         self._connections: dict[str, Connection] = {}
         self._subjects: dict[str, Subject] = {}
         #: What the user trusts of each server.
-        self._trusted: dict[str, frozenset[str]] = {}
+        self._trusted_digests: dict[str, frozenset[str]] = {}
         #: What the user was told: servers whose tools have changed, and names that several tools have.
-        self._said: set[str] = set()
+        self._reported_names: set[str] = set()
         self._tools: dict[str, OfferedTool] = {}
 
     async def add(self, server: ServerConfig) -> None:
@@ -67,7 +68,7 @@ class McpTools:
             raise McpError(f"{server.name} is not started: another server has this name")
         await self.remove(server.name)
         subject = self._subjects[server.name] = await asyncio.to_thread(self.trust.subject, server)
-        self._trusted[server.name] = self.trust.tools(subject) or frozenset()
+        self._trusted_digests[server.name] = self.trust.tools(subject) or frozenset()
         log = self._state / f"mcp-{server.name}.log"
         connection = Connection(server, self._workspace, log, lambda: self._have_changed(server.name))
         self._connections[server.name] = connection
@@ -99,7 +100,7 @@ class McpTools:
     def offer(self, name: str) -> Offer:
         """What a server offers now; nothing if it does not run."""
         tools = [tool for tool in self._tools.values() if tool.server == name]
-        untrusted_names = tuple(tool.name for tool in tools if tool.digest not in self._trusted.get(name, ()))
+        untrusted_names = tuple(tool.name for tool in tools if tool.digest not in self._trusted_digests.get(name, ()))
         return Offer(name, frozenset(tool.digest for tool in tools), untrusted_names, described(tools))
 
     def knows_tools(self, name: str) -> bool:
@@ -111,8 +112,8 @@ class McpTools:
         if (subject := self._subjects.get(offer.server)) is None:
             return
         self.trust.trust_tools(subject, offer.digests)
-        self._trusted[offer.server] = offer.digests
-        self._said.discard(offer.server)
+        self._trusted_digests[offer.server] = offer.digests
+        self._reported_names.discard(offer.server)
         self._look_again()
 
     @property
@@ -138,14 +139,14 @@ class McpTools:
         await asyncio.gather(*(connection.aclose() for connection in connections))
 
     def _declared(self, tool: OfferedTool) -> DeclaredTool:
-        return tool.declared(trusted=tool.digest in self._trusted[tool.server])
+        return tool.declared(trusted=tool.digest in self._trusted_digests[tool.server])
 
     def _have_changed(self, name: str) -> None:
         """A server has other tools, or has ended. A change is told once, and asks nothing: a server could insist."""
         self._look_again()
         fresh = set(self.offer(name).names) if name in self._connections else set()
-        if fresh and name not in self._said:
-            self._said.add(name)
+        if fresh and name not in self._reported_names:
+            self._reported_names.add(name)
             names = ", ".join(safe_line(name) for name in sorted(fresh))
             self.say(f"{name} has other tools than you trust; they ask before each call: {names}. /mcp shows them")
 
@@ -156,10 +157,10 @@ class McpTools:
         names = Counter(tool.name.casefold() for tool in candidates)
         self._tools = {tool.name: tool for tool in candidates if names[tool.name.casefold()] == 1}
         for tool in candidates:
-            if tool.name not in self._tools and tool.name not in self._said:
-                self._said.add(tool.name)
+            if tool.name not in self._tools and tool.name not in self._reported_names:
+                self._reported_names.add(tool.name)
                 self.say(f"The agent does not get the tool {tool.name}: {tool.server} has several of this name")
-        self.changed()
+        self.on_change()
 
 
 async def _called(connection: Connection, tool: str, call: ToolCall) -> ToolOutcome:

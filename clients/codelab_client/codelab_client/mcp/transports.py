@@ -41,31 +41,31 @@ async def program(launch: Launch, env: Mapping[str, str], log: Path) -> AsyncIte
             env={**get_default_environment(), **env, **launch.env},
             start_new_session=True,
         )
-    arrivals, reading = anyio.create_memory_object_stream[Any](0)
-    writing, departures = anyio.create_memory_object_stream[Any](0)
+    incoming_send, incoming_receive = anyio.create_memory_object_stream[Any](0)
+    outgoing_send, outgoing_receive = anyio.create_memory_object_stream[Any](0)
     try:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_read, process, arrivals)
-            tasks.start_soon(_write, process, departures)
+            tasks.start_soon(_read, process, incoming_send)
+            tasks.start_soon(_write, process, outgoing_receive)
             try:
-                yield reading, writing
+                yield incoming_receive, outgoing_send
             finally:
                 with anyio.CancelScope(shield=True):
                     await _end(process)
                 tasks.cancel_scope.cancel()
     finally:
-        for stream in (arrivals, reading, writing, departures):
+        for stream in (incoming_send, incoming_receive, outgoing_send, outgoing_receive):
             stream.close()
 
 
-async def _read(process: asyncio.subprocess.Process, arrivals: Any) -> None:
+async def _read(process: asyncio.subprocess.Process, incoming_send: Any) -> None:
     import anyio
     from mcp.shared.message import SessionMessage
     from mcp.types import JSONRPCMessage
 
     assert process.stdout is not None
     lines = Lines()
-    async with arrivals:
+    async with incoming_send:
         with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
             while data := await process.stdout.read(_CHUNK):
                 for text in filter(bytes.strip, (line.message() for line in lines.feed(data))):
@@ -73,14 +73,14 @@ async def _read(process: asyncio.subprocess.Process, arrivals: Any) -> None:
                         message: Any = SessionMessage(JSONRPCMessage.model_validate_json(text))
                     except ValueError as error:
                         message = error
-                    await arrivals.send(message)
+                    await incoming_send.send(message)
 
 
-async def _write(process: asyncio.subprocess.Process, departures: Any) -> None:
+async def _write(process: asyncio.subprocess.Process, outgoing_receive: Any) -> None:
     assert process.stdin is not None
-    async with departures:
+    async with outgoing_receive:
         with contextlib.suppress(OSError):
-            async for item in departures:
+            async for item in outgoing_receive:
                 line = item.message.model_dump_json(by_alias=True, exclude_none=True)
                 process.stdin.write(line.encode("utf-8", "replace") + b"\n")
                 await process.stdin.drain()
@@ -120,9 +120,9 @@ async def address(server: ServerConfig) -> AsyncIterator[Streams]:
     hooks: Any = {"response": [_bounded]}
     async with (
         httpx.AsyncClient(headers=headers, timeout=httpx.Timeout(30.0, read=300.0), event_hooks=hooks) as client,
-        streamable_http_client(server.url, http_client=client) as (reading, writing, _),
+        streamable_http_client(server.url, http_client=client) as (incoming_receive, outgoing_send, _),
     ):
-        yield reading, writing
+        yield incoming_receive, outgoing_send
 
 
 async def _bounded(response: "httpx.Response") -> None:

@@ -59,7 +59,7 @@ class Calls:
         self._running: dict[str, asyncio.Task[None]] = {}
         self._executing: dict[str, int] = {}  # those that the executor has, with their seq
         self._sent_at: dict[str, float] = {}  # unsettled results of this process, by time (monotonic)
-        self._unwanted: set[str] = set()  # settled while the executor has them
+        self._unwanted_call_ids: set[str] = set()  # settled while the executor has them
         self.clock_skew_ms = 0  # how far this machine's clock is ahead of the server's
 
     def take(self, call: ToolCall) -> None:
@@ -94,7 +94,7 @@ class Calls:
         if self._gate is not None:
             self._gate.close(call_id)
         if call_id in self._executing:
-            self._unwanted.add(call_id)
+            self._unwanted_call_ids.add(call_id)
             await self._executor.cancel(call_id)
         else:
             self._settle(call_id)
@@ -168,8 +168,8 @@ class Calls:
         finally:
             self._executing.pop(call.call_id, None)
         self._show(CallFinished(call_id=call.call_id, tool_name=call.tool_name, outcome=outcome))
-        if call.call_id in self._unwanted:
-            self._unwanted.discard(call.call_id)
+        if call.call_id in self._unwanted_call_ids:
+            self._unwanted_call_ids.discard(call.call_id)
             self._settle(call.call_id)
             return None
         return fields
@@ -221,19 +221,19 @@ class _Pieces:
         self._call_id, self._send = call_id, send
         self._texts: dict[Stream, str] = {"stdout": "", "stderr": ""}
         self._totals: dict[Stream, int] = {"stdout": 0, "stderr": 0}
-        self._added = asyncio.Event()
+        self._has_new_text = asyncio.Event()
 
     def add(self, stream: Stream, text: str) -> None:
         self._totals[stream] += len(text)
         self._texts[stream] = (self._texts[stream] + text)[-_PIECE_CHARS:]
-        self._added.set()
+        self._has_new_text.set()
 
     async def run(self) -> None:
         """Send pieces until it is cancelled."""
         while True:
             await asyncio.sleep(_PIECE_S)
-            await self._added.wait()
-            self._added.clear()
+            await self._has_new_text.wait()
+            self._has_new_text.clear()
             offsets = {stream: self._totals[stream] - len(text) for stream, text in self._texts.items()}
             piece: dict[str, Any] = {
                 "stdout": self._texts["stdout"],

@@ -52,15 +52,15 @@ class Gate:
     ) -> None:
         self._decisions, self._send, self._show, self._is_online = decisions, send, show, is_online
         self._questions: dict[str, _Question] = {}
-        self._came: set[str] = set()  # calls that the server has given to this connection
+        self._arrived_call_ids: set[str] = set()  # calls that the server has given to this connection
 
     def came(self, call_id: str) -> None:
         """The server gives a call to this connection."""
-        self._came.add(call_id)
+        self._arrived_call_ids.add(call_id)
 
     def connected(self) -> None:
         """There is a new connection: the server gives it the calls that it is to execute."""
-        self._came.clear()
+        self._arrived_call_ids.clear()
 
     async def passage(self, call: ToolCall) -> Passage | None:
         """Wait until it is clear whether a call may be executed; None if this client must not answer it (any more)."""
@@ -138,7 +138,7 @@ class Gate:
             return Passage(call, ToolOutcome.failed("PERMISSION_DENIED", reason))
         while not self._is_online():  # somebody else may have settled the call in the meantime
             await asyncio.sleep(0.05)
-        if call.call_id not in self._came:
+        if call.call_id not in self._arrived_call_ids:
             return None  # it passes when the server gives it to this connection again
         self._decisions.begins(call)
         return Passage(call)

@@ -28,7 +28,7 @@ class Hello:
     def __init__(self, executor: ToolExecutor | None, instructions: Sequence[Mapping[str, str]] | None = None) -> None:
         self._executor, self.instructions = executor, instructions
         self.environment: Mapping[str, str] | None = None
-        self._refused: dict[str, str] = {}
+        self._refusals: dict[str, str] = {}
         self.left_out: dict[str, str] = {}
 
     def frame(self) -> dict[str, Any]:
@@ -62,15 +62,15 @@ class Hello:
         names = [tool.name for tool in self._tools(self._executor)]
         place = _PLACE.match(str(details.get("field", "")))
         name = names[int(place[1])] if place is not None and int(place[1]) < len(names) else None
-        self._refused |= dict.fromkeys([name] if name is not None else names, message)
+        self._refusals |= dict.fromkeys([name] if name is not None else names, message)
         return bool(names)
 
     def _tools(self, executor: DeclaresTools) -> list[DeclaredTool]:
-        self.left_out = dict(self._refused)
+        self.left_out = dict(self._refusals)
         tools: list[DeclaredTool] = []
         size = 2
         for tool in executor.declared_tools:
-            if tool.name in self._refused:
+            if tool.name in self._refusals:
                 continue
             if tool.name.casefold() in (earlier.name.casefold() for earlier in tools):
                 self.left_out[tool.name] = "another tool has this name"

@@ -127,11 +127,14 @@ def _send(
     return Response(status, content)
 
 
-def has_proxy(kind: str, host: str) -> bool:
-    """Whether the environment names a proxy of a kind (`https`) for a host, which then resolves the name."""
+def has_proxy(scheme: str, host: str) -> bool:
+    """Whether the environment names a proxy for a scheme (`https`, or `all`) that is used for this host.
+
+    The proxy then resolves the name.
+    """
     import urllib.request
 
-    return kind in urllib.request.getproxies() and not urllib.request.proxy_bypass(host)
+    return scheme in urllib.request.getproxies() and not urllib.request.proxy_bypass(host)
 
 
 def is_address(host: str) -> bool:

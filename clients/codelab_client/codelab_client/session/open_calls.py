@@ -39,7 +39,7 @@ class OpenCalls:
         self._hosts, self._pause_s = hosts, pause_s
         self._open: dict[str, ToolCall] = {}
         self._decisions: dict[str, Mapping[str, Any]] = {}  # frames that the server may not have
-        self._held: dict[str, ToolCall] = {}  # calls that came before it was known which are open
+        self._held_calls: dict[str, ToolCall] = {}  # calls that came before it was known which are open
         self._pending: dict[str, ToolCall] = {}  # those that `session_info` says to wait for a decision
 
     @property
@@ -102,16 +102,16 @@ class OpenCalls:
 
     def connected(self) -> None:
         """A new connection is open: what the last one held comes again."""
-        self._held.clear()
+        self._held_calls.clear()
 
     def resumed(self, event: Resumed) -> None:
         """Everything missed has been replayed: execute what is still open, and forget what is not."""
         open_calls = states(event.open_calls)
-        for call in self._held.values():
+        for call in self._held_calls.values():
             is_open = open_calls.get(call.call_id) == "executing" or (call.seq or 0) > event.last_seq
             if is_open and self._calls is not None:
                 self._calls.take(call)
-        self._held.clear()
+        self._held_calls.clear()
         for call_id, call in self._pending.items():
             if call_id not in self._open and open_calls.get(call_id) == "awaiting_approval":
                 self.take(call)
@@ -161,7 +161,7 @@ class OpenCalls:
         if phase is Phase.ONLINE:
             self._calls.take(call)
         elif phase is Phase.RESUMING:
-            self._held[call.call_id] = call
+            self._held_calls[call.call_id] = call
 
 
 def _with_known_arguments(call: ToolCall, previous: ToolCall) -> ToolCall:

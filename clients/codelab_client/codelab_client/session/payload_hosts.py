@@ -34,10 +34,13 @@ class RefusedHost(Exception):
 
 
 class PayloadHosts:
-    """The hosts of one server. peer: the address that its WebSocket is connected to; empty if that is not known."""
+    """The hosts of one server.
 
-    def __init__(self, address: Address, peer: Callable[[], str]) -> None:
-        self._address, self._peer = address, peer
+    get_peer: returns the address that its WebSocket is connected to; empty if that is not known.
+    """
+
+    def __init__(self, address: Address, get_peer: Callable[[], str]) -> None:
+        self._address, self._get_peer = address, get_peer
         self._hosts: list[str] | None = None
         self._is_known = False
 
@@ -91,9 +94,9 @@ class PayloadHosts:
         if is_loopback(host):
             return True
         # A WebSocket may go through any of the proxies, and is then connected to that.
-        if http.is_address(host) or any(http.has_proxy(kind, host) for kind in ("http", "https", "socks", "all")):
+        if http.is_address(host) or any(http.has_proxy(scheme, host) for scheme in ("http", "https", "socks", "all")):
             return http.is_address(host) and not is_public(host)
-        peer = self._peer()
+        peer = self._get_peer()
         return bool(peer) and not is_public(peer)
 
 

@@ -23,7 +23,7 @@ E = TypeVar("E", bound=Event)
 
 
 @dataclass
-class _Asked:
+class _OpenRequest:
     """A frame that waits for its reply, and is sent again until the reply comes."""
 
     frame: dict[str, Any]
@@ -56,26 +56,28 @@ class Replies:
         self._send, self._is_online, self._start = send, is_online, start
         self._check_open, self._repeat_s = check_open, repeat_s
         self._asking = asyncio.Lock()
-        self._asked: _Asked | None = None
+        self._open_request: _OpenRequest | None = None
 
     @property
     def awaited(self) -> str:
         """The type of the frame that waits for its reply; empty if none does."""
-        return str(self._asked.frame["type"]) if self._asked is not None else ""
+        return str(self._open_request.frame["type"]) if self._open_request is not None else ""
 
     async def ask(self, frame: dict[str, Any], is_reply: Callable[[Event], bool]) -> Event:
         """Send a frame until its reply or an `ack` comes. Raises Refused, or what has ended the session."""
         async with self._asking:
             self._check_open()
             numbered_frame = {**frame, "request_id": uuid.uuid4().hex}
-            request = self._asked = _Asked(numbered_frame, is_reply, asyncio.get_running_loop().create_future())
+            request = self._open_request = _OpenRequest(
+                numbered_frame, is_reply, asyncio.get_running_loop().create_future()
+            )
             try:
                 if self._is_online():
                     request.sent_at = time.monotonic()  # at once: what catches up must not send it as well
                     self._start(self._repeat(request))
                 return await request.reply
             finally:
-                self._asked = None
+                self._open_request = None
 
     async def ask_for(self, kind: type[E], frame: dict[str, Any], is_made: Callable[[E], bool] = lambda _: True) -> E:
         """Ask for a reply of this kind that shows that what was asked is made."""
@@ -86,7 +88,7 @@ class Replies:
 
     def take(self, event: Event) -> None:
         """Give an event to the request that waits for it."""
-        request = self._asked
+        request = self._open_request
         if request is None or request.reply.done() or not request.may_be_answered_by(event):
             return
         if isinstance(event, Ack) or request.is_reply(event):
@@ -94,7 +96,7 @@ class Replies:
 
     def refused(self, error: Error) -> bool:
         """The server refused a frame. Returns whether somebody waits for the reply, and is told."""
-        request = self._asked
+        request = self._open_request
         if request is None or request.reply.done() or not request.may_be_answered_by(error):
             return False
         may_repeat = error.retryable and error.error_code not in ("RATE_LIMITED", "BUSY")
@@ -106,25 +108,25 @@ class Replies:
 
     def hurry(self) -> None:
         """The frame may be lost: send it again at once. It may also have been accepted; the repeat has the same id."""
-        if self._asked is not None:
-            self._asked.sent_at = 0.0
+        if self._open_request is not None:
+            self._open_request.sent_at = 0.0
 
     async def repeat_if_due(self, now: float) -> None:
         """Send the frame again if its reply has not come for long."""
-        if self._asked is not None and now - self._asked.sent_at > self._repeat_s:
-            await self._repeat(self._asked)
+        if self._open_request is not None and now - self._open_request.sent_at > self._repeat_s:
+            await self._repeat(self._open_request)
 
     async def repeat_if_sent_before(self, opened_at: float) -> None:
         """Send the frame again if it was sent on an earlier connection, or never."""
-        if self._asked is not None and self._asked.sent_at < opened_at:
-            await self._repeat(self._asked)
+        if self._open_request is not None and self._open_request.sent_at < opened_at:
+            await self._repeat(self._open_request)
 
     def end(self, error: BaseException) -> None:
         """The session has ended: no reply will come."""
-        if self._asked is not None and not self._asked.reply.done():
-            self._asked.reply.set_exception(error)
+        if self._open_request is not None and not self._open_request.reply.done():
+            self._open_request.reply.set_exception(error)
 
-    async def _repeat(self, request: _Asked) -> None:
+    async def _repeat(self, request: _OpenRequest) -> None:
         request.sent_at = time.monotonic()
         request.tries += 1
         await self._send(request.frame)

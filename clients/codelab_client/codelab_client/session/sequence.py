@@ -27,7 +27,7 @@ class Sequence:
         if event.seq <= self.last_seq:
             return None
         if not self._ahead:
-            self._moved = now
+            self._moved_at = now
         # A call may come again behind a gap, to execute it now. Another copy, only to show it, may come after that.
         is_better = event.seq in self._ahead and getattr(event, "execute", True)
         has_room = event.seq == self.last_seq + 1 or len(self._ahead) < MOST_AHEAD
@@ -36,17 +36,17 @@ class Sequence:
         ready = []
         while (following := self._ahead.pop(self.last_seq + 1, None)) is not None:
             self.last_seq += 1
-            self._moved = now
+            self._moved_at = now
             ready.append(following)
         return ready
 
     def has_gap(self, now: float) -> bool:
         """Whether frames have been missing for so long that they must be asked for."""
-        return bool(self._ahead) and now - self._moved > GAP_S
+        return bool(self._ahead) and now - self._moved_at > GAP_S
 
     def asked(self, now: float) -> None:
         """The missing frames have been asked for."""
-        self._moved = now
+        self._moved_at = now
 
     def connected(self) -> None:
         """There is a new connection: it replays what waits, and says anew who executes which call."""

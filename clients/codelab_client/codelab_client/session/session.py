@@ -100,12 +100,12 @@ class Session:
         self._streams: list[EventStream] = []
         self._events = self._subscribe()
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._opened = asyncio.Event()  # the session was online once, or has failed
+        self._opening_end = asyncio.Event()  # the session was online once, or has failed
         self._failure: BaseException | None = None
         self._closing = False
         self.queued: dict[str, str] = {}  # messages that wait, from all windows: the beginnings of their texts
-        self._sent: set[str] = set()
-        self._cancelled: list[str] = []  # the newest messages that were cancelled
+        self._sent_message_ids: set[str] = set()
+        self._cancelled_message_ids: list[str] = []  # the newest messages that were cancelled
         self._turn_id: str | None = None
         self._cancelling = False
         owner = Owner(
@@ -189,7 +189,7 @@ class Session:
         when_busy: what becomes of it if a turn is running; None: what the session's settings say.
         """
         message_id = client_msg_id or uuid.uuid4().hex
-        self._sent.add(message_id)
+        self._sent_message_ids.add(message_id)
         environment = {} if self._situation is None else await self._situation()
         options: dict[str, Any] = {"environment": dict(environment)} if environment else {}
         if when_busy is not None:
@@ -221,7 +221,7 @@ class Session:
 
     def has_sent(self, client_msg_id: str) -> bool:
         """Whether a message is one that this client has sent since the session was opened."""
-        return client_msg_id in self._sent
+        return client_msg_id in self._sent_message_ids
 
     async def approve(
         self,
@@ -262,7 +262,7 @@ class Session:
             self._cancelling = True
             await self._send_cancel()
         else:
-            self._cancelled = [*self._cancelled[1 - _CANCELLED :], client_msg_id]
+            self._cancelled_message_ids = [*self._cancelled_message_ids[1 - _CANCELLED :], client_msg_id]
             await self._outgoing.send({"type": "cancel", "client_msg_id": client_msg_id})
 
     async def switch_agent(self, agent: str) -> None:
@@ -382,7 +382,7 @@ class Session:
     async def open(self) -> None:
         """Connect. Returns when everything missed has been replayed. Raises SessionError."""
         self._start(self._link.run())
-        await self._opened.wait()
+        await self._opening_end.wait()
         if self._failure is not None:
             raise self._failure
 
@@ -405,7 +405,7 @@ class Session:
         if self._failure is None and not self._closing:
             self._failure = error
             self._end(error)
-            self._opened.set()
+            self._opening_end.set()
             self._start(self._link.stop())
 
     def _end(self, error: BaseException | None) -> None:
@@ -588,7 +588,7 @@ class Session:
             return
         self._open_calls.resumed(event)
         self._link.resumed()
-        self._opened.set()
+        self._opening_end.set()
         self._start(self._catch_up(event))
 
     async def _catch_up(self, event: Resumed) -> None:
@@ -597,7 +597,7 @@ class Session:
         await self._replies.repeat_if_sent_before(self._link.opened_at)
         if self._cancelling:
             await self._send_cancel()
-        for message_id in self._cancelled:
+        for message_id in self._cancelled_message_ids:
             await self._outgoing.send({"type": "cancel", "client_msg_id": message_id})
 
     def _resync(self, event: ResyncRequired) -> None:

@@ -20,7 +20,7 @@ class EventStream:
     def __init__(self) -> None:
         self._events: deque[Event] = deque()
         self._chars = 0
-        self._changed = asyncio.Event()
+        self._change = asyncio.Event()
         self._error: BaseException | None = None
         self._ended = False
         self.is_read = False
@@ -33,13 +33,13 @@ class EventStream:
             if self.is_read:
                 self.end(SessionClosed("The server sends faster than its frames can be read"))
             self._chars -= _size(self._events.popleft())
-        self._changed.set()
+        self._change.set()
 
     def end(self, error: BaseException | None = None) -> None:
         """No event follows."""
         if not self._ended:
             self._ended, self._error = True, error
-            self._changed.set()
+            self._change.set()
 
     @property
     def has_room(self) -> bool:
@@ -57,8 +57,8 @@ class EventStream:
                 if self._error is not None:
                     raise self._error
                 return
-            self._changed.clear()
-            await self._changed.wait()
+            self._change.clear()
+            await self._change.wait()
 
 
 def _size(event: Event) -> int:

@@ -60,19 +60,19 @@ class Numbers:
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
-        self._asked = ""
-        self._lost = 0
+        self._asked_call_id = ""
+        self._lost_number = 0
 
     def ask(self, call_id: str) -> int:
         """The user is asked about a call, or about none (empty). Returns its number."""
-        if self._asked and call_id != self._asked:
-            self._lost = self._numbers[self._asked]
-        self._asked = call_id
+        if self._asked_call_id and call_id != self._asked_call_id:
+            self._lost_number = self._numbers[self._asked_call_id]
+        self._asked_call_id = call_id
         return self._numbers.setdefault(call_id, len(self._numbers) + 1) if call_id else 0
 
     def decided(self) -> None:
         """The user has decided about the call."""
-        self._asked, self._lost = "", 0
+        self._asked_call_id, self._lost_number = "", 0
 
     def number(self, call_id: str) -> int:
         """A call's number; 0 if the user was not asked about it."""
@@ -80,13 +80,13 @@ class Numbers:
 
     def take_lost(self) -> int:
         """The number of the call that went away before the user decided, once; 0 if there is none."""
-        number, self._lost = self._lost, 0
+        number, self._lost_number = self._lost_number, 0
         return number
 
     @property
     def lost(self) -> int:
         """The number of that call, as long as the user has named no other."""
-        return self._lost
+        return self._lost_number
 
 
 def parse(line: str) -> tuple[str, int | None, str]:

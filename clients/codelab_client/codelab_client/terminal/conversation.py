@@ -95,7 +95,7 @@ class TerminalConversation:
         self.questions: deque[Question] = deque()
         self._texts: dict[str, str] = {}  # of this window's messages, by id
         self.to_retry = ""  # what tries a failed turn again; empty if none has failed
-        self._asked, self._has_called = "", False  # the turn's message, and whether it has made a call
+        self._user_text, self._has_called = "", False  # the turn's message, and whether it has made a call
         self.model = ""
         self.usage: Mapping[str, Any] = {}
         self._context_used: object = None  # tokens of the newest prompt
@@ -122,9 +122,9 @@ class TerminalConversation:
             case on.AssistantThought():
                 self._think(event)
             case on.UserMessage():
-                self._asked = event.content or self._texts.get(event.client_msg_id) or ""
+                self._user_text = event.content or self._texts.get(event.client_msg_id) or ""
                 self._has_called, self.to_retry = False, ""
-                self.executor.label = self._asked or self.executor.label
+                self.executor.label = self._user_text or self.executor.label
                 if not self.session.has_sent(event.client_msg_id):
                     self._end_text()
                     self.screen.show(cards.user_message(event.content or "(a message that could not be fetched)"))
@@ -170,7 +170,7 @@ class TerminalConversation:
                 self._end_text()
                 self._say(f"{safe_line(event.error_code)}: {safe(event.message)}", "red")
                 if event.seq is not None and event.error_code == "LLM_ERROR":
-                    self.to_retry = _GO_ON if self._has_called else self._asked
+                    self.to_retry = _GO_ON if self._has_called else self._user_text
                     if self.to_retry:
                         self._say("/retry tries again")
                 call = self.session.open_calls.get(event.call_id or "")

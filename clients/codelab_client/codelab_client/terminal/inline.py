@@ -83,7 +83,7 @@ class InlineScreen:
         self._typed_for: Target | None = None  # what was asked when the user began to type
         self._typed_at = self._interrupted_at = 0.0
         self._hint = ""
-        self._composed: tuple[int, StyleAndTextTuples] | None = None  # in which drawing, and what
+        self._drawn_message: tuple[int, StyleAndTextTuples] | None = None  # in which drawing, and what
         self._waiting: list[str] = []
         self._printing = asyncio.Lock()
         self._print_task: asyncio.Task[None] | None = None
@@ -174,9 +174,9 @@ class InlineScreen:
     def _message(self) -> StyleAndTextTuples:
         """What is live, and the prompt in front of the input. The layout asks for it nine times in one drawing."""
         drawing = self._prompt.app.render_counter
-        if self._composed is None or self._composed[0] != drawing:
-            self._composed = drawing, self._compose()
-        return self._composed[1]
+        if self._drawn_message is None or self._drawn_message[0] != drawing:
+            self._drawn_message = drawing, self._compose()
+        return self._drawn_message[1]
 
     def _compose(self) -> StyleAndTextTuples:
         columns, rows = shutil.get_terminal_size()

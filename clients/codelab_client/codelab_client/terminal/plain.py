@@ -35,7 +35,7 @@ class PlainScreen:
         self._numbers = Numbers()
         self._status = ""
         self._pause: Waiting | None = None
-        self._begun = b""
+        self._partial_line = b""
         self._always = ""  # the call whose "always" must be confirmed
 
     def show(self, renderable: RenderableType) -> None:
@@ -106,7 +106,7 @@ class PlainScreen:
     def _read(self) -> None:
         """Take what was typed, which may be several lines, or only the beginning of one."""
         data = os.read(sys.stdin.fileno(), 65_536)
-        *lines, self._begun = (self._begun + data).split(b"\n")
+        *lines, self._partial_line = (self._partial_line + data).split(b"\n")
         typed_for = target(self.conversation)
         for line in lines:
             self._lines.put_nowait((line.decode("utf-8", "replace"), typed_for))

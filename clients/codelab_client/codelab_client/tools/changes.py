@@ -50,7 +50,7 @@ class FileChanges:
     ) -> None:
         self._workspace, self._expectations, self._dialogue, self._asks = workspace, expectations, dialogue, asks
         #: Held while files are read and changed.
-        self.alone = asyncio.Lock()
+        self.lock = asyncio.Lock()
         self._placeholders = Placeholders()
 
     async def write_file(self, arguments: dict[str, Any], call: ToolCall) -> dict[str, Any]:
@@ -58,8 +58,8 @@ class FileChanges:
         names, content = components(arguments["path"]), arguments["content"]
         encoded(content, "content", limits.FILE_BYTES)
 
-        async def make() -> dict[str, Any]:
-            old = await self._present(names)
+        async def make_change() -> dict[str, Any]:
+            old = await self._current_content(names)
             await self._check(call, names, None if old is None else fingerprints.of_data(old.data), loses=True)
             text = None if old is None else read_text(old.data)
             self._placeholders.check(joined(names), content, "" if text is None else text.text, "EXECUTION_FAILED")
@@ -72,7 +72,7 @@ class FileChanges:
             note = {} if after == content and encoding == "utf-8" else {"message": _how(after, encoding)}
             return {"success": True, "bytes_written": len(data), **note}
 
-        return await self._bound(call, make)
+        return await self._make(call, make_change)
 
     async def edit_file(self, arguments: dict[str, Any], call: ToolCall) -> dict[str, Any]:
         """Replace texts of a file."""
@@ -81,8 +81,8 @@ class FileChanges:
             edits.Edit(edit["old"], edit["new"], edit.get("replace_all", False)) for edit in arguments["edits"]
         ]
 
-        async def make() -> dict[str, Any]:
-            old = await self._present(names, limits.FILE_BYTES)
+        async def make_change() -> dict[str, Any]:
+            old = await self._current_content(names, limits.FILE_BYTES)
             if old is None:
                 raise ToolFailure("FILE_NOT_FOUND", f"{joined(names)}: No such file or directory")
             await self._check(call, names, fingerprints.of_data(old.data))
@@ -95,33 +95,33 @@ class FileChanges:
             matched_field = {"matched": result.whitespace} if result.whitespace else {}
             return {"success": True, "replacements": result.replacements, **matched_field}
 
-        return await self._bound(call, make)
+        return await self._make(call, make_change)
 
     async def delete_file(self, arguments: dict[str, Any], call: ToolCall) -> dict[str, Any]:
         """Delete a file or a directory."""
         names = components(arguments["path"])
 
-        async def make() -> dict[str, Any]:
+        async def make_change() -> dict[str, Any]:
             now = await self._workspace.fingerprint(names)
             await self._check(call, names, now, loses=True)
             await self._workspace.delete(names, now)
             self._expectations.note_change(names, now, None)
             return {"success": True}
 
-        return await self._bound(call, make)
+        return await self._make(call, make_change)
 
     async def move_file(self, arguments: dict[str, Any], call: ToolCall) -> dict[str, Any]:
         """Move a file or a directory to a free name."""
         source, target = components(arguments["from"]), components(arguments["to"])
 
-        async def make() -> dict[str, Any]:
+        async def make_change() -> dict[str, Any]:
             now = await self._workspace.fingerprint(source)
             await self._check(call, source, now)
             await self._workspace.move(source, target)
             self._expectations.note_move(source, target, now)
             return {"success": True}
 
-        return await self._bound(call, make)
+        return await self._make(call, make_change)
 
     async def apply_patch(self, arguments: dict[str, Any], call: ToolCall) -> dict[str, Any]:
         """Apply a diff, completely or not at all."""
@@ -129,7 +129,7 @@ class FileChanges:
         encoded(diff, "diff", limits.DIFF_BYTES)
         files = await asyncio.to_thread(patches.parse, diff)
 
-        async def make() -> dict[str, Any]:
+        async def make_change() -> dict[str, Any]:
             before = {names: await self._before(names) for file in files for names in (file.old, file.new) if names}
             for names, old in before.items():
                 await self._check(call, names, _fingerprint(old.content), diff=diff)
@@ -142,21 +142,21 @@ class FileChanges:
                 self._expectations.note_change(change.names, _fingerprint(before[change.names].content), now)
             return {"success": True, "files_modified": [joined(change.names) for change in changes]}
 
-        return await self._bound(call, make)
+        return await self._make(call, make_change)
 
     # -- what a call expects -----------------------------------------------------------------------------------------
 
-    async def _bound(self, call: ToolCall, make: Callable[[], Awaitable[dict[str, Any]]]) -> dict[str, Any]:
+    async def _make(self, call: ToolCall, make_change: Callable[[], Awaitable[dict[str, Any]]]) -> dict[str, Any]:
         """Make a change; if the file is not as the user saw it, ask again with what would change now."""
         for _ in range(_QUESTIONS):
             try:
-                async with self.alone:
-                    return await make()
-            except Changed as change:
-                if not await self._asks_again(call, change.message):
+                async with self.lock:
+                    return await make_change()
+            except Changed as error:
+                if not await self._asks_again(call, error.message):
                     raise ToolFailure(
                         _CODES.get(call.tool_name, "EXECUTION_FAILED"),
-                        f"{change.message}: read it again. Nothing was changed",
+                        f"{error.message}: read it again. Nothing was changed",
                     ) from None
         raise ToolFailure("EXECUTION_FAILED", "The files change all the time: nothing was changed")
 
@@ -205,10 +205,10 @@ class FileChanges:
 
     # -- files -------------------------------------------------------------------------------------------------------
 
-    async def _present(self, names: Names, limit: int = limits.READ_BYTES) -> Content | None:
+    async def _current_content(self, names: Names, limit: int = limits.READ_BYTES) -> Content | None:
         """A file; None if there is none. Raises ToolFailure if a link leads there: changes do not follow links."""
-        now = await self._workspace.fingerprint(names)
-        if fingerprints.is_link(now):
+        fingerprint = await self._workspace.fingerprint(names)
+        if fingerprints.is_link(fingerprint):
             await self._workspace.apply([Change(names, b"", expected=None)])
         try:
             return await self._workspace.read(names, limit)
@@ -224,7 +224,7 @@ class FileChanges:
         self._expectations.note_change(names, _fingerprint(old), fingerprints.of_data(data))
 
     async def _before(self, names: Names) -> _Before:
-        old = await self._present(names, limits.DIFF_BYTES)
+        old = await self._current_content(names, limits.DIFF_BYTES)
         if old is None:
             return _Before(None, None)
         text = read_text(old.data)

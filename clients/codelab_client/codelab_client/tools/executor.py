@@ -140,7 +140,7 @@ class Executor:
         if self._commands is not None:
             handlers |= command_handlers(self._commands, self._directory, self._settings.command_seconds)
         if self._git is not None:
-            handlers |= git_handlers(self._git, self._changes.alone)
+            handlers |= git_handlers(self._git, self._changes.lock)
         return handlers
 
     @property

@@ -35,31 +35,33 @@ class Expectations:
     """The register of one session. Fingerprints are those of `fingerprints`; None: there is no file."""
 
     def __init__(self) -> None:
-        self._known: dict[Names, str | None] = {}
+        self._known_fingerprints: dict[Names, str | None] = {}
         self._changes: defaultdict[Names, deque[tuple[str | None, str | None]]] = defaultdict(
             lambda: deque(maxlen=_CHANGES)
         )
-        self._shown: dict[str, View] = {}  # by call_id
-        self._reviewed: dict[str, View] = {}  # by the diff's digest
+        self._shown_views: dict[str, View] = {}  # by call_id
+        self._reviewed_views: dict[str, View] = {}  # by the diff's digest
 
     def note_read(self, names: Names, fingerprint: str) -> None:
         """The model was given the file, or told that it is not text."""
-        self._known[names] = fingerprint
+        self._known_fingerprints[names] = fingerprint
 
     def note_change(self, names: Names, before: str | None, after: str | None) -> None:
         """A call of this session has changed a file or a directory."""
         self._changes[names].append((before, after))
-        for path in [path for path in self._known if path[: len(names)] == names]:
-            del self._known[path]
+        for path in [path for path in self._known_fingerprints if path[: len(names)] == names]:
+            del self._known_fingerprints[path]
         if after is not None:
-            self._known[names] = after
+            self._known_fingerprints[names] = after
 
     def note_move(self, source: Names, target: Names, fingerprint: str | None) -> None:
         """A call of this session has moved a file or a directory, whose content stayed."""
-        old_states = {names: state for names, state in self._known.items() if names[: len(source)] == source}
+        old_states = {
+            names: state for names, state in self._known_fingerprints.items() if names[: len(source)] == source
+        }
         self.note_change(source, fingerprint, None)
         self.note_change(target, None, fingerprint)
-        self._known |= {(*target, *names[len(source) :]): state for names, state in old_states.items()}
+        self._known_fingerprints |= {(*target, *names[len(source) :]): state for names, state in old_states.items()}
 
     def note_shown(self, call_id: str, before: View, after: View) -> None:
         """A call was shown to the user. before, after: what it touches, looked at before and after that.
@@ -67,31 +69,35 @@ class Expectations:
         What changed meanwhile may not be what was shown.
         """
         sure = {names: state if after.get(names) == state else _UNKNOWN for names, state in before.items()}
-        _add(self._shown, call_id, sure)
+        _add(self._shown_views, call_id, sure)
 
     def note_edit(self, call_id: str, view: View) -> None:
         """The user has changed a call's arguments: what it touches now besides what was shown is as the user knows."""
-        _add(self._shown, call_id, {**view, **self._shown.get(call_id, {})})
+        _add(self._shown_views, call_id, {**view, **self._shown_views.get(call_id, {})})
 
     def note_review(self, diff: str, view: View) -> None:
         """The user has chosen what becomes of a diff; `view` is what it touches."""
-        _add(self._reviewed, _digest(diff), view)
+        _add(self._reviewed_views, _digest(diff), view)
 
     def was_shown(self, call_id: str) -> bool:
         """Whether the user has seen the call here."""
-        return call_id in self._shown
+        return call_id in self._shown_views
 
     def check_shown(self, call_id: str, names: Names, now: str | None, diff: str = "") -> None:
         """Raise Changed if the user has seen the call, or reviewed its diff, with another file."""
-        view = self._shown[call_id] if call_id in self._shown else self._reviewed.get(_digest(diff))
+        view = self._shown_views[call_id] if call_id in self._shown_views else self._reviewed_views.get(_digest(diff))
         if view is not None and not self._leads(names, view.get(names, _UNKNOWN), now):
             raise Changed(f"{joined(names)} was changed after it was shown to the user")
 
     def check_known(self, names: Names, now: str | None) -> None:
         """Raise ToolFailure unless the model knows the file, or it loses nothing with it."""
-        if not fingerprints.needs_reading(now) or self._known.get(names) == now:
+        if not fingerprints.needs_reading(now) or self._known_fingerprints.get(names) == now:
             return
-        problem = "was changed since you read it: read it again" if names in self._known else "exists: read it first"
+        problem = (
+            "was changed since you read it: read it again"
+            if names in self._known_fingerprints
+            else "exists: read it first"
+        )
         raise ToolFailure("EXECUTION_FAILED", f"{joined(names)} {problem}. Nothing was changed")
 
     def _leads(self, names: Names, then: str | None, now: str | None) -> bool:

@@ -147,7 +147,7 @@ class Git:
         self._sandbox = sandbox
         self._environment = environment
         self._hooks = hooks
-        self._users: Mapping[str, str | None] | None = None
+        self._user_values: Mapping[str, str | None] | None = None
 
     async def diff(self, names: tuple[str, ...], *, staged: bool) -> dict[str, Any]:
         """The result of git.diff."""
@@ -163,7 +163,7 @@ class Git:
 
     async def status(self, names: tuple[str, ...], *, in_folders: bool = True) -> dict[str, Any]:
         """The result of git.status. in_folders: name the files of an untracked folder, and not only the folder."""
-        self._users = None  # They may have changed.
+        self._user_values = None  # They may have changed.
         untracked = "all" if in_folders else "normal"
         options = ["--porcelain=v2", "-z", "--branch", f"--untracked-files={untracked}", "--ignore-submodules=all"]
         answer = await self._checked("status", *options, "--", joined(names))
@@ -235,8 +235,8 @@ class Git:
         repository = await asyncio.to_thread(find, self._root)
         if repository.git_dir.joinpath("MERGE_HEAD").exists():
             raise ToolFailure("GIT_ERROR", "A merge is not finished, and this tool cannot finish it")
-        self._users = None  # They may have changed.
-        settings = await self._settings(repository, is_needed=True)
+        self._user_values = None  # They may have changed.
+        settings = await self._settings(repository, requires_user_values=True)
         if settings.is_true("commit.gpgsign"):
             raise ToolFailure("GIT_ERROR", _SIGNED)
         self._check_excludes(settings, repository)
@@ -326,7 +326,7 @@ class Git:
     async def _check_switch(self) -> None:
         """Raise ToolFailure if files of another branch would lack what a filter makes of them."""
         repository = await asyncio.to_thread(find, self._root)
-        settings = await self._settings(repository, is_needed=True)
+        settings = await self._settings(repository, requires_user_values=True)
         if settings.filters() and "filter=" in read_small(repository.top / ".gitattributes"):
             reason = "Filters convert files of this repository (.gitattributes), and they do not run in this tool"
             raise ToolFailure("GIT_ERROR", f"{reason}: ask the user to switch in a terminal")
@@ -371,20 +371,24 @@ class Git:
 
     # -- settings ----------------------------------------------------------------------------------------------------
 
-    async def _settings(self, repository: Repository, *, is_needed: bool = False) -> Settings:
-        """The repository's settings and the user's. is_needed: raise ToolFailure if the user's cannot be read."""
-        entries = await self._listed(repository)
-        if self._users is None:
-            users_arguments = (self._program or "git", self._environment, repository, entries)
+    async def _settings(self, repository: Repository, *, requires_user_values: bool = False) -> Settings:
+        """The repository's settings and the user's.
+
+        requires_user_values: raise ToolFailure if the user's cannot be read.
+        """
+        entries = await self._entries(repository)
+        if self._user_values is None:
             try:
-                self._users = await asyncio.to_thread(users_values, *users_arguments)
+                self._user_values = await asyncio.to_thread(
+                    users_values, self._program or "git", self._environment, repository, entries
+                )
             except ToolFailure:
-                if is_needed:
+                if requires_user_values:
                     raise
                 return Settings(own_values(entries))
-        return Settings(own_values(entries), self._users)
+        return Settings(own_values(entries), self._user_values)
 
-    async def _listed(self, repository: Repository) -> Entries:
+    async def _entries(self, repository: Repository) -> Entries:
         reading = Access(readable=(repository.top, *repository.folders))
         arguments = ("config", "--list", "--show-scope", "-z")
         return entries((await self._start(repository, reading, {}, arguments)).out)

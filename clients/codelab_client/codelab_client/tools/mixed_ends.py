@@ -12,13 +12,13 @@ class MixedEnds:
 
     def __init__(self, text: str) -> None:
         self.text, self.plain = text, text.replace("\r\n", "\n")
-        self._shortened = [
+        self._shortened_at = [
             match.start() - number for number, match in enumerate(re.finditer("\r\n", text))
         ]  # where a CR is left out of the plain text
 
     def place(self, at: int) -> int:
         """Where a place of the plain text is in the text."""
-        return at + bisect_left(self._shortened, at)
+        return at + bisect_left(self._shortened_at, at)
 
     def ended(self, new: str, start: int, end: int) -> str:
         """A text with the line ends of the part that it replaces, or of the line before it."""

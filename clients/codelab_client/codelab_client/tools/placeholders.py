@@ -89,7 +89,7 @@ class Placeholders:
     """
 
     def __init__(self) -> None:
-        self._refused: dict[str, None] = {}
+        self._refused_keys: dict[str, None] = {}
 
     def check(self, path: str, new: str, old: str, code: Code) -> None:
         """Raise ToolFailure `code` if `new`, which replaces `old` in the file, is to be refused."""
@@ -98,11 +98,11 @@ class Placeholders:
         if not new_placeholders:
             return
         key = hashlib.sha256(f"{path}\0{new}".encode(errors="replace")).hexdigest()
-        if key in self._refused:
+        if key in self._refused_keys:
             return
-        self._refused[key] = None
-        if len(self._refused) > _REMEMBERED:
-            del self._refused[next(iter(self._refused))]
+        self._refused_keys[key] = None
+        if len(self._refused_keys) > _REMEMBERED:
+            del self._refused_keys[next(iter(self._refused_keys))]
         line, number = next(iter(new_placeholders.items()))
         raise ToolFailure(
             code,

@@ -66,7 +66,7 @@ class Process:
         self._process = process
         self._pipes = pipes
         self._monitored = monitored
-        self._fed = asyncio.Event()
+        self._has_new_output = asyncio.Event()
         self.stdout = Output() if limit is None else Output(limit + 1, 0)
         self.stderr = Output()
         #: The programs that were ended because they waited for a terminal, in that order, each once.
@@ -169,7 +169,7 @@ class Process:
     async def settle(self, seconds: float) -> None:
         """Wait until the process has written something or ended, at most so many seconds."""
         ending = asyncio.create_task(self._process.wait())
-        writing = asyncio.create_task(self._fed.wait())
+        writing = asyncio.create_task(self._has_new_output.wait())
         await asyncio.wait({ending, writing}, timeout=seconds, return_when=_FIRST)
         for task in (ending, writing):
             await _cancelled(task)
@@ -215,7 +215,7 @@ class Process:
     async def _read(self, pipe: "_Pipe", output: Output) -> None:
         while data := await pipe.reader.read(_CHUNK):
             output.feed(data)
-            self._fed.set()
+            self._has_new_output.set()
         output.feed(b"", final=True)
 
     async def _write(self, data: bytes) -> None:
@@ -228,11 +228,11 @@ class Process:
     async def _stream(self, on_output: OnOutput, beat: float | None) -> None:
         while True:
             try:
-                await asyncio.wait_for(self._fed.wait(), beat)
+                await asyncio.wait_for(self._has_new_output.wait(), beat)
             except TimeoutError:
                 await on_output("stdout", "")
                 continue
-            self._fed.clear()
+            self._has_new_output.clear()
             await self._flush(on_output)
             await asyncio.sleep(limits.PIECE_SECONDS)
 

@@ -28,13 +28,13 @@ class Search:
     """Looks through a workspace. ripgrep: None if it is not used. Every method raises ToolFailure."""
 
     def __init__(self, workspace: Workspace, ripgrep: Ripgrep | None, find_ignored: Ignored) -> None:
-        self._workspace, self._ripgrep, self._ignored = workspace, ripgrep, find_ignored
+        self._workspace, self._ripgrep, self._find_ignored = workspace, ripgrep, find_ignored
 
     async def list_files(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The result of list_files."""
         names, pattern = components(arguments["path"]), arguments.get("pattern")
         recursive = arguments.get("recursive", False)
-        entries = await walk(self._workspace, names, recursive=recursive, find_ignored=self._ignored)
+        entries = await walk(self._workspace, names, recursive=recursive, find_ignored=self._find_ignored)
         is_partial = len(entries) > limits.ENTRIES
         if is_partial and recursive and pattern is not None:
             names_found = await self._files(names, pattern)
@@ -51,7 +51,7 @@ class Search:
         names, limit = components(arguments.get("path", ".")), arguments.get("max_results", limits.FOUND_FILES)
         names_found, is_partial = await self._files(names, arguments["glob"]), False
         if names_found is None:
-            entries = await walk(self._workspace, names, recursive=True, find_ignored=self._ignored)
+            entries = await walk(self._workspace, names, recursive=True, find_ignored=self._find_ignored)
             is_partial = len(entries) > limits.ENTRIES
             names_found = [
                 below for below, node in entries if node.kind == "file" and globs.matches(arguments["glob"], below)
@@ -108,7 +108,7 @@ class Search:
         return await self._walked(names, arguments.get("glob"), query, limit)
 
     async def _walked(self, names: Names, glob: str | None, query: Query, limit: int) -> Matches:
-        entries = await walk(self._workspace, names, recursive=True, find_ignored=self._ignored)
+        entries = await walk(self._workspace, names, recursive=True, find_ignored=self._find_ignored)
         files = [
             (*names, *below)
             for below, node in entries
@@ -126,7 +126,7 @@ class Search:
         return None
 
     async def _is_ignored(self, names: Names) -> bool:
-        return bool(names) and bool(await self._ignored([joined(names)]))
+        return bool(names) and bool(await self._find_ignored([joined(names)]))
 
     def _nodes(self, top: Names, files: Sequence[Names]) -> list[tuple[Names, Node]]:
         """Files with their sizes; not those that have gone meanwhile."""

@@ -210,7 +210,7 @@ class _Plain:
 
     def __init__(self) -> None:
         #: The outermost hidden element, and how many of its name are open.
-        self._hidden, self._open = "", 0
+        self._hidden_tag, self._open_tags = "", 0
         self._pre = 0
         self.parts: list[str] = []
 
@@ -234,10 +234,10 @@ class _Plain:
 
     def _take(self, name: str, *, is_end: bool) -> None:
         if name == "body" and not is_end:
-            self._hidden, self._open = "", 0
-        if name == (self._hidden or name) and name in _HIDDEN:
-            self._open = max(0, self._open + (-1 if is_end else 1))
-            self._hidden = name if self._open else ""
+            self._hidden_tag, self._open_tags = "", 0
+        if name == (self._hidden_tag or name) and name in _HIDDEN:
+            self._open_tags = max(0, self._open_tags + (-1 if is_end else 1))
+            self._hidden_tag = name if self._open_tags else ""
         if name == "pre":
             self._pre = max(0, self._pre + (-1 if is_end else 1))
         if name in _BLOCKS:
@@ -246,7 +246,7 @@ class _Plain:
             self.parts.append(" ")
 
     def _data(self, data: str) -> None:
-        if data and not self._hidden:
+        if data and not self._hidden_tag:
             with suppress(ValueError):  # of a character's number with thousands of digits
                 data = unescape(data)
             self.parts.append(data if self._pre else " ".join(f"|{data}|".split())[1:-1])

@@ -23,7 +23,7 @@ def file_handlers(workspace: Workspace, search: Search, changes: FileChanges, ex
         return await _read_file(workspace, expectations, arguments)
 
     async def create_directory(arguments: Arguments) -> dict[str, Any]:
-        async with changes.alone:
+        async with changes.lock:
             await workspace.make_directory(components(arguments["path"]))
         return {"success": True}
 

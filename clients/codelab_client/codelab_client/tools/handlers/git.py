@@ -11,8 +11,8 @@ from codelab_client.tools.paths import components
 from codelab_client.tools.running_call import RunningCall
 
 
-def git_handlers(git: Git, alone: asyncio.Lock) -> Handlers:
-    """The handlers over a repository. alone: held while files are changed."""
+def git_handlers(git: Git, lock: asyncio.Lock) -> Handlers:
+    """The handlers over a repository. lock: held while files are changed."""
 
     async def diff(arguments: Arguments) -> dict[str, Any]:
         return await git.diff(components(arguments["path"]), staged=arguments.get("staged", False))
@@ -25,14 +25,14 @@ def git_handlers(git: Git, alone: asyncio.Lock) -> Handlers:
         return await git.log(names, arguments.get("limit", 10))
 
     async def branch(arguments: Arguments, _: RunningCall) -> dict[str, Any]:
-        async with alone:
+        async with lock:
             return await git.branch(arguments["action"], arguments.get("name", ""))
 
     async def commit(arguments: Arguments, call: RunningCall) -> dict[str, Any]:
         encoded(arguments["message"], "message", limits.FILE_BYTES)
         async with call.asks():
             await git.allowed_hooks()  # before files are locked, because the user may be asked
-        async with alone:
+        async with lock:
             return await git.commit(arguments["message"], [components(path) for path in arguments.get("files", ())])
 
     return {
