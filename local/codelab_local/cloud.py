@@ -81,7 +81,7 @@ class Cloud:
         self._overlay: dict[str, str] = {}
         self._recorder: Recorder | None = None
         self._view: CloudView | None = None
-        self.failed = asyncio.Event()
+        self.failure = asyncio.Event()
         #: What looks wrong in the environment, once it has started.
         self.hints: list[str] = []
         self.port = 0
@@ -387,7 +387,7 @@ class Cloud:
     def _look_after_children(self) -> None:
         if self._emulator.process is not None and self._emulator.process.poll() is not None:
             notice("the AWS emulator ended and its data is lost: restart the local cloud")
-            self.failed.set()
+            self.failure.set()
         if self._model is not None and self._model.poll() is not None:
             notice("the demonstration model ended: restart the local cloud")
             self._model = None

@@ -71,7 +71,7 @@ async def _run(settings: Settings, info: str | None, *, until_eof: bool) -> int:
             starting.cancel()
             with contextlib.suppress(asyncio.CancelledError, StartError):
                 await starting
-        failing = asyncio.ensure_future(cloud.failed.wait())
+        failing = asyncio.ensure_future(cloud.failure.wait())
         await asyncio.wait({stopping, failing}, return_when=asyncio.FIRST_COMPLETED)
         return 0 if stop.is_set() else 1
     finally:

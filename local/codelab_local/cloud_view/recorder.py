@@ -76,20 +76,20 @@ class InvocationTrace:
         self._function = function
         self._event = payload[:_EVENT_BYTES]
         self._kind, self._text = _about(payload)
-        self._accepted = time.monotonic()
+        self._accepted_at = time.monotonic()
         self._at = _now()
-        self._began: float | None = None
-        self._ended: float | None = None
+        self._began_at: float | None = None
+        self._ended_at: float | None = None
         self._cold: bool | None = None
         self._error: str | None = None
 
     def began(self, *, cold: bool) -> float | None:
-        self._began, self._cold = time.monotonic(), cold
+        self._began_at, self._cold = time.monotonic(), cold
         kill_after, self._faults.kill_after = self._faults.kill_after, None
         return kill_after
 
     def ended(self, result: Result) -> None:
-        self._ended = time.monotonic()
+        self._ended_at = time.monotonic()
         if result.error is not None:
             answer = loads(result.payload)
             error = answer if isinstance(answer, dict) else {}
@@ -100,7 +100,7 @@ class InvocationTrace:
 
     def describe(self) -> dict[str, Any]:
         now = time.monotonic()
-        start = self._began
+        start = self._began_at
         return {
             "n": self.number,
             "request_id": self._request_id,
@@ -108,13 +108,13 @@ class InvocationTrace:
             "kind": self._kind,
             "text": self._text,
             "at": self._at,
-            "waited_ms": _ms((start if start is not None else self._ended or now) - self._accepted),
-            "duration_ms": None if start is None else _ms((self._ended or now) - start),
+            "waited_ms": _ms((start if start is not None else self._ended_at or now) - self._accepted_at),
+            "duration_ms": None if start is None else _ms((self._ended_at or now) - start),
             "cold": self._cold,
             "state": "failed"
             if self._error is not None
             else "done"
-            if self._ended
+            if self._ended_at
             else "running"
             if start
             else "waiting",

@@ -161,12 +161,12 @@ class _Play:
         common = scenarios()[_COMMON].data
         self.steps = [*scenario.data.get("step", ()), *common["step"]]
         self.texts, self.tables = {**common["texts"], "setup": _setup()}, scenario.data.get("by_extension", {})
-        self.known, self.files, self.language = slots, files, language
+        self.slots, self.files, self.language = slots, files, language
 
     def step(self, position: int, call: Call | None) -> tuple[int, Reply]:
         """The first step after `position` that follows `call` and whose values are all known, with its index."""
         outcomes = {"asked"} if call is None else call.outcomes
-        values = self.known if call is None else {**self.known, **call.arguments, **call.values, "tool": call.tool}
+        values = self.slots if call is None else {**self.slots, **call.arguments, **call.values, "tool": call.tool}
         for index, step in enumerate(self.steps):
             after = step.get("after", "completed" if index else "asked")
             if index > position and after in outcomes:

@@ -56,13 +56,13 @@ def sign(
     date = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     signed = {**{name.lower(): value for name, value in headers.items()}, "x-amz-date": date}
     digest = signed.setdefault("x-amz-content-sha256", hashlib.sha256(body).hexdigest())
-    names = ";".join(sorted(signed))
+    signed_headers = ";".join(sorted(signed))
     scope = f"{date[:8]}/{region}/{service}/aws4_request"
     path, _, query = target.partition("?")
-    canonical = _canonical(service, method, path, _pairs(query), signed, names, digest)
+    canonical = _canonical(service, method, path, _pairs(query), signed, signed_headers, digest)
     signature = _signature(credentials.secret, date, scope, canonical)
     signed["authorization"] = (
-        f"{ALGORITHM} Credential={credentials.key_id}/{scope}, SignedHeaders={names}, Signature={signature}"
+        f"{ALGORITHM} Credential={credentials.key_id}/{scope}, SignedHeaders={signed_headers}, Signature={signature}"
     )
     return signed
 
@@ -90,7 +90,7 @@ def check_header(
     match = _AUTHORIZATION.fullmatch(headers.get("authorization", ""))
     if match is None:
         raise Refused("AccessDenied", "Access Denied")
-    credential, names, signature = match.groups()
+    credential, signed_headers, signature = match.groups()
     scope, service = _scope(credentials, credential)
     date = headers.get("x-amz-date", "")
     if now is not None and abs((_seconds(date) or 0) - now) > MAX_SKEW:
@@ -101,8 +101,8 @@ def check_header(
         raise Refused("XAmzContentSHA256Mismatch", "The provided 'x-amz-content-sha256' header does not match.")
     if service != "s3" and payload != digest:
         raise Refused("SignatureDoesNotMatch", "Only S3 accepts an unsigned body.")
-    canonical = _canonical(service, method, path, _pairs(query), headers, names, payload)
-    _compare(_signature(credentials.secret, date, scope, canonical), signature, names)
+    canonical = _canonical(service, method, path, _pairs(query), headers, signed_headers, payload)
+    _compare(_signature(credentials.secret, date, scope, canonical), signature, signed_headers)
     return service
 
 
@@ -115,7 +115,7 @@ def check_presigned(
     other_names = {name for name, _ in parameters if name not in signed}
     if len(parameters) != len(signed) + len(other_names) or signed.get("X-Amz-Algorithm") != ALGORITHM:
         raise Refused("AuthorizationQueryParametersError", "A parameter is repeated, or X-Amz-Algorithm is wrong")
-    date, names = signed.get("X-Amz-Date", ""), signed.get("X-Amz-SignedHeaders", "")
+    date, signed_headers = signed.get("X-Amz-Date", ""), signed.get("X-Amz-SignedHeaders", "")
     begin, life = _seconds(date), _number(signed.get("X-Amz-Expires", ""))
     if begin is None or life is None:
         raise Refused("AuthorizationQueryParametersError", "X-Amz-Date or X-Amz-Expires is malformed")
@@ -125,8 +125,8 @@ def check_presigned(
     if service != "s3":
         raise Refused("AuthorizationQueryParametersError", "Only S3 URLs can be presigned")
     unsigned_parameters = [(name, value) for name, value in parameters if name != "X-Amz-Signature"]
-    canonical = _canonical(service, method, path, unsigned_parameters, headers, names, "UNSIGNED-PAYLOAD")
-    _compare(_signature(credentials.secret, date, scope, canonical), signed.get("X-Amz-Signature", ""), names)
+    canonical = _canonical(service, method, path, unsigned_parameters, headers, signed_headers, "UNSIGNED-PAYLOAD")
+    _compare(_signature(credentials.secret, date, scope, canonical), signed.get("X-Amz-Signature", ""), signed_headers)
     return other_names
 
 
@@ -141,7 +141,7 @@ def _canonical(
     path: str,
     parameters: Sequence[tuple[str, str]],
     headers: Mapping[str, str],
-    names: str,
+    signed_headers: str,
     payload: str,
 ) -> str:
     query = sorted((encoded(name), encoded(value)) for name, value in parameters)
@@ -151,9 +151,9 @@ def _canonical(
             # S3 signs the path as it is; other services encode it twice.
             encoded(unquote(path) if service == "s3" else path, "/"),
             "&".join(f"{name}={value}" for name, value in query),
-            *(f"{name}:{' '.join(headers.get(name, '').split())}" for name in names.split(";")),
+            *(f"{name}:{' '.join(headers.get(name, '').split())}" for name in signed_headers.split(";")),
             "",
-            names,
+            signed_headers,
             payload,
         )
     )
@@ -183,8 +183,8 @@ def _scope(credentials: Credentials, credential: str) -> tuple[str, str]:
     return scope, parts[2]
 
 
-def _compare(expected: str, signature: str, names: str) -> None:
-    if "host" not in names.split(";") or not hmac.compare_digest(expected.encode(), signature.encode()):
+def _compare(expected: str, signature: str, signed_headers: str) -> None:
+    if "host" not in signed_headers.split(";") or not hmac.compare_digest(expected.encode(), signature.encode()):
         message = "The request signature we calculated does not match the signature you provided."
         raise Refused("SignatureDoesNotMatch", message)
 

@@ -151,7 +151,7 @@ class _Zygote:
     def __init__(self, control: socket.socket, config: dict[str, Any], modules: Sequence[str] = ()) -> None:
         self._control = control
         self._config = config
-        self._preloaded = modules
+        self._preloaded_modules = modules
         self._workers: dict[int, str] = {}
 
     def serve(self) -> None:
@@ -204,7 +204,7 @@ class _Zygote:
         if config["ignore_bytecode"]:
             sys.dont_write_bytecode = True
             sys.pycache_prefix = os.devnull
-        _forget_layers(self._preloaded, () if config["ignore_bytecode"] else config["path"])
+        _forget_layers(self._preloaded_modules, () if config["ignore_bytecode"] else config["path"])
         importlib.invalidate_caches()
         module, _, attribute = config["handler"].rpartition(".")
         try:

@@ -85,7 +85,7 @@ class Root:
     """The process that all zygotes are forked from. It is restarted if it ends."""
 
     def __init__(self, modules: list[str], services: list[str], layers: list[str]) -> None:
-        self._shared = {"preload": [*_RUNTIME_CLIENT_NEEDS, *modules], "services": services, "layers": layers}
+        self._shared_config = {"preload": [*_RUNTIME_CLIENT_NEEDS, *modules], "services": services, "layers": layers}
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
 
@@ -101,7 +101,7 @@ class Root:
                 pass_fds=(child_socket.fileno(),),
             )
         self._control = parent_socket
-        parent_socket.send(json.dumps(self._shared).encode())
+        parent_socket.send(json.dumps(self._shared_config).encode())
 
     def fork(self, message: dict[str, Any], descriptors: list[int]) -> None:
         if self._process is None or self._process.poll() is not None:
@@ -121,33 +121,33 @@ class _Channel:
     """A control channel with a process, read by the event loop."""
 
     def __init__(self, receive: Callable[[dict[str, Any]], None], on_end: Callable[[], None]) -> None:
-        self.ours, self.theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.ours.setblocking(False)
+        self.own_socket, self.peer_socket = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.own_socket.setblocking(False)
         self._receive = receive
-        self._ended = on_end
+        self._on_end = on_end
         self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(self.ours.fileno(), self._readable)
+        self._loop.add_reader(self.own_socket.fileno(), self._readable)
 
     def send(self, message: dict[str, Any]) -> None:
         with contextlib.suppress(OSError):  # The reader notices the end.
-            self.ours.send(json.dumps(message).encode())
+            self.own_socket.send(json.dumps(message).encode())
 
     def close(self) -> None:
-        if self.ours.fileno() >= 0:
-            self._loop.remove_reader(self.ours.fileno())
-            self.ours.close()
+        if self.own_socket.fileno() >= 0:
+            self._loop.remove_reader(self.own_socket.fileno())
+            self.own_socket.close()
 
     def _readable(self) -> None:
-        while self.ours.fileno() >= 0:
+        while self.own_socket.fileno() >= 0:
             try:
-                data = self.ours.recv(1 << 20)
+                data = self.own_socket.recv(1 << 20)
             except BlockingIOError:
                 return
             except OSError:
                 data = b""
             if not data:
                 self.close()
-                self._ended()
+                self._on_end()
                 return
             self._receive(json.loads(data))
 
@@ -162,8 +162,8 @@ class Zygote:
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._ready.add_done_callback(lambda future: future.cancelled() or future.exception())
         self._channel = _Channel(self._receive, self._ended)
-        with self._channel.theirs:
-            root.fork(config.message(), [self._channel.theirs.fileno(), log])
+        with self._channel.peer_socket:
+            root.fork(config.message(), [self._channel.peer_socket.fileno(), log])
 
     async def ready(self) -> None:
         await asyncio.shield(self._ready)
@@ -214,7 +214,7 @@ class ColdStarts:
 
     def start(self, worker: str, niceness: int) -> None:
         channel = _Channel(lambda message: self._receive(worker, message), lambda: self._ended(worker))
-        with channel.theirs as child_socket:
+        with channel.peer_socket as child_socket:
             process = spawn(
                 _MODULE,
                 "--cold",
@@ -226,7 +226,7 @@ class ColdStarts:
         self._running[worker] = (process, channel)
         message = json.dumps({**self._config.message(), "start": worker, "niceness": niceness}).encode()
         with contextlib.suppress(OSError):
-            socket.send_fds(channel.ours, [message], [self._log])
+            socket.send_fds(channel.own_socket, [message], [self._log])
 
     def kill(self, worker: str) -> None:
         if worker in self._running:

@@ -32,14 +32,14 @@ class PublicPort:
         self._gateway: Gateway
         self._policy: OriginPolicy
         self._protocols: set[HttpProtocol] = set()
-        self._undecided: set[_FirstLook] = set()
+        self._undecided_connections: set[_FirstLook] = set()
         self._server: Server | None = None
 
     async def bind(self, host: str, port: int) -> int:
         """Bind the port before anything else starts, and return its number. Raises :class:`StartError`."""
 
         def create(*arguments: Any, **keywords: Any) -> ServerConnection:
-            return _FirstLook(self._to_http, self._undecided, *arguments, **keywords)
+            return _FirstLook(self._to_http, self._undecided_connections, *arguments, **keywords)
 
         try:
             self._server = await serve(
@@ -79,7 +79,7 @@ class PublicPort:
         self._server.close()
         for protocol in list(self._protocols):
             protocol.transport.abort()
-        for first_look in list(self._undecided):
+        for first_look in list(self._undecided_connections):
             first_look.abandon()
         try:
             await asyncio.wait_for(self._server.wait_closed(), seconds)
@@ -117,58 +117,58 @@ class _FirstLook(ServerConnection):
     def __init__(
         self,
         to_http: Callable[[asyncio.Transport, bytes, Callable[[bytes], None]], None],
-        waiting: "set[_FirstLook]",
+        undecided_connections: "set[_FirstLook]",
         *arguments: Any,
         **keywords: Any,
     ) -> None:
         super().__init__(*arguments, **keywords)
         self._to_http = to_http
-        self._undecided = waiting
-        self._head: bytes | None = b""
-        self._raw: asyncio.Transport
+        self._undecided_connections = undecided_connections
+        self._first_bytes: bytes | None = b""
+        self._tcp_transport: asyncio.Transport
         self._timer: asyncio.TimerHandle
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
-        self._raw = transport
-        self._undecided.add(self)
+        self._tcp_transport = transport
+        self._undecided_connections.add(self)
         self._timer = asyncio.get_running_loop().call_later(HEAD_TIMEOUT, transport.abort)
 
     def data_received(self, data: bytes) -> None:
-        if self._head is None:
+        if self._first_bytes is None:
             super().data_received(data)
             return
-        self._head += data
-        end = self._head.find(b"\r\n\r\n")
-        if end < 0 and len(self._head) <= MAX_HEAD:
+        self._first_bytes += data
+        end = self._first_bytes.find(b"\r\n\r\n")
+        if end < 0 and len(self._first_bytes) <= MAX_HEAD:
             return
-        head, self._head = self._head, None
+        head, self._first_bytes = self._first_bytes, None
         self.abandon(close=False)
         if _is_upgrade(head[:end] if end >= 0 else head):
             self._to_websocket(head)
         else:
-            self._to_http(self._raw, head, self._to_websocket)
+            self._to_http(self._tcp_transport, head, self._to_websocket)
 
     def _to_websocket(self, data: bytes) -> None:
-        self._raw.set_protocol(self)
-        super().connection_made(self._raw)
+        self._tcp_transport.set_protocol(self)
+        super().connection_made(self._tcp_transport)
         super().data_received(data)
 
     def eof_received(self) -> None:
-        if self._head is None:
+        if self._first_bytes is None:
             super().eof_received()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._head is None:
+        if self._first_bytes is None:
             super().connection_lost(exc)
         else:
             self.abandon(close=False)
 
     def abandon(self, close: bool = True) -> None:
         self._timer.cancel()
-        self._undecided.discard(self)
+        self._undecided_connections.discard(self)
         if close:
-            self._raw.abort()
+            self._tcp_transport.abort()
 
 
 def _is_upgrade(head: bytes) -> bool:

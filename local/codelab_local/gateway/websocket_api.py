@@ -53,7 +53,7 @@ class Gateway:
         self._shuffle = None if settings.shuffle_seed is None else random.Random(settings.shuffle_seed)
         self._select = _selector(api.selection)
         self._throttle = Throttle(api.limit, api.limits)
-        self._accepted: dict[ServerConnection, tuple[Caller, str | None]] = {}
+        self._accepted_callers: dict[ServerConnection, tuple[Caller, str | None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def connect(self, socket: ServerConnection, request: Request) -> Response | None:
@@ -61,18 +61,18 @@ class Gateway:
         try:
             await self._connect(socket, request)
         except Refused as refusal:
-            caller = self._accepted.pop(socket, (None, None))[0]
+            caller = self._accepted_callers.pop(socket, (None, None))[0]
             body = {"message": str(refusal), "connectionId": caller.connection_id if caller else new_connection_id()}
             return http_response(refusal.status, json.dumps({**body, "requestId": new_request_id()}))
         return None
 
     def select_subprotocol(self, socket: ServerConnection, _subprotocols: Any) -> Any:
         """Echo the subprotocol that `$connect` returned."""
-        return self._accepted[socket][1]
+        return self._accepted_callers[socket][1]
 
     async def serve(self, socket: ServerConnection) -> None:
         """Serve a connection from the upgrade to its end."""
-        caller, _ = self._accepted.pop(socket)
+        caller, _ = self._accepted_callers.pop(socket)
         connection = self._connections.open(caller, socket)
         timers = asyncio.get_running_loop().create_task(self._watch_limits(connection))
         try:
@@ -114,7 +114,7 @@ class Gateway:
         # API Gateway sets these and overrides the client's.
         headers |= {"X-Forwarded-For": [peer], "X-Forwarded-Port": ["443"], "X-Forwarded-Proto": ["https"]}
         caller = Caller(new_connection_id(), peer, request.headers.get("User-Agent", ""), now, headers, match)
-        self._accepted[socket] = (caller, None)
+        self._accepted_callers[socket] = (caller, None)
         if not self._throttle.admits("$connect"):
             raise Refused(429, TOO_MANY_REQUESTS)
         route = self._api.routes.get("$connect")
@@ -126,7 +126,7 @@ class Gateway:
         if route.function is None:
             return
         answer = await self._integrate(route, self._events.connect(caller))
-        self._accepted[socket] = (caller, self._accept(answer, request.headers))
+        self._accepted_callers[socket] = (caller, self._accept(answer, request.headers))
 
     def _accept(self, answer: Result | None, request_headers: Headers) -> str | None:
         """Interpret the `$connect` integration's answer: refuse, or return the subprotocol to echo."""

@@ -57,7 +57,7 @@ class OriginPolicy:
         self._port = str(port)
         self._hosts = frozenset({normal_host(host) or host, *hosts})
         self._origins = frozenset(origins)
-        self._noticed: set[str] = set()
+        self._logged_messages: set[str] = set()
 
     def refusal(self, host: str, authority: str, origin: str | None, site: str) -> Response | None:
         """403 (400 without a Host) with an explanation for the developer; None if the request is allowed.
@@ -123,8 +123,8 @@ class OriginPolicy:
 
     def _refuse(self, message: str) -> Response:
         # Browsers show a page's developer almost nothing of a refusal, so log each one once.
-        if message not in self._noticed and len(self._noticed) < _MAX_NOTICES:
-            self._noticed.add(message)
+        if message not in self._logged_messages and len(self._logged_messages) < _MAX_NOTICES:
+            self._logged_messages.add(message)
             notice(message)
         return _refused(message, 403)
 

@@ -362,8 +362,8 @@ def _take_rules(aws: AwsApi, resources: dict[str, dict[str, str]], kept: bool) -
         for item in targets if enabled else ():
             if ":function:" in item["Arn"]:
                 expression = rule["ScheduleExpression"]
-                target = function_name(item["Arn"])
-                schedules.append(Schedule(rule["Arn"], expression, target, "aws.events", item.get("Input")))
+                function = function_name(item["Arn"])
+                schedules.append(Schedule(rule["Arn"], expression, function, "aws.events", item.get("Input")))
     return schedules
 
 
@@ -376,10 +376,12 @@ def _take_scheduler(aws: AwsApi, resources: dict[str, dict[str, str]], is_update
         if item.get("State") == "DISABLED" and not is_update:
             continue
         fields = ("FlexibleTimeWindow", "ScheduleExpression", "Target", "GroupName")
-        aws.rest("scheduler", "PUT", path, {**{k: item[k] for k in fields if k in item}, "State": "DISABLED"})
+        aws.rest(
+            "scheduler", "PUT", path, {**{name: item[name] for name in fields if name in item}, "State": "DISABLED"}
+        )
         target = item["Target"]
         if ":function:" in target["Arn"]:
             expression = item["ScheduleExpression"]
-            arn = function_name(target["Arn"])
-            schedules.append(Schedule(item["Arn"], expression, arn, "aws.scheduler", target.get("Input")))
+            function = function_name(target["Arn"])
+            schedules.append(Schedule(item["Arn"], expression, function, "aws.scheduler", target.get("Input")))
     return schedules
