@@ -41,9 +41,9 @@ def hide_pydantic_1() -> None:
     FastAPI checks for every type in a route whether it is a model of Pydantic 1. For that it imports Pydantic 1. If the
     import fails, FastAPI assumes that it is not. Gain: 4 % of `rest_api` (391 ms instead of 410).
     """
-    hidden = ExitStack()
-    hidden.enter_context(_hidden("pydantic.v1"))
-    _undo.append(hidden.close)
+    hidden_modules = ExitStack()
+    hidden_modules.enter_context(_hidden("pydantic.v1"))
+    _undo.append(hidden_modules.close)
 
 
 def import_pyjwt(*, with_keys: bool) -> ModuleType:

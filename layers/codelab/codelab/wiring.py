@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 @cache
 def management_api() -> ManagementApi:
     """The client that posts to connections."""
-    made = Boto3ManagementApi if aws.uses_boto3() else ManagementApi
-    return made(settings().connections_url)
+    api_class = Boto3ManagementApi if aws.uses_boto3() else ManagementApi
+    return api_class(settings().connections_url)
 
 
 @cache
@@ -34,11 +34,15 @@ def engine() -> Engine:
     The clients of S3 and `@connections` are made when needed: most processes see no large payload, and few HTTP
     requests end in posts.
     """
-    configured = settings()
-    payloads = Payloads(_s3, configured.payload_bucket)
+    service_settings = settings()
+    payloads = Payloads(_s3, service_settings.payload_bucket)
     poster = Poster(management_api, payloads)
     return Engine(
-        DynamoDBStore(aws.dynamodb_client(), configured.table_name), poster, payloads, configured, prepared_step
+        DynamoDBStore(aws.dynamodb_client(), service_settings.table_name),
+        poster,
+        payloads,
+        service_settings,
+        prepared_step,
     )
 
 
@@ -50,11 +54,11 @@ def _s3() -> "S3Client":
 
 def posting_engine(*, starts_steps: bool = False) -> Engine:
     """The engine for a function that posts, and with `starts_steps` also invokes: makes those clients now."""
-    made = engine()
+    ready_engine = engine()
     management_api()
     if starts_steps:
         aws.lambda_client()
-    return made
+    return ready_engine
 
 
 def invoke_resume(caller: Caller, last_seq: int) -> None:

@@ -60,10 +60,10 @@ def _replay(engine: Engine, caller: Caller, transition: Transition, replay: "_Re
         replay.up_to(register, engine.store.log_end(register.pk, max(register.last_seq, replay.seq)))
         if replay.seq > register.last_seq:  # the last frames may contain a call that was opened after the switch
             register = engine.store.read(register.pk) or register
-    resumed = Resumed(
+    reply = Resumed(
         last_seq=replay.seq, open_calls=control.pending_calls(register), more=has_more or None, request_id=request_id
     )
-    replay.post(resumed.wire())
+    replay.post(reply.wire())
 
 
 def _switch_to_live(engine: Engine, caller: Caller) -> Register | None:

@@ -59,7 +59,8 @@ class Revoker:
             while remaining_ms() > _MARGIN_MS:
                 page, progress.position = self._engine.store.listed(user, _PAGE, progress.position)
                 closed_counts = pool.map(
-                    lambda session_id: self._close(user, session_id, revoked_at), [it.session_id for it in page]
+                    lambda session_id: self._close(user, session_id, revoked_at),
+                    [session.session_id for session in page],
                 )
                 progress.connections += sum(closed_counts)
                 progress.sessions += len(page)

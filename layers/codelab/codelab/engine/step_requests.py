@@ -65,9 +65,9 @@ class PreparedRequest:
         """The estimated tokens of its messages."""
         return sum(size for part, size in self.wait_for_parts().items() if part != "tools")
 
-    def estimate_tokens(self, streamed: Sequence[str]) -> int:
-        """The tokens of the Request, estimated from its prompt and the `streamed` text."""
-        return sum(self.wait_for_parts().values()) + estimate_tokens("".join(streamed))
+    def estimate_tokens(self, streamed_pieces: Sequence[str]) -> int:
+        """The tokens of the Request, estimated from its prompt and the streamed text."""
+        return sum(self.wait_for_parts().values()) + estimate_tokens("".join(streamed_pieces))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +114,8 @@ class StepRequests:
         role = self._role(agent, {}, executor)
         prompt = {"role": "system", "content": role.agent.prompt}
         breakdown(tool_messages(role.agent), [prompt])
-        for titled in (False, True):
-            Request(role.config, self._schema(role, executor, titled=titled), [prompt]).compile()
+        for is_titled in (False, True):
+            Request(role.config, self._schema(role, executor, titled=is_titled), [prompt]).compile()
 
     def prepare(
         self,
@@ -226,16 +226,18 @@ class StepRequests:
         return schema
 
     def reported_usage(
-        self, request: PreparedRequest, usage: Usage, streamed: Sequence[str], *, was_stopped: bool
+        self, request: PreparedRequest, usage: Usage, streamed_pieces: Sequence[str], *, was_stopped: bool
     ) -> dict[str, int]:
         """The usage of a Request without an answer: the provider's report, else an estimate if the model has worked.
 
         `was_stopped`: it was dropped while the model worked.
         """
-        if usage.prompt or usage.completion or not (streamed or was_stopped):
+        if usage.prompt or usage.completion or not (streamed_pieces or was_stopped):
             return self.usage_of(usage, request.config)
         prompt_tokens = sum(request.wait_for_parts().values())
-        return estimated_usage(prompt_tokens, "".join(streamed), self._settings.llm_prices.get(request.config.model))
+        return estimated_usage(
+            prompt_tokens, "".join(streamed_pieces), self._settings.llm_prices.get(request.config.model)
+        )
 
     def usage_of(self, usage: Usage, config: RequestConfig) -> dict[str, int]:
         """The usage of a Request, with its cost if the model's price is known."""

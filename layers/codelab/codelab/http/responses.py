@@ -37,19 +37,19 @@ class Head(NamedTuple):
     keeps_alive: bool
 
 
-def read_answer(receive: Receive, arrived: bytes = b"") -> tuple[Head, bytes]:
+def read_answer(receive: Receive, first_bytes: bytes = b"") -> tuple[Head, bytes]:
     """The head and the whole body of the final answer. Takes and raises what `read_head` and `read_body` do."""
-    head, arrived = read_head(receive, arrived)
-    return head, b"".join(read_body(head, arrived, receive))
+    head, body_bytes = read_head(receive, first_bytes)
+    return head, b"".join(read_body(head, body_bytes, receive))
 
 
-def read_head(receive: Receive, arrived: bytes = b"") -> tuple[Head, bytes]:
+def read_head(receive: Receive, first_bytes: bytes = b"") -> tuple[Head, bytes]:
     """The head of the final answer, and the bytes that arrived after it. Early hints are skipped.
 
-    arrived: the bytes that were read before. Raises HTTPException for what is none, RemoteDisconnected if the
+    first_bytes: the bytes that were read before. Raises HTTPException for what is none, RemoteDisconnected if the
     connection ends before it, and what `receive` does.
     """
-    data = arrived
+    data = first_bytes
     search_from = 0  # no end of a head begins before
     hint_bytes = 0  # of early hints
     while True:

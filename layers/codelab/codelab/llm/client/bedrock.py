@@ -49,7 +49,7 @@ class BedrockKey:
         self._lock = threading.Lock()
         self._token = ""
         self._expires = 0.0
-        self._renewed: float | None = None
+        self._renewed_at: float | None = None
 
     def __call__(self) -> str:
         with self._lock:
@@ -62,8 +62,8 @@ class BedrockKey:
         """Replace a token that Bedrock rejected; return whether a different one is available now."""
         with self._lock:
             now = self._clock()
-            if self._token == rejected_token and (self._renewed is None or now - self._renewed >= _RENEW_EVERY_S):
-                self._renewed = now
+            if self._token == rejected_token and (self._renewed_at is None or now - self._renewed_at >= _RENEW_EVERY_S):
+                self._renewed_at = now
                 self._make(now)
             return self._token != rejected_token
 

@@ -59,7 +59,7 @@ class Connections:
         parts = urlsplit(url)
         self._path = quote(parts.path.rstrip("/"), safe="/%:@!$&'()*+,;=")
         self._query = "?" + quote(parts.query, safe="/%:@!$&'()*+,;=?") if parts.query else ""
-        self._trusted = _trust() if self._route.is_secure else None  # At init: it takes 20 ms.
+        self._tls_context = _trust() if self._route.is_secure else None  # At init: it takes 20 ms.
         self._silence_s = silence_s
         self._pool = Pool(_KEPT_S, clock)
 
@@ -106,7 +106,7 @@ class Connections:
     def _connect(self, call: Call) -> socket.socket:
         """A new connection. Raises OSError, HTTPException, Cancelled or DeadlineExceeded."""
         seconds = max(0.001, call.patience(_CONNECT_S))
-        return self._route.connect(seconds, self._trusted, call.cancellation)
+        return self._route.connect(seconds, self._tls_context, call.cancellation)
 
 
 class Response:
@@ -210,12 +210,12 @@ class _Reader:
         self._call = call
         self._silence_s = silence_s
         self._in_head = True
-        self._left = _HEAD_BYTES
+        self._bytes_left = _HEAD_BYTES
         self._stop_at: float | None = None
 
     def head_ended(self) -> None:
         self._in_head = False
-        self._left = _ANSWER_BYTES
+        self._bytes_left = _ANSWER_BYTES
 
     def stop_in(self, seconds: float) -> None:
         self._stop_at = time.monotonic() + seconds
@@ -236,8 +236,8 @@ class _Reader:
         piece = self._connection.recv(_PIECE)
         if not piece and self._in_head:
             raise ConnectionError("the connection was closed before the answer's head ended")
-        self._left -= len(piece)
-        if self._left < 0:
+        self._bytes_left -= len(piece)
+        if self._bytes_left < 0:
             raise TransportError("the provider's answer is too large")
         return piece
 

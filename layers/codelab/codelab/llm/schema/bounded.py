@@ -84,26 +84,26 @@ class _Effort:
 
     def __init__(self, references: References) -> None:
         self._references = references
-        self._known: dict[tuple[int, int], tuple[int, int]] = {}
+        self._efforts: dict[tuple[int, int], tuple[int, int]] = {}
         self._sizes: dict[int, int] = {}
 
     def of(self, schema: Any, value: Any) -> tuple[int, int]:
         if not isinstance(schema, dict):
             return 1, 1
         key = (id(schema), id(value))
-        cached_effort = self._known.get(key)
+        cached_effort = self._efforts.get(key)
         if cached_effort is not None:
             return cached_effort
-        if len(self._known) >= _PAIRS:
+        if len(self._efforts) >= _PAIRS:
             raise _TooMuch
-        self._known[key] = 0, 0  # until it is counted
+        self._efforts[key] = 0, 0  # until it is counted
         options = len(schema.get("enum") or ()) // 16
         visits, errors = 1 + options, _own_errors(schema) * (1 + self._size(value) // _PARTS_PER_ERROR)
         for child in same_value(schema, self._references):
             visits, errors = _plus(visits, errors, self.of(child, value))
         for child, part in _applied(schema, value):
             visits, errors = _plus(visits, errors, self.of(child, part))
-        self._known[key] = visits, errors
+        self._efforts[key] = visits, errors
         return visits, errors
 
     def _size(self, value: Any) -> int:

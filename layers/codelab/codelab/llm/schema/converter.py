@@ -58,13 +58,13 @@ class Converter(Conversion):
         self._references = References(document)
         self._legacy = is_legacy(document)
         self._active: dict[tuple[int, ...], Definition] = {}
-        self._converted: dict[tuple[int, ...], list[Definition]] = {}
+        self._finished_definitions: dict[tuple[int, ...], list[Definition]] = {}
         self._definitions: list[Definition] = []
         self._numbers: Counter[str] = Counter()  # how often each name was requested
         self._same_value: list[Definition] = []  # the places being converted that hold the same value
         # By the id of a schema: the schema, kept alive so that no other gets its id, and a number that is equal for
         # equal schemas.
-        self._numbered: dict[int, tuple[int, Any]] = {}
+        self._value_numbers: dict[int, tuple[int, Any]] = {}
         self._numbers_by_content: dict[Any, int] = {}
         self._places = 0
 
@@ -133,7 +133,7 @@ class Converter(Conversion):
                     definition.is_partial = True
                 raise Unsatisfiable
             return self._refer(open_definition)
-        for definition in self._converted.get(key, ()):
+        for definition in self._finished_definitions.get(key, ()):
             if depth == definition.depth or (
                 not definition.is_cut and depth + definition.height <= self.settings.levels
             ):
@@ -158,7 +158,7 @@ class Converter(Conversion):
         definition.is_done = True
         definition.schema = combine(place, place.null)
         if not definition.is_partial:
-            self._converted.setdefault(key, []).append(definition)
+            self._finished_definitions.setdefault(key, []).append(definition)
         if root:
             return place
         is_reference = len(raws) == 1 and isinstance(raws[0], dict) and "$ref" in raws[0]
@@ -317,7 +317,7 @@ class Converter(Conversion):
         """Something hashable that is equal for equal schemas. Looks at each part once, however often it occurs."""
         if not isinstance(value, (dict, list)):
             return type(value).__name__, value
-        entry = self._numbered.get(id(value))
+        entry = self._value_numbers.get(id(value))
         if entry is None:
             self.steps.spend(1 + len(value))
             content: Any = (
@@ -326,7 +326,7 @@ class Converter(Conversion):
                 else tuple(map(self._number, value))
             )
             entry = self._numbers_by_content.setdefault(content, len(self._numbers_by_content)), value
-            self._numbered[id(value)] = entry
+            self._value_numbers[id(value)] = entry
         return entry[0]
 
     # Definitions.

@@ -107,15 +107,15 @@ class Facts:
     """The conjunction of the schemas of one place."""
 
     __slots__ = (
-        "bounds", "closed_items", "format", "implied", "item_max", "item_min", "items", "key_max", "key_min",
-        "keys", "own_description", "parts", "pattern", "prefix", "raws", "required", "types", "unevaluated",
-        "values",
+        "bounds", "closed_items", "format", "implied_types", "item_max", "item_min", "items", "key_max", "key_min",
+        "keys", "own_description", "parts", "pattern", "prefix", "raws", "required", "types",
+        "unevaluated_schema", "values",
     )  # fmt: skip
 
     def __init__(self, raws: list[dict[str, Any]]) -> None:
         self.raws = raws
         self.types: set[str] | None = None
-        self.implied: list[str] = []
+        self.implied_types: list[str] = []
         self.values: list[Any] | None = None
         self.bounds: dict[str, Any] = {}
         self.pattern: str | None = None
@@ -130,7 +130,7 @@ class Facts:
         self.keys: list[Raw] = []
         self.key_min = 0
         self.key_max: int | None = None
-        self.unevaluated: Raw = None
+        self.unevaluated_schema: Raw = None
         self.own_description: str = ""
         for raw in raws:
             self._add(raw)
@@ -160,8 +160,8 @@ class Facts:
             if handler is not None:
                 handler(self, keyword, value, raw)
             implied_type = IMPLIED_TYPES.get(keyword)
-            if implied_type is not None and implied_type not in self.implied:
-                self.implied.append(implied_type)
+            if implied_type is not None and implied_type not in self.implied_types:
+                self.implied_types.append(implied_type)
         if "properties" in raw or "patternProperties" in raw or "additionalProperties" in raw:
             properties, patterns = raw.get("properties"), raw.get("patternProperties")
             additional = raw.get("additionalProperties")
@@ -261,7 +261,7 @@ class Facts:
 
     def _unevaluated(self, keyword: str, value: Any, raw: dict[str, Any]) -> None:
         if isinstance(value, (dict, bool)):
-            self.unevaluated = value
+            self.unevaluated_schema = value
 
     def _description(self, keyword: str, value: Any, raw: dict[str, Any]) -> None:
         if not self.own_description and isinstance(value, str):

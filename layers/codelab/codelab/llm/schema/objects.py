@@ -99,10 +99,10 @@ def _members(
         return children, not kinds, kinds, False
     kinds = [(pattern, (raw,)) for part in parts for pattern, raw in part.patterns.items() if raw is not False]
     additional_schemas = [part.additional for part in parts if part.additional is not None]
-    if facts.unevaluated is not None and not additional_schemas:
-        if facts.unevaluated is False:
+    if facts.unevaluated_schema is not None and not additional_schemas:
+        if facts.unevaluated_schema is False:
             return children, not kinds and not any(_declares(raw) for raw in facts.raws), kinds, False
-        additional_schemas = [facts.unevaluated]
+        additional_schemas = [facts.unevaluated_schema]
     if additional_schemas:
         kinds.append((None, tuple(raw for raw in additional_schemas if isinstance(raw, dict)) or (True,)))
         return children, False, kinds, False

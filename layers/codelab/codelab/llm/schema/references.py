@@ -29,21 +29,21 @@ class References:
         self._has_ids: bool | None = None
         self._bases: dict[int, str] = {}  # of each schema inside a resource that is not the root
         self._resources: dict[str, Any] = {}  # absolute URI to resource
-        self._tails: dict[str, Any] = {}  # the first resource of each file name
+        self._resources_by_file_name: dict[str, Any] = {}  # the first resource of each file name
         self._anchors: dict[tuple[str, str], Any] = {}
-        self._dynamic: dict[str, Any] = {}  # the outermost target of each dynamic anchor
+        self._dynamic_anchors: dict[str, Any] = {}  # the outermost target of each dynamic anchor
         self._root = ""
-        self._found: dict[tuple[int, str], tuple[Any, Any]] = {}
+        self._targets: dict[tuple[int, str], tuple[Any, Any]] = {}
 
     def target(self, holder: dict[str, Any], keyword: str = "$ref") -> Any:
         """The target of the reference in `holder`, or None if the document does not have it."""
         key = (id(holder), keyword)
-        if key not in self._found:
-            self._found[key] = (
+        if key not in self._targets:
+            self._targets[key] = (
                 self._target(holder, keyword),
                 holder,
             )  # keeps the holder alive, so that no other gets its id
-        return self._found[key][0]
+        return self._targets[key][0]
 
     def _target(self, holder: dict[str, Any], keyword: str) -> Any:
         reference = holder[keyword]
@@ -58,14 +58,14 @@ class References:
                 return _walk(self._document, reference[2:])
         self._index()
         if keyword == "$recursiveRef":
-            return self._dynamic.get("", self._resources.get(self._base(holder)))
-        if keyword == "$dynamicRef" and reference.startswith("#") and reference[1:] in self._dynamic:
-            return self._dynamic[reference[1:]]
+            return self._dynamic_anchors.get("", self._resources.get(self._base(holder)))
+        if keyword == "$dynamicRef" and reference.startswith("#") and reference[1:] in self._dynamic_anchors:
+            return self._dynamic_anchors[reference[1:]]
         base, fragment = urldefrag(_join(self._base(holder), reference))
         resource = self._resources.get(base)
         if resource is None:
             # Many documents assume that they are stored elsewhere: try the name of the file.
-            resource = self._tails.get(_tail(base))
+            resource = self._resources_by_file_name.get(_tail(base))
             if resource is None:
                 return None
         if not fragment or fragment == "/":
@@ -108,13 +108,13 @@ class References:
                 if isinstance(name, str):
                     self._anchors.setdefault((base, name), node)
                     if keyword == "$dynamicAnchor":
-                        self._dynamic.setdefault(name, node)
+                        self._dynamic_anchors.setdefault(name, node)
             if node.get("$recursiveAnchor") is True:
-                self._dynamic.setdefault("", node)
+                self._dynamic_anchors.setdefault("", node)
             stack.extend((value, base) for key, value in reversed(node.items()) if key not in _DATA)
         for uri, resource in self._resources.items():
             if uri:
-                self._tails.setdefault(_tail(uri), resource)
+                self._resources_by_file_name.setdefault(_tail(uri), resource)
 
 
 def _identifier(node: dict[str, Any]) -> str | None:

@@ -22,13 +22,13 @@ def branches_of(conversion: Conversion, facts: Facts, depth: int, hints: Sequenc
         return enumeration(conversion, facts, values)
     types = facts.types
     if types is None:
-        if not facts.implied:
+        if not facts.implied_types:
             [branch] = conversion.text().branches
             words = facts.description("any")
             if words:
                 branch.schema["description"] += f": {words}"
             return Place([branch])
-        types = set(facts.implied)
+        types = set(facts.implied_types)
         if "number" in types:
             types.add("integer")
     branches: list[Branch] = []
