@@ -1,11 +1,13 @@
-"""Counts the variables and arguments whose name is a bare participle or pronoun.
+"""Counts the variables, arguments and attributes whose name is a bare participle or pronoun.
 
 `python -m infra.names [--list] [PATH…]`; --list prints the file and line of each.
 
 A name says what the value is: `path`, `session`, `matches`. A bare `found`, `told`, `given`, `one` or `rest` leaves the
-reader to find out. Only whole names count (`found_paths` is fine), and these do not:
+reader to find out, in the case of `self._found` the reader of another method. Only whole names count (`found_paths` is
+fine), and these do not:
 
-- flags, which are adjectives by nature: annotated `bool`, or bound to True or False (`closed = False`);
+- flags, which are adjectives by nature: annotated `bool`, or bound to True or False (`closed = False`); an attribute
+  that is so anywhere in its class, or takes an argument annotated `bool`, is one everywhere in it;
 - the words of the field for the result of an operation or for a state (`parsed`, `expected`);
 - constants (`CLOSED = "closed"`), types, and `other` in methods such as `__eq__`.
 
@@ -94,11 +96,13 @@ def is_bare(name: str) -> bool:
 
 
 def bindings(tree: ast.AST) -> Iterator[Binding]:
-    """Every binding of a variable, a field or an argument; `self` and `cls` do not count."""
+    """Every binding of a variable, an argument, a field or an attribute of `self`; `self` and `cls` do not count."""
     exempt = {id(node) for parent in ast.walk(tree) for node in _exempt(parent)}
     for node in ast.walk(tree):
         match node:
             case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name) if name not in ("self", "cls"):
+                yield Binding(name, node.lineno, id(node) in exempt)
+            case ast.Attribute(attr=name, ctx=ast.Store()) if _is_own(node):
                 yield Binding(name, node.lineno, id(node) in exempt)
             case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
                 yield Binding(name, node.lineno, False)
@@ -117,7 +121,43 @@ def _exempt(node: ast.AST) -> list[ast.AST]:
             name.startswith("__")
         ):
             return [operand]
+        case ast.ClassDef():
+            flags = set(_flags(node))
+            return [child for child in ast.walk(node) if isinstance(child, ast.Attribute) and child.attr in flags]
     return []
+
+
+def _flags(tree: ast.ClassDef) -> Iterator[str]:
+    """The names of the class's attributes and fields that are flags."""
+    flag_arguments = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg) and _is_bool(node.annotation)}
+    for node in ast.walk(tree):
+        match node:
+            case ast.AnnAssign(target=ast.Attribute(attr=name) | ast.Name(id=name), annotation=annotation) if _is_bool(
+                annotation
+            ):
+                yield name
+            case ast.Assign(targets=targets, value=value):
+                for target in targets:
+                    for attribute, attribute_value in _pairs(target, value):
+                        match attribute_value:
+                            case ast.Constant(value=bool()):
+                                yield attribute.attr
+                            case ast.Name(id=argument) if argument in flag_arguments:
+                                yield attribute.attr
+
+
+def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.Attribute, ast.expr]]:
+    """The attributes that an assignment binds, each with its value: `self.a, self.b = 1, 2` binds two."""
+    match target, value:
+        case ast.Attribute(), _:
+            yield target, value
+        case ast.Tuple(elts=targets), ast.Tuple(elts=values) if len(targets) == len(values):
+            for each_target, each_value in zip(targets, values, strict=True):
+                yield from _pairs(each_target, each_value)
+
+
+def _is_own(node: ast.Attribute) -> bool:
+    return isinstance(node.value, ast.Name) and node.value.id == "self"
 
 
 def _is_bool(annotation: ast.AST | None) -> bool:

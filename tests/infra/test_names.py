@@ -20,6 +20,17 @@ class Search:
     def __eq__(self, other: object) -> bool:
         return False
 
+    def start(self, settled: bool) -> None:
+        self._asked = self.path = ""
+        self._held, self._ended = [], False
+        self._settled = settled
+        self.counted: bool = not settled
+        self._lost = None
+        error.cause.shown = self._told.unread = 1
+
+    def stop(self) -> None:
+        self._ended = self._settled = self.counted = bool(self._asked)
+
 def look(given, *rest, enabled: bool = True, path=None, **others):
     found = [one for one in given if one]
     found_paths, expected, seed = found, 1, 2
@@ -55,6 +66,9 @@ def test_each_kind_of_binding_is_counted_and_what_the_field_calls_so_is_not() ->
         "refused",
         "both",
         "made",
+        "_asked",
+        "_held",
+        "_lost",
     }
     assert not {"self", "asyncio", "Search", "look"} & {binding.name for binding in bound}
 
@@ -69,6 +83,15 @@ def test_a_bare_word_is_refused(name: str) -> None:
 )
 def test_a_noun_or_a_term_of_the_field_is_not(name: str) -> None:
     assert not names.is_bare(name)
+
+
+def test_a_flag_of_one_class_is_no_flag_in_another() -> None:
+    classes = (
+        "class A:\n    def f(self):\n        self.done = False",
+        "class B:\n    def f(self):\n        self.done = 'soon'",
+    )
+    source = "\n".join(classes)
+    assert [binding.exempt for binding in names.bindings(ast.parse(source))] == [True, False]
 
 
 def test_a_tree_above_its_limit_fails_with_the_place_of_each(
