@@ -11,6 +11,7 @@ from infra.docs.markdown import anchor
 ROOT = Path(__file__).parents[2]
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("local/*/*.md"), ROOT / "tests/README.md"]
 ARCHITECTURE = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 SECURITY = (ROOT / "docs/security.md").read_text(encoding="utf-8")
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
@@ -45,6 +46,38 @@ def test_every_file_that_the_architecture_names_exists() -> None:
     named = set(re.findall(r"`([\w/]+\.py|functions/\w+|protocol/\w+)`", ARCHITECTURE))
     assert len(named) > 30
     assert missing(named, "layers/codelab/codelab") == []
+
+
+def absent_names(cell: str) -> list[str]:
+    """The files of a table's cell that do not exist, and the names in it that none of its files has."""
+    words = re.findall(r"`([^`]+)`", cell)
+    bases = (ROOT, ROOT / "layers/codelab/codelab", ROOT / "clients/codelab_client/codelab_client")
+    paths = [word for word in words if re.fullmatch(r"[\w/.-]+/[\w.-]+|template\.yaml|observability\.py", word)]
+    places = {path: next((base / path for base in bases if (base / path).exists()), None) for path in paths}
+    files = [
+        file for place in places.values() if place for file in (place.rglob("*.py") if place.is_dir() else [place])
+    ]
+    text = "\n".join(file.read_text(encoding="utf-8") for file in files)
+    names = [word for word in words if re.fullmatch(r"_\w+|[A-Z]\w+", word)]
+    return [
+        *(path for path, place in places.items() if place is None),
+        *(name for name in names if not re.search(rf"\b{name}\b", text)),
+    ]
+
+
+def test_what_contributing_names_where_something_is_added_exists() -> None:
+    section = CONTRIBUTING.partition("## Adding something")[2].partition("\n## ")[0]
+    cells = [row.strip("| ").split(" | ")[1] for row in _ROW.findall(section)]
+    assert len(cells) > 5
+    assert [name for cell in cells for name in absent_names(cell)] == []
+
+
+def test_the_architecture_names_the_right_place_of_every_reason_not_to_post() -> None:
+    section = ARCHITECTURE.partition("## Why a frame was not posted")[2].partition("\n## ")[0]
+    cells = [row.strip("| ").split(" | ")[1] for row in _ROW.findall(section)]
+    assert len(cells) > 10
+    assert [name for cell in cells for name in absent_names(cell)] == []
+    assert absent_names("`Delivery` of `delivery/post.py`, `delivery/gone.py`") == ["delivery/gone.py", "Delivery"]
 
 
 def test_every_test_that_the_security_page_names_exists() -> None:

@@ -10,7 +10,8 @@ from codelab.turns import handover, shown_results
 from codelab.turns.draft import Draft
 
 #: Takes the draft and the checked arguments, and returns the result as JSON. It may read items (`draft.item`) and their
-#: contents (`draft.value`). A ProtocolError becomes the call's error, so it must be raised before any change.
+#: contents (`draft.value`), as they were before the answer with the call. A ProtocolError becomes the call's error, so
+#: it must be raised before any change.
 Execute = Callable[[Draft, dict[str, Any]], Any]
 
 
