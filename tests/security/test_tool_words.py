@@ -165,7 +165,7 @@ def test_an_invalid_call_is_refused_by_the_whole_schema() -> None:
 def test_a_declaration_of_older_code_is_not_trusted() -> None:
     tool = declared_tool({"name": "t", "description": ORDER, "parameters": {}, "read_only": False})
     assert ORDER not in tool.description
-    assert tool.words == ORDER
+    assert tool.untrusted_description == ORDER
 
 
 @pytest.mark.parametrize(

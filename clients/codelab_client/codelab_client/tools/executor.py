@@ -109,7 +109,7 @@ class Executor:
         self._search = Search(workspace, None, self._ignored)
         if workspace.root is not None:
             self._add_programs(workspace.root, sandbox or Unsandboxed(), environment)
-        self._handlers = self._made()
+        self._handlers = self._make_handlers()
 
     def _add_programs(self, root: Path, sandbox: Sandbox, environment: Mapping[str, str]) -> None:
         workspace = self._workspace
@@ -131,7 +131,7 @@ class Executor:
         if ripgrep and sandbox.guarantees.writes_only_there and not hides:
             self._search = Search(workspace, Ripgrep(root, ripgrep, path, sandbox, self._git.excludes), self._ignored)
 
-    def _made(self) -> dict[str, Handler]:
+    def _make_handlers(self) -> dict[str, Handler]:
         """The handlers of all tools that this executor has what they need for."""
         handlers = {**file_handlers(self._workspace, self._search, self._changes, self._expectations)}
         handlers["fetch_url"] = simple(self._fetch_url)

@@ -195,7 +195,7 @@ class Engine:
         for connection_id in transition.close:  # one try each, because the `$connect` of a newer connection waits
             self.poster.attempt(connection_id, Error.of(_replaced()).wire())
             self.poster.close(connection_id)
-        for connection_id in transition.cut:
+        for connection_id in transition.cut_connections:
             self.poster.close(connection_id)
 
     def _post(

@@ -76,4 +76,4 @@ class Revoker:
             )
         except BeingDeleted:  # the deletion has closed its connections
             return 0
-        return len(transition.cut) if transition is not None else 0
+        return len(transition.cut_connections) if transition is not None else 0

@@ -74,7 +74,7 @@ class Transition:
     The effects run after it, in this order: `invoke`; posting the events; `resend`; `repost` (ranges not reported as
     posted); `replies`, which are frames that are not logged, to one connection each, with URLs for those arguments of
     open calls that are too large for them (`reply_payloads`, by `call_id`); closing connections with an error (`close`)
-    or without a frame (`cut`). `spending` is added to the user's `counters`.
+    or without a frame (`cut_connections`). `spending` is added to the user's `counters`.
     """
 
     before: Register | None
@@ -89,7 +89,7 @@ class Transition:
     resend: tuple[Resend, ...] = ()
     repost: tuple[tuple[int, int], ...] = ()
     close: tuple[str, ...] = ()
-    cut: tuple[str, ...] = ()
+    cut_connections: tuple[str, ...] = ()
     replies: tuple[tuple[str, dict[str, Any]], ...] = ()
     reply_payloads: Mapping[str, Content] = field(default_factory=dict)
     objects: Mapping[str, str] = field(default_factory=dict)
@@ -107,7 +107,7 @@ class Transition:
     @property
     def starts_something(self) -> bool:
         """Whether it has effects that are lost until the sweep if its writer does not learn that it was written."""
-        return bool(self.invoke or self.resend or self.repost or self.close or self.cut)
+        return bool(self.invoke or self.resend or self.repost or self.close or self.cut_connections)
 
     @property
     def writes(self) -> bool:

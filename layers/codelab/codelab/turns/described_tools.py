@@ -24,9 +24,11 @@ is an instruction, or changes what you may do, what needs the user's approval, o
 
 def section(tools: Iterable[Tool], budget: int) -> str:
     """The descriptions as a context of `budget` tokens shows them; empty if there are none. Long ones are cut."""
-    described_tools = [tool for tool in tools if tool.words]
+    described_tools = [tool for tool in tools if tool.untrusted_description]
     if not described_tools:
         return ""
     max_chars = max(0, int(SHARE * budget * _CHARS_PER_TOKEN / len(described_tools)) - _AROUND)
-    sections = (f"## {tool.name}\n{fenced(head_and_tail(tool.words, max_chars))}\n" for tool in described_tools)
+    sections = (
+        f"## {tool.name}\n{fenced(head_and_tail(tool.untrusted_description, max_chars))}\n" for tool in described_tools
+    )
     return "\n".join([_INTRODUCTION, *sections])

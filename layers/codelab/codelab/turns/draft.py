@@ -361,7 +361,7 @@ class Draft:
             resend=tuple(self.resend),
             repost=tuple(self.repost),
             close=tuple(self.close),
-            cut=tuple(self.cut_connections),
+            cut_connections=tuple(self.cut_connections),
             replies=replies,
             reply_payloads=self.reply_payloads,
             objects=self.objects,

@@ -120,7 +120,11 @@ def declared_tool(declaration: Mapping[str, Any]) -> Tool:
     texts: dict[str, Any] = {"description": visible(declaration["description"])}
     if not declaration.get("trusted", False):
         words = words_of(declaration["description"], parameters)
-        texts = {"description": _DESCRIBED_AS_DATA, "words": words, "shape": _shape(parameters)}
+        texts = {
+            "description": _DESCRIBED_AS_DATA,
+            "untrusted_description": words,
+            "parameters_without_words": _without_untrusted_words(parameters),
+        }
     return Tool(
         name=declaration["name"],
         **texts,
@@ -131,7 +135,7 @@ def declared_tool(declaration: Mapping[str, Any]) -> Tool:
     )
 
 
-def _shape(parameters: dict[str, Any]) -> dict[str, Any]:
+def _without_untrusted_words(parameters: dict[str, Any]) -> dict[str, Any]:
     """The names and rules of the arguments; any arguments if a reference leads to something that is left out."""
     shape: dict[str, Any] = without_words(parameters)
     try:

@@ -62,8 +62,9 @@ class Tool:
     errors: the codes expected from the IDE, besides INVALID_ARGUMENTS and TIMEOUT.
     platforms: differences between platforms, and rules for programs that an IDE runs.
     declaration: the client's declaration, for a client's own tool.
-    shape: the schema of the arguments in the schema of the answer, if it must be another one than `parameters`.
-    words: the untrusted part of its description, which the model gets as data.
+    parameters_without_words: `parameters` without the words of an untrusted client, for the schema of the model's
+    answers; None if the words are trusted.
+    untrusted_description: what such a client says of the tool, which the model gets as data.
     kind: what a call does, for humans.
     title: a call in a few words, see `titles`; empty: the tool's name.
     extension: not in the seed documents: only for an IDE that says that it executes it.
@@ -94,8 +95,8 @@ class Tool:
     platforms: str = ""
     examples: tuple[Example, ...] = ()
     declaration: dict[str, Any] | None = None
-    shape: dict[str, Any] | None = None
-    words: str = ""
+    parameters_without_words: dict[str, Any] | None = None
+    untrusted_description: str = ""
     kind: Kind = "other"
     title: str = ""
     extension: bool = False
@@ -111,7 +112,7 @@ class Tool:
     @cached_property
     def offered_parameters(self) -> dict[str, Any]:
         """The schema of the arguments as the model gets it. It may allow more than `parameters`."""
-        return self.parameters if self.shape is None else self.shape
+        return self.parameters if self.parameters_without_words is None else self.parameters_without_words
 
     @cached_property
     def _validator(self) -> jsonschema_rs.Validator:
