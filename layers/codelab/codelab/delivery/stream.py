@@ -123,9 +123,11 @@ class StreamSender:
         self._thought_delay_s = _FIRST_THOUGHT_S
         self._closing = False
         self._keeps_last = False
-        #: The sender's thread has nothing to do; the writer's sends the first piece; what that one has sent.
-        self._idle, self._is_lent = True, False
-        self._handed_back: _Sent | None = None
+        #: The sender's thread waits for something to do.
+        self._idle = True
+        #: The writer's thread sends the first piece meanwhile, and leaves it here for the sender's to follow it up.
+        self._writer_sends = False
+        self._writers_batch: _Sent | None = None
         self._batch_due = 0.0
         self._reader_waits_since, self._has_rested = 0.0, False
         self._wake = threading.Condition()
@@ -179,7 +181,7 @@ class StreamSender:
                 # Waking the sender for every piece of a growing batch would cost more than the piece.
                 self._wake.notify()
                 return
-            self._idle, self._is_lent = False, True
+            self._idle, self._writer_sends = False, True
             self._buffer.clear()
         first_batch = None
         try:
@@ -191,7 +193,7 @@ class StreamSender:
             self._fail(error)
         finally:
             with self._wake:
-                self._is_lent, self._handed_back = False, first_batch
+                self._writer_sends, self._writers_batch = False, first_batch
                 self._wake.notify()
 
     def think(self, text: str) -> None:
@@ -248,7 +250,7 @@ class StreamSender:
         while not self.lost:
             self._renew_in_time()
             text = self._next()
-            first_batch, self._handed_back = self._handed_back, None
+            first_batch, self._writers_batch = self._writers_batch, None
             if first_batch is not None:
                 self._follow_up(first_batch)
             if self.lost:
@@ -274,7 +276,7 @@ class StreamSender:
     def _take_over(self) -> None:
         """Wait until the writer's thread has sent the first piece, if it does."""
         with self._wake:
-            self._wake.wait_for(lambda: not self._is_lent)
+            self._wake.wait_for(lambda: not self._writer_sends)
             self._idle = False
 
     def _renew_in_time(self) -> None:
@@ -323,12 +325,12 @@ class StreamSender:
         None when nothing more is to be sent.
         """
         with self._wake:
-            if not (self._buffer or self._closing or self._transitions_to_post or self._handed_back):
+            if not (self._buffer or self._closing or self._transitions_to_post or self._writers_batch):
                 self._idle = True
                 self._wake.wait(WATCH_S)
-                self._wake.wait_for(lambda: not self._is_lent)
+                self._wake.wait_for(lambda: not self._writer_sends)
                 self._idle = False
-            if self._handed_back is not None:
+            if self._writers_batch is not None:
                 return ""
             # Let the batch grow unless the answer is complete; the first batch is due at once.
             while self._buffer and not self._closing and (seconds_left := self._batch_due - _monotonic()) > 0:
