@@ -172,7 +172,7 @@ def _matches(name: str, pattern: Any, call_arguments: Mapping[str, Any]) -> bool
         return True
     value = call_arguments.get(name, "." if name in _PLACES else None)
     if name not in _PATHS or not isinstance(pattern, str | list):
-        return _same(value, pattern)
+        return _is_same_json(value, pattern)
     globs = pattern if isinstance(pattern, list) else [pattern]
     paths = value if isinstance(value, list) else [value]
     return bool(paths) and all(
@@ -186,7 +186,7 @@ def _is_in(glob: str, path: str) -> bool:
     return matches(pattern.replace("[", "[[]"), components(path))
 
 
-def _same(value: Any, pattern: Any) -> bool:
+def _is_same_json(value: Any, pattern: Any) -> bool:
     """Equality of JSON, in which 1, 1.0 and true are three values."""
     return json.dumps(value, sort_keys=True) == json.dumps(pattern, sort_keys=True)
 

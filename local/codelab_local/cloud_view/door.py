@@ -50,19 +50,19 @@ class Door:
         """The cookie for the secret."""
         document = loads(request.body)
         secret = document.get("secret") if isinstance(document, dict) else None
-        if not isinstance(secret, str) or not _same(secret, self.secret):
+        if not isinstance(secret, str) or not _is_same_secret(secret, self.secret):
             return refused(403, "This is not the secret of this run: open the address that the local cloud has printed")
         return Response(204, cookies=(f"{_COOKIE}={self._cookie}; Path=/; HttpOnly; SameSite=Strict",))
 
     def knows(self, request: Request) -> bool:
         """Whether the request has the cookie."""
         pairs = (pair.strip().partition("=") for pair in request.headers.get("cookie", "").split(";"))
-        return any(name == _COOKIE and _same(value, self._cookie) for name, _, value in pairs)
+        return any(name == _COOKIE and _is_same_secret(value, self._cookie) for name, _, value in pairs)
 
 
 def refused(status: int, message: str) -> Response:
     return Response.json({"message": message}, status)
 
 
-def _same(secret: str, expected: str) -> bool:
+def _is_same_secret(secret: str, expected: str) -> bool:
     return hmac.compare_digest(secret.encode("utf-8", "replace"), expected.encode())

@@ -59,11 +59,11 @@ def _context(answer: dict[str, Any]) -> dict[str, Any]:
 def allows(policy: dict[str, Any], arn: str) -> bool:
     """Does the policy allow the request with this ARN? A Deny wins."""
     allowed = False
-    for statement in _many(policy.get("Statement")):
+    for statement in _as_list(policy.get("Statement")):
         if not isinstance(statement, dict):
             continue
-        actions = _many(statement.get("Action"))
-        resources = _many(statement.get("Resource"))
+        actions = _as_list(statement.get("Action"))
+        resources = _as_list(statement.get("Resource"))
         if not any(_matches("execute-api:invoke", str(action).lower()) for action in actions):
             continue
         if any(_matches(arn, str(resource)) for resource in resources):
@@ -78,7 +78,7 @@ def _matches(value: str, pattern: str) -> bool:
     return re.match(fnmatch.translate(pattern.replace("[", "[[]")), value) is not None
 
 
-def _many(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 

@@ -62,7 +62,7 @@ class PublicPort:
                 start_serving=False,
             )
         except OSError as error:
-            raise StartError(_why(error, host, port)) from None
+            raise StartError(_bind_problem(error, host, port)) from None
         bound_port: int = self._server.sockets[0].getsockname()[1]
         return bound_port
 
@@ -176,7 +176,7 @@ def _is_upgrade(head: bytes) -> bool:
     return any(line.startswith(b"upgrade:") and b"websocket" in line for line in lines[1:])
 
 
-def _why(error: OSError, host: str, port: int) -> str:
+def _bind_problem(error: OSError, host: str, port: int) -> str:
     if error.errno == errno.EADDRINUSE:
         return f"port {port} on {host} is in use: stop the program that uses it, or choose another with PORT={port + 1}"
     if error.errno in (errno.EACCES, errno.EPERM):

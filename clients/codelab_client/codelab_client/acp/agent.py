@@ -128,7 +128,7 @@ class Agent:
         from codelab_client.session.rest import RestError
 
         try:
-            await self._rest.get("/agents")
+            await self._rest_api.get("/agents")
         except RestError as error:
             raise self._refused(error) from None
         except SessionError as error:
@@ -158,7 +158,7 @@ class Agent:
         session_id, root = _session_id(params), given.folder(params)
         turn_id, last_seq = await self._state(session_id)
         try:
-            messages, reaches = await history.messages(self._rest, session_id)
+            messages, reaches = await history.messages(self._rest_api, session_id)
         except RestError as error:
             raise self._refused(error) from None
         if turn_id is not None:  # what happened in the running turn comes with its frames
@@ -183,7 +183,7 @@ class Agent:
         cwd, cursor = given.optional_text(params, "cwd"), given.optional_text(params, "cursor")
         path = f"/sessions?limit={_PAGE}" + (f"&cursor={quote(cursor, safe='')}" if cursor else "")
         try:
-            page = await self._rest.get(path)
+            page = await self._rest_api.get(path)
         except RestError as error:
             raise self._refused(error) from None
         items = page.get("sessions") if isinstance(page, dict) else None
@@ -213,7 +213,7 @@ class Agent:
         session_id = _session_id(params)
         await self._leave(session_id)
         try:
-            await self._rest.delete(f"/sessions/{session_id}")
+            await self._rest_api.delete(f"/sessions/{session_id}")
         except RestError as error:
             if error.status != 404:
                 raise self._refused(error) from None
@@ -235,7 +235,7 @@ class Agent:
     # -- parts ---------------------------------------------------------------------------------------------------
 
     @property
-    def _rest(self) -> Any:
+    def _rest_api(self) -> Any:
         from codelab_client.session.rest import Rest
 
         return Rest(self._server.address, self._server.token)
@@ -251,7 +251,7 @@ class Agent:
         from codelab_client.session.rest import RestError
 
         try:
-            response = await self._rest.get(f"/sessions/{session_id}")
+            response = await self._rest_api.get(f"/sessions/{session_id}")
         except RestError as error:
             if error.status == 404:
                 raise RpcError(RESOURCE_NOT_FOUND, f"There is no session {session_id}") from None
@@ -282,7 +282,7 @@ class Agent:
         if len(self._sessions) >= _MOST_SESSIONS:
             raise RpcError(INTERNAL_ERROR, f"{_MOST_SESSIONS} sessions are open: close one first")
         conversation = EditorConversation(
-            session_id, root, self.peer, self._stdio, self._editor, self._rest, servers, sandboxed=server.sandboxed
+            session_id, root, self.peer, self._stdio, self._editor, self._rest_api, servers, sandboxed=server.sandboxed
         )
         try:
             opening = connect(

@@ -57,7 +57,7 @@ class EditorTerminals:
         return {
             "success": exit_fields is None,
             "process_id": process_id,
-            "status": _how(exit_fields),
+            "status": _status_of(exit_fields),
             "stdout": output,
             "stderr": "",
             **_SURROUNDINGS,
@@ -70,7 +70,7 @@ class EditorTerminals:
         output, exit_fields = await self._output(self._persistent[process_id])
         return {
             "process_id": process_id,
-            "status": _how(exit_fields),
+            "status": _status_of(exit_fields),
             "stdout": output,
             "stderr": "",
             "exit_code": None if exit_fields is None else exit_fields["exit_code"],
@@ -159,7 +159,7 @@ class EditorTerminals:
 _SURROUNDINGS = {"sandbox": "none", "network": True}
 
 
-def _how(exit_fields: dict[str, Any] | None) -> str:
+def _status_of(exit_fields: dict[str, Any] | None) -> str:
     return "running" if exit_fields is None else f"ended with {exit_fields.get('signal') or exit_fields['exit_code']}"
 
 

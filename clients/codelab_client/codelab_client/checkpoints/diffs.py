@@ -16,7 +16,7 @@ def unified(record: Record, changes: Iterable[Change]) -> str:
     parts: list[str] = []
     for names, of_path in sorted(by_path(changes).items()):
         old, new = of_path[0].old, of_path[-1].new
-        if not old.same(new) and {old.kind, new.kind} != {"absent", "directory"}:
+        if not old.matches(new) and {old.kind, new.kind} != {"absent", "directory"}:
             parts += _of_path(joined(names), old, new, _text(record, old), _text(record, new))
     return "".join(parts)
 

@@ -23,7 +23,7 @@ class FileState:
     digest: str = ""
     mode: str = ""
 
-    def same(self, state: "FileState") -> bool:
+    def matches(self, state: "FileState") -> bool:
         """Whether both are the same as far as both are known."""
         if (self.kind, self.digest) != (state.kind, state.digest):
             return False

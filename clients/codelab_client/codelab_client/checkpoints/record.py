@@ -275,7 +275,7 @@ class Record:
     def is_anothers(self, names: Names, state: FileState) -> bool:
         """Whether another session has left this at a path."""
         condition = "turn in (select turn from turns where session != ?) and path = ? and exact = 1"
-        return any(change.new.same(state) for change in self._changes(condition, self._session, _bytes(names)))
+        return any(change.new.matches(state) for change in self._changes(condition, self._session, _bytes(names)))
 
     def _changes(self, condition: str, *values: Any) -> list[Change]:
         fields = "path, old_kind, old_digest, old_mode, new_kind, new_digest, new_mode, exact, done, change, step"

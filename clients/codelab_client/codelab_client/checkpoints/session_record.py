@@ -165,7 +165,7 @@ class SessionRecord:
             with record.transaction():
                 changes = record.of_step(step)
                 now = {change.names: self._now(change.names) for change in changes} if failed else {}
-                if failed and all(now[change.names].same(change.old) for change in changes):
+                if failed and all(now[change.names].matches(change.old) for change in changes):
                     record.drop(step)
                     return
                 self._correct(record, changes, record.exact_between(step, record.next_step()) if not alone else {})

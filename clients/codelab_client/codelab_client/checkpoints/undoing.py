@@ -62,7 +62,7 @@ class Undoing:
 
     def undo(self, record: Record, *, everything: bool) -> Undone:
         """Take back the last turn, or with `everything` what the undo just before has left of its turn."""
-        turn = self._rest(record, record.last_undone(), "undo") if everything else None
+        turn = self._unfinished_turn(record, record.last_undone(), "undo") if everything else None
         if turn is None:
             turn = record.last_turn()
             if turn is None:
@@ -76,7 +76,7 @@ class Undoing:
 
     def redo(self, record: Record, *, everything: bool) -> Undone:
         """Bring back the turn that was taken back last, or the rest of it."""
-        turn = self._rest(record, record.last_turn(), "redo") if everything else None
+        turn = self._unfinished_turn(record, record.last_turn(), "redo") if everything else None
         turn = turn or record.last_undone()
         if turn is None:
             return Undone(None)
@@ -85,7 +85,7 @@ class Undoing:
         record.settle(turn.number, "done", remains=bool(plan.skipped_paths))
         return self._undone(record, turn, plan, failures, with_commands=False)
 
-    def _rest(self, record: Record, turn: Turn | None, kind: Literal["undo", "redo"]) -> Turn | None:
+    def _unfinished_turn(self, record: Record, turn: Turn | None, kind: Literal["undo", "redo"]) -> Turn | None:
         """The turn, if the last thing that happened was its undo or redo, and that has left something."""
         last = record.last_step()
         is_last = turn is not None and last is not None and (last.kind, last.turn) == (kind, turn.number)
@@ -121,7 +121,7 @@ class Undoing:
             now = Captured(ABSENT)
         target, reason = _target(changes, now.state, everything=everything)
         data = record.content(target.digest) if target.kind in ("file", "link") else None
-        if not target.same(now.state):
+        if not target.matches(now.state):
             if Captured(target, data).is_whole and now.is_whole:
                 plan.restorings.append(Restoring(names, now, target, data))
             else:
@@ -173,14 +173,14 @@ def _target(changes: Sequence[Change], now: FileState, *, everything: bool) -> t
     first, at = changes[0].old, now
     reason: _Reason = ""
     for change in reversed(changes):
-        if at.same(change.new) and change.exact:
+        if at.matches(change.new) and change.exact:
             at = change.old
-        elif at.same(change.old) and not change.done:
+        elif at.matches(change.old) and not change.done:
             continue  # The client died before it made the change.
         else:
-            reason = "unsure" if at.same(change.new) else "changed"
+            reason = "unsure" if at.matches(change.new) else "changed"
             break
-    if reason and at.same(first):
+    if reason and at.matches(first):
         reason = ""
     return (first, "") if everything else (at, reason)
 

@@ -106,8 +106,8 @@ def _add(record: Record, window: Step, end: int, difference: Difference, exact: 
             record.store(side.data)
     old, new = difference.old.state, difference.new.state
     if exact:
-        if not old.same(exact[0].old):
+        if not old.matches(exact[0].old):
             record.add(window.number, Change(difference.names, old, exact[0].old, exact=False))
         old = exact[-1].new
-    if not old.same(new):
+    if not old.matches(new):
         record.add(end, Change(difference.names, old, new, exact=False))

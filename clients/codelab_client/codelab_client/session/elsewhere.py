@@ -53,14 +53,14 @@ class Elsewhere:
     def allow(self, *, for_good: bool = True) -> None:
         """Let them run from now on; not for good, or if that cannot be kept, until this process ends."""
         here = self._permission(_now())
-        is_kept = for_good and self._keep([*self._others(here.permission_id), here])
+        is_kept = for_good and self._keep([*self._permissions_without(here.permission_id), here])
         self._unkept = [] if is_kept else [here]
 
     def revoke(self, permission_id: str) -> bool:
         """Take a permission back. Returns whether there was one."""
         ids = [permission.permission_id for permission in self.listed()]
         self._unkept = [permission for permission in self._unkept if permission.permission_id != permission_id]
-        self._keep(self._others(permission_id))
+        self._keep(self._permissions_without(permission_id))
         return permission_id in ids
 
     def listed(self) -> list[Permission]:
@@ -78,7 +78,7 @@ class Elsewhere:
     def _permission(self, at: str) -> Permission:
         return Permission(self._server, str(self._workspace), at)
 
-    def _others(self, permission_id: str) -> list[Permission]:
+    def _permissions_without(self, permission_id: str) -> list[Permission]:
         return [permission for permission in self._kept() if permission.permission_id != permission_id]
 
     def _keep(self, permissions: list[Permission]) -> bool:

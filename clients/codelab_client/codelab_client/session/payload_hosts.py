@@ -58,7 +58,7 @@ class PayloadHosts:
             raise RefusedHost(
                 f"the server names {parts.hostname}, which is neither its own host nor one of its storage"
             )
-        return _any if self._is_private() else is_public
+        return _accepts_any if self._is_private() else is_public
 
     async def _is_named(self, parts: SplitResult) -> bool:
         hosts = await self._configured_hosts()
@@ -128,5 +128,5 @@ def _partitions(host: str) -> tuple[str, ...]:
     return _PARTITIONS if own is None else (own,)
 
 
-def _any(address: str) -> bool:
+def _accepts_any(address: str) -> bool:
     return True

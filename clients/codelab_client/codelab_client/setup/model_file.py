@@ -117,7 +117,7 @@ def keep(model: Model, *, in_keyring: bool = True) -> str:
         "LLM_MODEL": model.name,
         "LLM_API_KEY": f"{_KEYRING}{_SERVICE}/{model.provider}" if ring else model.key,
     }
-    _write("".join(f"{name}={value}\n" for name, value in values.items()) + _others(content))
+    _write("".join(f"{name}={value}\n" for name, value in values.items()) + _other_lines(content))
     return ring
 
 
@@ -135,7 +135,7 @@ def forget() -> None:
     reference = _values(content).get("LLM_API_KEY", "").removeprefix(f"{_KEYRING}{_SERVICE}/")
     with contextlib.suppress(Exception):  # there may be no keyring, or no such key in it
         system_keyring().delete_password(_SERVICE, reference)
-    if other_lines := _others(content):
+    if other_lines := _other_lines(content):
         _write(other_lines)
     else:
         file().unlink(missing_ok=True)
@@ -156,7 +156,7 @@ def _values(content: str) -> dict[str, str]:
     return {name: value or "" for name, value in dotenv_values(stream=StringIO(content), interpolate=False).items()}
 
 
-def _others(content: str) -> str:
+def _other_lines(content: str) -> str:
     """The lines of the file that are not about this model."""
     return "".join(f"{line}\n" for line in content.splitlines() if not _OWN_LINE.match(line))
 

@@ -69,7 +69,7 @@ class FileChanges:
             after = kept(content, text)
             data = write_text(after, encoding, joined(names))
             await self._put(names, data, old)
-            note = {} if after == content and encoding == "utf-8" else {"message": _how(after, encoding)}
+            note = {} if after == content and encoding == "utf-8" else {"message": _encoding_note(after, encoding)}
             return {"success": True, "bytes_written": len(data), **note}
 
         return await self._make(call, make_change)
@@ -249,7 +249,7 @@ def encoded(text: str, name: str, limit: int) -> bytes:
     return data
 
 
-def _how(text: str, encoding: str) -> str:
+def _encoding_note(text: str, encoding: str) -> str:
     ends = " with CRLF line ends" if "\r\n" in text else ""
     return f"Written in {encoding}{ends}{' and a byte order mark' if text.startswith(chr(0xFEFF)) else ''}, as before"
 

@@ -103,7 +103,7 @@ class Commands:
         self._persistent[process_id] = persistent
         await process.settle(limits.START_SECONDS)
         if process.has_ended:
-            end = _how(await persistent.watching)
+            end = _status_of(await persistent.watching)
         return {
             "success": not process.has_ended,
             "process_id": process_id,
@@ -121,7 +121,7 @@ class Commands:
         end = persistent.process.ended() if persistent.process.has_ended else None
         return {
             "process_id": process_id,
-            "status": _how(end) if end is not None else "running",
+            "status": _status_of(end) if end is not None else "running",
             "stdout": persistent.process.stdout.text(),
             "stderr": persistent.process.stderr.text(),
             "exit_code": end.exit_code if end is not None else None,
@@ -179,7 +179,7 @@ class Commands:
         return {"sandbox": self._sandbox.name, "network": network, **notes}
 
 
-def _how(end: Ended) -> str:
+def _status_of(end: Ended) -> str:
     return f"ended by {end.signal}" if end.signal else f"ended with exit code {end.exit_code}"
 
 

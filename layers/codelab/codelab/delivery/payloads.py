@@ -55,7 +55,7 @@ class Payloads:
                 ContentType="application/json",
             )
 
-        self._each(put, objects)
+        self._for_each(put, objects)
 
     @sdk_errors()
     def read(self, user: str, session_id: str, digest: str) -> str:
@@ -81,7 +81,7 @@ class Payloads:
             page = client.list_objects_v2(Bucket=self._bucket, Prefix=prefix)
             object_keys = [item["Key"] for item in page.get("Contents", [])]
             if object_keys:
-                self._each(delete, object_keys)
+                self._for_each(delete, object_keys)
             if page.get("IsTruncated"):
                 return False
         return True
@@ -146,7 +146,7 @@ class Payloads:
         except UnicodeDecodeError:
             raise ProtocolError(ErrorCode.INVALID_FORMAT, "The upload is not valid UTF-8") from None
 
-    def _each(self, do: Callable[[str], None], names: Iterable[str]) -> None:
+    def _for_each(self, do: Callable[[str], None], names: Iterable[str]) -> None:
         names = list(names)
         if len(names) == 1:
             do(names[0])

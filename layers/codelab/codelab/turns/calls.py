@@ -42,14 +42,14 @@ def tool_result(draft: Draft, caller: Caller, frame: ToolResult) -> Transition |
     call = draft.call(frame.call_id)
     entry = _entry(draft.register, frame.call_id)
     if call is None:
-        raise _unknown(frame.call_id)
+        raise _invalid_call_id(frame.call_id)
     tool = tool_of(call)
     outcome = _outcome(frame, tool)
     is_partial = frame.partial or (tool.streams and frame.has_no_exit_code)
     if entry is None or not entry.state.is_open:
         if call.state == CallState.REJECTED or is_partial or is_same(call.outcome, outcome):
             return _repeat(draft)
-        raise _unknown(frame.call_id, f"the call is already {call.state}")
+        raise _invalid_call_id(frame.call_id, f"the call is already {call.state}")
     if caller.viewer:
         raise ProtocolError(ErrorCode.PERMISSION_DENIED, "A viewer cannot execute calls", call_id=frame.call_id)
     touch(draft, caller)
@@ -85,11 +85,11 @@ def hitl_decision(draft: Draft, caller: Caller, frame: HitlDecision) -> Transiti
     call = draft.call(frame.call_id)
     entry = _entry(draft.register, frame.call_id)
     if call is None:
-        raise _unknown(frame.call_id)
+        raise _invalid_call_id(frame.call_id)
     if entry is None or entry.state is not CallState.AWAITING_APPROVAL:
         if _was_decided(call, frame):
             return _repeat(draft)
-        raise _unknown(frame.call_id, f"the call is already {call.state}")
+        raise _invalid_call_id(frame.call_id, f"the call is already {call.state}")
     if frame.decision != "reject":
         _check_in_time(draft, call, entry)
     touch(draft, caller)
@@ -223,7 +223,7 @@ def settle(
     if not was_sent:
         return
     sender = caller.connection_id if caller is not None else ""
-    if call.turn_id and sender and not _others(draft, caller):
+    if call.turn_id and sender and not _has_others_with_extensions(draft, caller):
         draft.register.calls[call.call_id].sender = sender
     else:
         draft.emit(CallUpdate(call_id=call.call_id, state=state.value), sender=sender)
@@ -306,7 +306,7 @@ def _progress(draft: Draft, caller: Caller, call: CallItem, entry: CallEntry, fr
         call.progress = _tail(call.progress + text, PROGRESS_BYTES)
         call.progress_end = (call.progress_end if offset is None else offset) + len(text)
     draft.put(call)
-    if _others(draft, caller):
+    if _has_others_with_extensions(draft, caller):
         offsets = frame.offsets.model_dump() if frame.offsets is not None else None
         draft.emit(ToolProgress(call_id=call.call_id, offset=offset, offsets=offsets, result=frame.result))
 
@@ -321,7 +321,7 @@ def _output(result: Any) -> str:
     return result if isinstance(result, str) else dumps(result)
 
 
-def _others(draft: Draft, caller: Caller | None) -> bool:
+def _has_others_with_extensions(draft: Draft, caller: Caller | None) -> bool:
     """Is there a connection with extensions other than the caller's?"""
     return any(
         connection.extensions
@@ -362,7 +362,7 @@ def _approve(draft: Draft, call: CallItem, entry: CallEntry, tool: Tool) -> None
 def _check_in_time(draft: Draft, call: CallItem, entry: CallEntry) -> None:
     """Raise ProtocolError INVALID_CALL_ID after the deadline, even if the sweep has not expired the call yet."""
     if entry.due <= draft.now:
-        raise _unknown(call.call_id, "its approval deadline has passed, so the call is rejected")
+        raise _invalid_call_id(call.call_id, "its approval deadline has passed, so the call is rejected")
 
 
 def _was_decided(call: CallItem, frame: HitlDecision) -> bool:
@@ -389,5 +389,5 @@ def _decision(decision: str, caller: Caller, now: int, *, is_implicit: bool = Fa
     return record
 
 
-def _unknown(call_id: str, reason: str = "no such call in this session") -> ProtocolError:
+def _invalid_call_id(call_id: str, reason: str = "no such call in this session") -> ProtocolError:
     return ProtocolError(ErrorCode.INVALID_CALL_ID, f"Invalid call_id: {reason}", call_id=call_id)

@@ -103,10 +103,10 @@ def is_due(register: Register, settings: Settings) -> bool:
 
 def is_worth_asking(register: Register, settings: Settings) -> bool:
     """Might a summary that is not due yet make the history shorter?"""
-    return register.history_tokens >= _least(register, settings)
+    return register.history_tokens >= _least_tokens(register, settings)
 
 
-def _least(register: Register, settings: Settings) -> float:
+def _least_tokens(register: Register, settings: Settings) -> float:
     return min(_MIN_REQUESTED_TOKENS, _MIN_GAIN * _room(register, models.budget(register, settings).capacity))
 
 
@@ -200,7 +200,7 @@ def piece(
         if tokens - piece_tokens <= _KEPT_SHARE * most_tokens and count - position - 1 <= _KEPT_SHARE * most_messages:
             break
     if is_asked:
-        return candidate if candidate and candidate.tokens >= _least(register, settings) else None
+        return candidate if candidate and candidate.tokens >= _least_tokens(register, settings) else None
     is_worth_it = candidate and (
         candidate.tokens >= _MIN_GAIN * most_tokens or len(candidate.messages) >= _MIN_GAIN * most_messages
     )

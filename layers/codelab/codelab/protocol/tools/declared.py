@@ -168,7 +168,7 @@ def check_schema(schema: Mapping[str, Any]) -> None:
     _check_references(schema)
     try:
         jsonschema_rs.Draft202012Validator(
-            _without_dialect(schema), pattern_options=linear_patterns(1), retriever=_nothing
+            _without_dialect(schema), pattern_options=linear_patterns(1), retriever=_refuse_external
         )
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
         raise ValueError(f"invalid schema: {getattr(error, 'message', None) or error}"[:300]) from None
@@ -210,5 +210,5 @@ def _target(reference: str, root: Mapping[str, Any]) -> Any:
     return node
 
 
-def _nothing(uri: str) -> Any:
+def _refuse_external(uri: str) -> Any:
     raise ValueError(f"{uri} is another document; external references are not supported")
