@@ -152,6 +152,14 @@ def test_arguments_fit_a_function_where_they_fit_its_branch(parameters: Any, arg
     assert compile_validator(function).is_valid(arguments) == compile_validator(schema).is_valid(answer)
 
 
+def test_definitions_that_all_functions_repeat_do_not_multiply_what_the_model_reads() -> None:
+    large = {"$defs": {"d": {"enum": [f"value {n}" for n in range(500)]}}}
+    branches = [obj(_tool={"const": f"t{n}"}, a={"$ref": "#/$defs/d"}) for n in range(100)]
+    few, many = (obj(message=STRING, calls=array({"anyOf": branches[:n]})) | large for n in (2, 100))
+    assert functions_of(few, "close") is not None
+    assert functions_of(many, "close") is None
+
+
 @pytest.mark.parametrize("parameters", _PARAMETERS, ids=range(len(_PARAMETERS)))
 def test_every_function_is_a_valid_schema_of_an_object(parameters: Any) -> None:
     functions = functions_of(with_tool(obj(message=STRING), "a.tool", parameters), "close")

@@ -9,6 +9,7 @@ function and leave the others to the model.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -23,6 +24,9 @@ from codelab.llm.schema.codec import Codec, make_codec, new_step_counter
 
 #: As many as OpenAI takes.
 _MAX_FUNCTIONS = 128
+#: How much longer all parameters may be than the schema, whose definitions each function repeats: who may send a schema
+#: of some length must not make the model read a hundred times as much.
+_MOST_GROWTH = 2
 _NAME_CHARS = 64
 _NAME = re.compile(rf"[a-zA-Z0-9_-]{{1,{_NAME_CHARS}}}")
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
@@ -160,14 +164,17 @@ def functions_of(schema: Any, open_objects: str) -> Functions | None:
     if text_field is None or branches is None:
         return None
     names = function_names(branches)
-    return Functions(
-        text_field,
-        [
-            _Function(tool, names[tool], str(branch.get("description") or ""), _with_definitions(branch, schema))
-            for tool, branch in branches.items()
-        ],
-        open_objects,
-    )
+    functions = [
+        _Function(tool, names[tool], str(branch.get("description") or ""), _with_definitions(branch, schema))
+        for tool, branch in branches.items()
+    ]
+    if sum(_length(function.parameters) for function in functions) > _MOST_GROWTH * _length(schema):
+        return None
+    return Functions(text_field, functions, open_objects)
+
+
+def _length(schema: Any) -> int:
+    return len(json.dumps(schema, default=str))
 
 
 def _text_field(schema: Any) -> str | None:

@@ -7,7 +7,7 @@ and yields the ways to ask in order.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from codelab.llm.config import RequestConfig
@@ -79,13 +79,13 @@ def modes(
     *,
     streaming: bool,
     strict: bool,
-    has_functions: bool = False,
+    has_functions: Callable[[], bool] = lambda: False,
     unsupported: Collection[str] = (),
 ) -> Iterator[Mode]:
     """The ways to ask, best first.
 
-    streaming: whether the answer is streamed. strict: whether the schema has a strict form. has_functions: whether it
-    is one for `calls`. unsupported: features that the provider does not support.
+    streaming: whether the answer is streamed. strict: whether the schema has a strict form. has_functions: tells
+    whether it is one for `calls`, if that is to be tried. unsupported: features that the provider does not support.
     """
     thinking = thinks(profile, config)
     excluded_features = set(unsupported) | {
@@ -95,7 +95,7 @@ def modes(
     }
     strict = strict and config.strict
     for strategy in _strategies(profile, config):
-        if strategy == "calls" and not has_functions:
+        if strategy == "calls" and not has_functions():
             continue
         for mode in _LADDER[strategy]:
             if (strict or not mode.strict) and not (mode.needs & excluded_features):

@@ -98,10 +98,11 @@ class Request:
 
     def compile(self) -> None:
         """Make the strict schema now, so that the first run need not. Requests with the same schema share it."""
-        unsupported, functions = PROFILES[self.config.provider].unsupported_keywords, self._compiled.functions
-        mode = next(_modes(self.config, self._compiled, unsupported, streaming=True))
-        if mode.strategy == "calls" and functions is not None:
-            functions.definitions(mode, excluded_keywords_of(unsupported))
+        unsupported = PROFILES[self.config.provider].unsupported_keywords
+        for mode in _modes(self.config, self._compiled, unsupported, streaming=True):
+            if mode.strategy == "calls" and self._compiled.functions is not None:
+                self._compiled.functions.definitions(mode, excluded_keywords_of(unsupported))
+            return
 
     def run(self, transport: Transport, *, deadline: float | None = None, cancel: Cancellation | None = None) -> Result:
         """Run without streaming and return the result.
@@ -168,7 +169,7 @@ def _modes(
         config,
         streaming=streaming,
         strict=compiled_schema.codec(unsupported).strict,
-        has_functions=compiled_schema.functions is not None,
+        has_functions=lambda: compiled_schema.functions is not None,
         unsupported=unsupported,
     )
 
@@ -280,10 +281,10 @@ class _Run:
         self, choice: Choice, errors: list[str], streamed_texts: dict[str, Any], number: int
     ) -> tuple[CompiledSchema, list[dict[str, Any]]]:
         """The schema of a repair, and the messages that tell what is wrong. number: of messages of earlier repairs."""
-        functions = self._compiled.functions
-        if choice.mode.strategy == "calls" and functions is not None:
+        if choice.mode.strategy == "calls" and self._compiled.functions is not None:
             # The functions stay the same: providers cache them, and what the text says twice is not shown.
-            return self._compiled, repair_of_calls(choice.text, choice.calls, errors, functions, number)
+            exchange = repair_of_calls(choice.text, choice.calls, errors, self._compiled.functions, number)
+            return self._compiled, exchange
         # A function call becomes text in the history: otherwise its result would have to follow it.
         answer_message = {"role": "assistant", "content": choice.text or "(nothing)"}
         return self._repair_schema(streamed_texts), [
@@ -422,11 +423,13 @@ class _Run:
 
     def _messages(self, mode: Mode, exchanges: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """The context and the exchanges of repairs, with past calls as the mode has them."""
-        request, functions = self._request, self._compiled.functions
-        if mode.strategy == "calls" and functions is not None:
-            return in_native_form([*request._history, *exchanges], functions.names, self._profile)
-        if functions is not None:  # an exchange may have native calls, if they were refused afterwards
-            exchanges = in_answers_form(exchanges, functions.text_field)
+        request = self._request
+        if mode.strategy == "calls" and self._compiled.functions is not None:
+            names = self._compiled.functions.names
+            return in_native_form([*request._history, *exchanges], names, self._profile)
+        if any("tool_calls" in message for message in exchanges) and self._compiled.functions is not None:
+            # Native calls were refused after a repair had begun with them.
+            exchanges = in_answers_form(exchanges, self._compiled.functions.text_field)
         return [*request.messages, *exchanges]
 
     def _call_model(
@@ -458,7 +461,7 @@ class _Run:
                 streaming=self._streaming,
                 unsupported=unsupported,
                 form=self._form(compiled_schema, mode, unsupported),
-                functions=compiled_schema.functions,
+                functions=compiled_schema.functions if mode.strategy == "calls" else None,
             )
             answer = PartialAnswer(config.n, mode)
             calls += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
+from functools import cached_property
 from typing import Any
 
 from codelab.llm.form import Form, form_of
@@ -33,10 +34,13 @@ class CompiledSchema:
         self._validator = compile_validator(schema)
         self._bounded = BoundedValidator(schema, self._validator)
         self._open_objects = open_objects
-        #: What the strategy `calls` needs; None if the schema is not one for it.
-        self.functions: Functions | None = functions_of(schema, open_objects)
         self._codecs: dict[frozenset[str], Codec] = {}
         self._forms: dict[int, tuple[Any, Form | None]] = {}
+
+    @cached_property
+    def functions(self) -> Functions | None:
+        """What the strategy `calls` needs; None if the schema is not one for it."""
+        return functions_of(self.schema, self._open_objects)
 
     def codec(self, unsupported: Collection[str] = ()) -> Codec:
         """The codec of the strict form, without the keywords among the unsupported features."""
