@@ -494,6 +494,14 @@ def test_what_blames_no_calls_does_not_end_them(server: ScriptedServer, transpor
     assert request().run(transport).strategy == "calls"
 
 
+def test_a_call_that_the_provider_could_not_read_is_asked_for_again(server: ScriptedServer, transport: Any) -> None:
+    """Groq answers with a 400 that is about the model's answer, not about the request."""
+    error = {"message": "Failed to call a function: tool call validation failed", "code": "tool_use_failed"}
+    server.answer(lambda exchange: exchange.json({"error": error}, 400), answering("", ("read", A)))
+    result = request().run(transport)
+    assert (result.strategy, result.attempts) == ("calls", 2)
+
+
 def test_a_refusal_of_the_repair_tells_the_calls_in_the_form_of_the_answer(
     server: ScriptedServer, transport: Any
 ) -> None:
