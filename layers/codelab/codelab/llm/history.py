@@ -125,7 +125,7 @@ def _native_step(
         for call_id, call in zip(ids, calls, strict=True)
     ]
     return [
-        {"role": "assistant", "content": _text_of(message.get("content")), "tool_calls": native_calls},
+        {"role": "assistant", "content": _text_of(message.get("content")) or None, "tool_calls": native_calls},
         *(
             {"role": "tool", "tool_call_id": call_id, "content": results.get(str(call.get("id")), _NO_RESULT)}
             for call_id, call in zip(ids, calls, strict=True)

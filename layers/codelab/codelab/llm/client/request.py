@@ -13,32 +13,30 @@ from codelab.llm.client.partial_answer import PartialAnswer
 from codelab.llm.client.retry import RetryPolicy
 from codelab.llm.client.transport import Call, Transport
 from codelab.llm.client.unsupported_cache import UnsupportedFeatures
+from codelab.llm.completeness import finish_problem, shows_its_end
 from codelab.llm.config import RequestConfig
 from codelab.llm.content import BUILT_IN
 from codelab.llm.errors import (
     Cancelled,
     DeadlineExceeded,
-    Empty,
     InvalidAnswer,
     InvalidJson,
     ModelError,
     Prose,
-    Refusal,
     TransportError,
     Truncated,
 )
-from codelab.llm.finish import finish_error, is_end, outweighs_answer
 from codelab.llm.form import Form
 from codelab.llm.functions import Functions, InvalidCall, excluded_keywords_of
 from codelab.llm.history import has_calls, in_answers_form, in_native_form
 from codelab.llm.modes import Mode, modes, reads_calls, shows_schema
 from codelab.llm.outcome import Done, Event, ItemDone, Result, TextDelta, ThinkingDelta, Usage
 from codelab.llm.overflow import context_overflow
-from codelab.llm.parsing import NoJson, is_whole, parse
+from codelab.llm.parsing import NoJson, parse
 from codelab.llm.pipeline import Registry, prepare
 from codelab.llm.profiles import PROFILES
 from codelab.llm.repairs import repair_of_calls
-from codelab.llm.scanner import Scanner
+from codelab.llm.scanner import Scanner, TextScanner
 from codelab.llm.schema.compiled import CompiledSchema, compile_schema
 from codelab.llm.schema.validation import properties_of, repair_message
 from codelab.llm.strategies import TOOL_NAME, Choice, build
@@ -182,21 +180,6 @@ class _InvalidCalls(Exception):
         self.errors = errors
 
 
-class _TextPieces:
-    """A scanner (see there) of an answer that is the text itself, not JSON."""
-
-    #: The finish reason tells whether the text is whole.
-    open_field = ""
-
-    def __init__(self, text_field: str, fields: list[tuple[str, ...]]) -> None:
-        self._field = text_field
-        self._is_streamed = (text_field,) in fields
-
-    def feed(self, piece: str) -> list[TextDelta | ItemDone]:
-        """The text as an event, if its field is streamed."""
-        return [TextDelta(self._field, piece)] if self._is_streamed else []
-
-
 class _Run:
     """The state of one run."""
 
@@ -246,7 +229,7 @@ class _Run:
         streamed_texts: dict[str, Any] = {}
         repairs = 0
         while True:
-            finish_problem = self._finish_problem(choice)
+            cut = finish_problem(choice)
             answer, problem = self._read(choice, compiled_schema)
             if choice.retracted and is_visible:
                 streamed_texts = self._valid_texts([])  # text that was shown stays, even if it was a thought
@@ -254,12 +237,12 @@ class _Run:
             if problem is None:
                 solution = self._complete(answer, streamed_texts)
                 errors = self._compiled.explain(solution)
-                if not errors and (finish_problem is None or self._is_whole(choice)):
+                if not errors and (cut is None or shows_its_end(choice)):
                     if is_visible and self._streaming and choice.mode.strategy == "calls":
                         yield from self._items_of(solution)
                     return solution, choice.finish_reason
-            if finish_problem is not None:
-                raise finish_problem
+            if cut is not None:
+                raise cut
             if is_visible and self._open_field:
                 raise Truncated("the answer breaks off in the middle of a text")
             if repairs >= (
@@ -292,36 +275,11 @@ class _Run:
             {"role": "user", "content": repair_message(errors)},
         ]
 
-    def _is_whole(self, choice: Choice) -> bool:
-        """Whether a valid answer shows that nothing of it is missing, although its finish reason does not.
-
-        Nothing shows it of native calls: another one might have followed.
-        """
-        return choice.mode.strategy != "calls" and is_whole(choice.text)
-
     def _items_of(self, solution: Any) -> Iterator[Event]:
         """The calls of a complete answer. Before its end nobody knows whether it was cut, so they all come here."""
         if self._config.stream_items == CALLS:
             for index, item in enumerate(solution[CALLS]):
                 yield ItemDone(index, item, self.attempts)
-
-    def _finish_problem(self, choice: Choice) -> ModelError | None:
-        """The error of an answer that is not complete, or not meant to be shown, by its finish reason.
-
-        Raises those that outweigh even a valid answer, and that of an answer without text.
-        """
-        if choice.refusal:
-            raise Refusal(choice.refusal)
-        error = finish_error(choice.finish_reason)
-        if isinstance(error, Refusal) and choice.text:
-            error = Refusal(choice.text)
-        if error is not None and (outweighs_answer(error) or choice.is_empty):
-            raise error
-        if choice.is_empty:
-            raise Empty("the model finished without an answer")
-        if error is None and choice.calls and not is_end(choice.finish_reason):
-            return Truncated(f"the finish reason {str(choice.finish_reason)[:200]!r} is not known to end an answer")
-        return error
 
     def _read(self, choice: Choice, compiled_schema: CompiledSchema) -> tuple[Any, Exception | None]:
         """The decoded answer, or why it cannot be decoded."""
@@ -528,11 +486,12 @@ class _Run:
     ) -> Iterator[Event]:
         mode = answer.mode
         codec = compiled_schema.codec_for(mode, self._unsupported())
-        scanner: Scanner | _TextPieces | None = None
+        scanner: Scanner | TextScanner | None = None
         names = dict[str, str]()
         if self._streaming and is_visible:
             if mode.strategy == "calls" and compiled_schema.functions is not None:
-                scanner = _TextPieces(compiled_schema.functions.text_field, self._fields)
+                text_field = compiled_schema.functions.text_field
+                scanner = TextScanner(text_field, is_reported=(text_field,) in self._fields)
             else:
                 scanner, names = self._scanner(codec, mode)
         shown_parts = self._shown
