@@ -73,6 +73,27 @@ def test_parallel_calls_settle_in_any_order_and_continue_once(ide: Open, model: 
     assert results == [{"content": "a.py"}, {"content": "b.py"}, {"content": "c.py"}]
 
 
+def test_a_model_may_be_asked_for_native_calls(ide: Open, model: ScriptedModel) -> None:
+    session = ide(extensions=True)
+    session.request("session_config", model="other", title="Two files")
+    calls = [call("read_file", path="a.py"), call("git.diff", path="a.py")]
+    session.say(model.script("native", Says("I look.", calls), Says("", [READ]), Says("Both read")))
+    first, second = (session.expect("tool_call") for _ in calls)
+    assert (first["tool_name"], first["arguments"]) == ("read_file", {"path": "a.py"})
+    assert (second["tool_name"], second["arguments"]) == ("git.diff", {"path": "a.py"})
+    session.result(second, {"diff": "-x"})
+    session.result(first, {"content": "x"})
+    session.result(session.expect("tool_call"), {"content": "x"})
+    assert session.idle() == "I look.Both read"
+    asked = model.requests["native"]
+    assert all(body["tool_choice"] == "auto" and "response_format" not in body for body in asked)
+    *_, answer, read, diff = asked[1]["messages"]
+    assert [made["function"]["name"] for made in answer["tool_calls"]] == ["read_file", "git_diff"]
+    assert [made["id"] for made in answer["tool_calls"]] == [read["tool_call_id"], diff["tool_call_id"]]
+    assert (answer["content"], json.loads(read["content"])) == ("I look.", {"content": "x"})
+    assert asked[2]["messages"][: len(asked[1]["messages"])] == asked[1]["messages"], "what caches have stays as it was"
+
+
 def test_arguments_that_the_model_left_null_do_not_reach_the_client(ide: Open, model: ScriptedModel) -> None:
     session = ide()
     script = model.script("null", Says("", [call("list_files", path="src", recursive=None, pattern=None)]), Says("ok"))

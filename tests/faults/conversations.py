@@ -7,7 +7,7 @@ from tests.fakes.ide.in_process import Frame
 from tests.fakes.model.in_process import CUT, END, NO_SUMMARY, PAUSE, SILENCE, STOP, THOUGHT, says
 from tests.fakes.model.script import Says, call
 from tests.faults.fault import APPEND, INVOKE, POST, Fault, Kind
-from tests.faults.functions import OWN_MODEL
+from tests.faults.functions import NATIVE, OWN_MODEL
 from tests.faults.player import Conversation, Reaction
 
 SOON = 200
@@ -280,6 +280,24 @@ CONVERSATIONS = [
         "an agent is chosen in an answer that is repaired",
         {"bad": [Says(raw=_INVALID, repaired=says("Well. ", calls=[READ_A])), _ANSWER]},
         [{"type": "switch_agent", "agent_type": "orchestrator", "content": "[[bad]] me", "client_msg_id": "m1"}],
+        execute=execute,
+    ),
+    # The first answer has a title, so it is asked for as JSON.
+    Conversation(
+        "native calls",
+        {
+            "one": [
+                says("Reading. ", calls=[READ_A]),
+                says("And ", "more. ", calls=[READ_B, READ_C], natively=True),
+                says("It is ", "done.", natively=True),
+            ],
+            "write": [says("Writing. ", calls=[WRITE, PLAN], natively=True), says("Written.", natively=True)],
+        },
+        [
+            {"type": "switch_agent", "agent_type": NATIVE, "content": "[[one]] me", "client_msg_id": "m1"},
+            say("write", 2),
+        ],
+        decide=decision("approve"),
         execute=execute,
     ),
     Conversation("a summary", {"long": [_ANSWER]}, [_long(n) for n in range(1, 5)]),

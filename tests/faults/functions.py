@@ -62,6 +62,8 @@ FOLDERS = (
 
 #: An agent that the tests add, with a model of its own.
 OWN_MODEL = "reviewer"
+#: And another, whose model is asked for native calls.
+NATIVE = "caller"
 
 #: What Lambda's context says is left, in milliseconds.
 TIME_LEFT = {"llm_request": 300_000, "sweep": 55_000}
@@ -115,6 +117,7 @@ class Worker:
 
     def _init(self) -> None:
         agents()[OWN_MODEL] = replace(agents()["ask"], name=OWN_MODEL, model={"temperature": 0.5})
+        agents()[NATIVE] = replace(agents()["coder"], name=NATIVE, model={"strategy": "calls"})
         direct = types.SimpleNamespace(DirectTransport=lambda **_: self._transport)
         sys.modules["codelab.llm.client.direct"] = direct  # type: ignore[assignment]
         wiring.ManagementApi = lambda url: _Management(self)  # type: ignore[assignment,attr-defined,misc]

@@ -9,6 +9,7 @@ import pytest
 from codelab.llm.client.request import Request
 from codelab.llm.config import RequestConfig
 from codelab.llm.encoding import Fixed, TextMessage, encode
+from codelab.llm.profiles import STRATEGIES
 from codelab.llm.tokens import estimate_context
 
 from tests.fakes.model.in_process import InProcess
@@ -34,6 +35,19 @@ SCHEMA = {
     "additionalProperties": False,
 }
 
+#: One for the strategy `calls`.
+WITH_CALLS = {
+    "type": "object",
+    "properties": {
+        "message": {"type": "string"},
+        "calls": {
+            "type": "array",
+            "items": {"anyOf": [{"type": "object", "properties": {"_tool": {"const": "f"}}, "required": ["_tool"]}]},
+        },
+    },
+    "required": ["message", "calls"],
+}
+
 
 def plainly(body: Mapping[str, Any]) -> bytes:
     return json.dumps(_plain(body), ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
@@ -45,14 +59,15 @@ def _plain(value: Any) -> Any:
     return list(map(_plain, value)) if isinstance(value, list) else value
 
 
-@pytest.mark.parametrize("strategy", ["native", "tool", "json"])
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_history_that_was_encoded_before_is_sent_as_one_that_was_not(strategy: Any) -> None:
     history = [TextMessage("user" if n % 2 else "assistant", content) for n, content in enumerate(CONTENTS)]
     config = RequestConfig("m", strategy=strategy, temperature=0.5, extra_body={"user": {"a": [1, None]}})
+    schema = WITH_CALLS if strategy == "calls" else SCHEMA
     sent = []
     for messages in ([dict(message) for message in history], history, history):
         transport = InProcess(lambda _body, _call: '{"message": "a", "n": 1}')
-        list(Request(config, SCHEMA, [{"role": "system", "content": "Be brief."}, CALLED, *messages]).stream(transport))
+        list(Request(config, schema, [{"role": "system", "content": "Be brief."}, CALLED, *messages]).stream(transport))
         (body,) = transport.requests
         assert encode(body) == plainly(body)
         sent.append(encode(body))

@@ -19,7 +19,7 @@ from codelab.llm.profiles import PROFILES, STRATEGIES
 
 from tests.fakes.model.in_process import Body, Chunk, InProcess
 from tests.fakes.model.told_results import told_results
-from tests.fakes.model.wire import argument, delta
+from tests.fakes.model.wire import argument, calls_functions, delta
 from tests.llm.schemas import STRING, array, closed, obj
 
 USER = {"role": "user", "content": "Fix the sum"}
@@ -153,11 +153,35 @@ class StrictProvider(InProcess):
         self._provider = provider
 
     def _say(self, body: Body, _call: Call) -> Chunk:
+        self._is_told_not_to_think = body.get("thinking") == {"type": "disabled"}
         self._check(body["messages"], {tool["function"]["name"] for tool in body.get("tools", ())})
+        self._check_pairs(body["messages"])
         text = '{"message": "Once", "calls": [{}]}' if len(self.requests) == 1 else '{"message": "Done", "calls": []}'
+        if calls_functions(body):
+            return self._call(body)
         if "tools" in body:
             return argument(text, name="generate_response", finish="stop")
         return delta(text, finish="stop")
+
+    def _call(self, body: Body) -> Chunk:
+        """Three calls at first: one is valid, one is cut, one has no path."""
+        if len(self.requests) > 1:
+            return delta("Done", finish="stop")
+        calls = [("read_file", '{"path": "a"}'), ("edit_file", '{"path": "'), ("run_command", "{}")]
+        tool_calls = [
+            {"index": index, "id": "same", "function": {"name": name, "arguments": arguments}}
+            for index, (name, arguments) in enumerate(calls)
+        ]
+        return delta("Once", finish="tool_calls", tool_calls=tool_calls)
+
+    def _check_pairs(self, messages: Sequence[Mapping[str, Any]]) -> None:
+        ids = [native["id"] for message in messages for native in message.get("tool_calls", ())]
+        assert len(ids) == len({*ids}), "an id is a call's own"
+        for place, message in enumerate(messages):
+            own = [native["id"] for native in message.get("tool_calls", ())]
+            results = list(itertools.takewhile(lambda it: it["role"] == "tool", messages[place + 1 :]))
+            if message["role"] != "tool":
+                assert own == [result["tool_call_id"] for result in results], "a result for each call, behind it"
 
     def _check(self, messages: Sequence[Mapping[str, Any]], functions: set[str]) -> None:
         assert [message["role"] for message in messages].count("system") == 1, "one system message, the first"
@@ -168,6 +192,8 @@ class StrictProvider(InProcess):
         spoken = [role for role in roles if role != "tool"]
         if "tool" not in roles:
             assert all(one != other for one, other in itertools.pairwise(spoken)), "roles in turns"
+        if self._provider == "mistral":
+            assert ("tool", "user") not in itertools.pairwise(roles), "the user does not answer a tool"
         for message in messages:
             assert message["content"] or message.get("tool_calls"), "Anthropic: no empty content"
             for native in message.get("tool_calls", ()):
@@ -180,14 +206,16 @@ class StrictProvider(InProcess):
             assert native["id"].isalnum()
         if self._provider == "gemini":
             assert native["extra_content"]["google"]["thought_signature"]
-        if self._provider == "deepseek":
+        json.loads(native["function"]["arguments"])
+        if self._provider == "deepseek" and not self._is_told_not_to_think:
             assert message["reasoning_content"]
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("provider", PROFILES)
 def test_every_provider_accepts_the_history_in_every_way_to_ask(provider: str, strategy: Any) -> None:
-    config = RequestConfig("m", provider=provider, strategy=strategy)
+    thinking = False if (provider, strategy) == ("deepseek", "calls") else None
+    config = RequestConfig("m", provider=provider, strategy=strategy, thinking=thinking)
     offered = list(modes(PROFILES[provider], config, streaming=True, strict=True))
     model = StrictProvider(provider)
     if not offered:  # the profile says that it cannot be asked so
@@ -196,4 +224,5 @@ def test_every_provider_accepts_the_history_in_every_way_to_ask(provider: str, s
     request = Request(config, SCHEMA, CONVERSATION, unsupported=UnsupportedFeatures())
     *_, done = request.stream(model)
     assert done.result.solution["message"] == "Once"  # type: ignore[union-attr]
+    assert done.result.strategy == strategy  # type: ignore[union-attr]
     assert len(model.requests) == 2, "the answer and a repair"

@@ -22,12 +22,12 @@ from codelab.llm.client.request import Request
 from codelab.llm.client.retry import RetryPolicy
 from codelab.llm.client.transport import Call
 from codelab.llm.config import RequestConfig
-from codelab.llm.errors import Cancelled, DeadlineExceeded, InvalidRequest, ModelError, TransportError
+from codelab.llm.errors import Cancelled, DeadlineExceeded, InvalidRequest, Length, ModelError, TransportError
 
 from tests.fakes.aws.server import AwsServer
 from tests.fakes.http import Exchange, Script, event, response
 from tests.fakes.model.wire import ScriptedServer, delta, failing
-from tests.llm.schemas import STRING, obj
+from tests.llm.schemas import STRING, array, obj
 
 BODY = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "x"}]}
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n"
@@ -141,14 +141,27 @@ def test_an_answer_that_is_left_open_is_complete_at_its_end(server: ScriptedServ
     ],
     ids=str,
 )
-@pytest.mark.parametrize("strategy", ["native", "tool"])
+@pytest.mark.parametrize("strategy", ["native", "tool", "calls"])
 def test_chunks_of_any_form_end_in_an_answer_or_an_error(
     server: ScriptedServer, transport: Any, chunk: dict[str, Any], strategy: Any
 ) -> None:
     server.answer(lambda exchange: exchange.events([chunk, delta(finish="stop")]))
-    request = Request(RequestConfig("m", strategy=strategy), obj(a=STRING), BODY["messages"], retry=RetryPolicy(1))
+    schema = (
+        obj(a=STRING, calls=array({"anyOf": [obj(_tool={"const": "b"})]})) if strategy == "calls" else obj(a=STRING)
+    )
+    request = Request(RequestConfig("m", strategy=strategy), schema, BODY["messages"], retry=RetryPolicy(1))
+    if strategy == "calls" and "['stop']" in str(chunk):  # a text, and then an end
+        *_, done = request.stream(transport)
+        assert done.result.solution == {"a": "x", "calls": []}  # type: ignore[union-attr]
+        return
     with pytest.raises(ModelError):
         list(request.stream(transport))
+
+
+def test_a_finish_reason_of_any_form_is_an_error(server: ScriptedServer, transport: Any) -> None:
+    server.answer(lambda exchange: exchange.events([delta('{"a": "half', finish=["length"])]))  # type: ignore[arg-type]
+    with pytest.raises(Length):
+        list(Request(RequestConfig("m"), obj(a=STRING), BODY["messages"]).stream(transport))
 
 
 # Keys.

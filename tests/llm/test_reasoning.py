@@ -14,6 +14,7 @@ from codelab.llm.client.unsupported_cache import UnsupportedFeatures
 from codelab.llm.config import RequestConfig
 from codelab.llm.errors import Empty, TransportError
 from codelab.llm.outcome import Done, ThinkingDelta
+from codelab.llm.profiles import STRATEGIES
 from codelab.llm.reasoning import Separator
 
 from tests.fakes.model.wire import ScriptedServer, argument, delta, saying
@@ -78,6 +79,39 @@ def test_thoughts_are_separated_however_the_text_is_cut(name: str, prose: bool) 
         assert separated(pieces, prose=prose) == (answer, thoughts), pieces
 
 
+#: A text for people, the text without its thoughts, and the thoughts.
+TEXTS = {
+    "nothing but text": ("Hello <think>.", "Hello <think>.", ""),
+    "a block before it": ("<think>a\n</think>\n\nHello", "Hello", "a"),
+    "a block a chunk": ("<reasoning>a</reasoning><reasoning> b</reasoning>Hello", "Hello", "a b"),
+    "tags in the text": ('Write `<think>x</think>`, {"a": 1}', 'Write `<think>x</think>`, {"a": 1}', ""),
+    "tags behind a block": ("<think>a</think>The </think> tag", "The </think> tag", "a"),
+    "a block that nobody closes": ("<think>Well, hello", "", "Well, hello"),
+    "a nested block": ("<think>a<think>b</think>c</think>Hello", "Hello", "a<think>b</think>c"),
+    "a thought that mentions the tag": ("<think>the <think> tag</think>Hello", "Hello", "the <think> tag"),
+    "what only looks like a tag": ("<thin> < b", "<thin> < b", ""),
+    "a tag that is not complete": ("<thi", "<thi", ""),
+    "JSON": ('{"a": "<think>b</think>"}', '{"a": "<think>b</think>"}', ""),
+    "space": (" \n ", "", ""),
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_thoughts_before_a_text_are_separated_and_tags_in_it_are_not(name: str) -> None:
+    said, answer, thoughts = TEXTS[name]
+    for size in range(1, len(said) + 1):
+        found: list[str] = []
+        separator = Separator(found, is_text=True)
+        fed = "".join(separator.feed(said[at : at + size]) for at in range(0, len(said), size)) + separator.finish()
+        assert (fed.strip(), separator.text.strip()) == (answer, answer), size
+        assert "".join(found).strip() == thoughts, size
+
+
+def test_a_text_is_not_held_back() -> None:
+    separator = Separator([], is_text=True)
+    assert [separator.feed(piece) for piece in ("\n", "Okay, ", "I ", "read <b")] == ["", "Okay, ", "I ", "read <b"]
+
+
 @pytest.mark.parametrize("said", ['"<think>a</think>"', '["<think>a</think>"]', '<think>b</think>["<think>"]'])
 def test_an_answer_may_be_any_json_value(said: str) -> None:
     answer, _ = separated(list(said), prose=False)
@@ -119,12 +153,14 @@ def test_the_cost_is_linear_in_the_length(piece: str, before: str) -> None:
 
 # Through the Request: every strategy, streamed and whole.
 
-STRATEGIES = ("native", "tool", "json")
+#: One for the strategy `calls`.
+WITH_TOOL = obj(message=STRING, calls=array({"anyOf": [obj(_tool={"const": "read"})]}))
 
 
 def asked(strategy: str, **config: Any) -> Request:
     settings = RequestConfig("m", provider="generic", strategy=strategy, strict=False, **config)  # type: ignore[arg-type]
-    return Request(settings, SCHEMA, [{"role": "user", "content": "?"}], unsupported=UnsupportedFeatures())
+    schema = WITH_TOOL if strategy == "calls" else SCHEMA
+    return Request(settings, schema, [{"role": "user", "content": "?"}], unsupported=UnsupportedFeatures())
 
 
 @pytest.mark.parametrize("streamed", [True, False])
@@ -136,6 +172,7 @@ def test_a_draft_in_a_thought_is_not_the_answer(
     server.answer(saying(f"<reasoning>Maybe {DRAFT}?</reasoning>{ANSWER}", size=size))
     answer = answer_of(asked(strategy), transport, streamed=streamed)
     assert (answer.result.solution, answer.result.attempts) == (json.loads(ANSWER), 1)
+    assert answer.result.strategy == strategy
     assert (answer.text, answer.thoughts) == (("Hello", f"Maybe {DRAFT}?") if streamed else ("", ""))
 
 
@@ -149,7 +186,7 @@ def test_tags_in_a_value_reach_the_user(server: ScriptedServer, transport: Any, 
 
 
 @pytest.mark.parametrize("streamed", [True, False])
-@pytest.mark.parametrize("strategy", ["native", "json"])
+@pytest.mark.parametrize("strategy", ["native", "json", "calls"])
 @pytest.mark.parametrize("said", [f"<think>Well, {DRAFT}", "<reasoning>Done.</reasoning>", f"<think>{ANSWER}</think>"])
 def test_thoughts_alone_are_an_empty_answer_after_one_call(
     server: ScriptedServer, transport: Any, strategy: str, streamed: bool, said: str
@@ -165,7 +202,8 @@ def test_thoughts_alone_are_an_empty_answer_after_one_call(
 def test_thoughts_in_a_separate_field_are_yielded(
     server: ScriptedServer, transport: Any, strategy: str, field: str
 ) -> None:
-    answer = [argument(ANSWER, name="generate_response")] if strategy == "tool" else [delta(ANSWER)]
+    said = {"tool": argument(ANSWER, name="generate_response"), "calls": delta("Hello")}
+    answer = [said.get(strategy, delta(ANSWER))]
     chunks = [delta("", **{field: "Maybe "}), delta(**{field: DRAFT}), *answer, delta(finish="stop")]
     server.answer(lambda exchange: exchange.events(chunks))
     answer = answer_of(asked(strategy), transport)

@@ -21,7 +21,7 @@ from codelab.llm.config import RequestConfig
 from codelab.llm.errors import InvalidRequest, TransportError
 from codelab.llm.modes import Mode, modes
 from codelab.llm.overflow import context_overflow
-from codelab.llm.profiles import PROFILES
+from codelab.llm.profiles import PROFILES, STRATEGIES
 from codelab.llm.schema.validation import compile_validator, explain
 from codelab.llm.tokens import estimate_context, estimate_tokens
 from codelab.llm.unsupported import unsupported_feature
@@ -303,7 +303,7 @@ def demonstration() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("streamed", [True, False])
-@pytest.mark.parametrize("strategy", ["json", "native", "tool"])
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_the_demo_model_supports_all_strategies(demonstration: str, strategy: Any, streamed: bool) -> None:
     transport = DirectTransport(base_url=demonstration, api_key="demo")
     read = {"type": "tool", "name": "read_file", "description": "Read a file", "parameters": obj(path=STRING)}

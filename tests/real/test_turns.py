@@ -29,7 +29,7 @@ from tests.real.llama import MODEL, WINDOW, Llama
 
 pytestmark = [pytest.mark.deep, pytest.mark.real]
 
-RUNGS = ("native", "tool", "json")
+RUNGS = ("native", "tool", "json", "calls")
 #: How many turns on each rung; a session has five of them.
 COUNT = int(os.environ.get("REAL_TURNS", "20"))
 _PER_SESSION = 5

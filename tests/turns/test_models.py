@@ -59,13 +59,14 @@ def test_the_operators_numbers_and_facts_take_precedence() -> None:
             "AUTH_MODE": "jwt",
             "LLM_MODEL": "local",
             "LLM_CAPABILITIES": '{"local": {"window": 8192, "images": true, "thinking": ["high", "none"],'
-            ' "patches": true}}',
+            ' "patches": true, "strategy": "calls"}}',
         }
     )
     assert [found.model_dump() for found in models.selectable_models(settings)] == [
         {"name": "local", "context_tokens": 8_192 - 2_048, "images": True, "thinking": ["none", "high"]}
     ]
     assert models.capabilities("local", settings).patches
+    assert models.capabilities("local", settings).strategy == "calls"
     assert not models.capabilities("gpt-4.1", settings).patches, "no row of the table has them"
     fixed = read_settings({"LLM_MODEL": "gpt-4.1", "MAX_CONTEXT_TOKENS": "8000", "MAX_CONTEXT_MESSAGES": "50"})
     assert (models.context_tokens("gpt-4.1", fixed), models.most_messages(fixed)) == (8_000, 50)

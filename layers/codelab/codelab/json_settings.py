@@ -5,7 +5,7 @@ from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from codelab.llm.profiles import Level
+from codelab.llm.profiles import Level, Strategy
 
 Natural = Annotated[int, Field(ge=0)]
 
@@ -29,6 +29,7 @@ class ModelCapabilities(BaseModel):
     images: bool | None = None
     thinking: list[Level] | None = None
     patches: bool | None = None
+    strategy: Strategy | None = None
 
 
 class PlanLimits(BaseModel):

@@ -9,7 +9,7 @@ from codelab.llm.client.transport import Call
 from codelab.llm.errors import TransportError
 
 from tests.fakes.model.script import SUMMARY, Says, answer_of, is_summary, properties, script_of
-from tests.fakes.model.wire import USAGE, delta, whole
+from tests.fakes.model.wire import USAGE, calls_functions, delta, in_pieces, native_calls, whole
 
 Body = Mapping[str, Any]
 Chunk = dict[str, Any]
@@ -73,9 +73,9 @@ class Queued(InProcess):
         self.answers.append(Says(message, calls).body(chooses=False))
 
 
-def says(*pieces: str, calls: Sequence[dict[str, Any]] = (), agent: str = "coder") -> Says:
+def says(*pieces: str, calls: Sequence[dict[str, Any]] = (), agent: str = "coder", natively: bool = False) -> Says:
     """An answer for `ScriptedTransport`, in pieces each of which is sent before the next one is given."""
-    return Says(pieces=pieces, calls=calls, agent=agent)
+    return Says(pieces=pieces, calls=calls, agent=agent, natively=natively)
 
 
 class ScriptedTransport:
@@ -101,19 +101,25 @@ class ScriptedTransport:
         answer = answer_of(self.script[name], said, repairs)
         if answer.status != 200:
             raise TransportError("scripted refusal", status=answer.status)
+        assert calls_functions(body) == answer.natively, "it is asked in another way"
         if answer.raw is not None:
             yield [delta(answer.raw)]
+        elif answer.natively:
+            yield from self._speak(answer, call)
+            _, calls = native_calls(json.dumps({"message": "", "calls": answer.calls}))
+            for native_call in calls:
+                yield in_pieces(native_call, 5)
         else:
             chosen = f'"agent": "{answer.agent}", ' if "agent" in properties(body) else ""
             yield [delta(f'{{{chosen}"message": "')]
             yield from self._speak(answer, call)
             if answer.cut is not None:
                 raise TransportError("scripted end of the connection")
-            calls = json.dumps(answer.calls, ensure_ascii=False)
-            if CUT in calls:
-                calls = calls.replace(CUT, _CUT_CALL.findall(told)[-1])
+            written = json.dumps(answer.calls, ensure_ascii=False)
+            if CUT in written:
+                written = written.replace(CUT, _CUT_CALL.findall(told)[-1])
             last = answer.pieces[-1] if answer.pieces else ""
-            yield [delta(f'{last.removeprefix(END) if last.startswith(END) else ""}", "calls": {calls}}}')]
+            yield [delta(f'{last.removeprefix(END) if last.startswith(END) else ""}", "calls": {written}}}')]
         yield [{**delta(finish="stop"), "usage": USAGE}]
 
     def _speak(self, answer: Says, call: Call) -> Iterator[list[Chunk]]:
@@ -129,6 +135,6 @@ class ScriptedTransport:
             else:
                 self._mark()
                 if piece != SILENCE:
-                    yield [delta(json.dumps(piece, ensure_ascii=False)[1:-1])]
+                    yield [delta(piece if answer.natively else json.dumps(piece, ensure_ascii=False)[1:-1])]
                 self._sent(call, is_text=piece != SILENCE)
             call.check()

@@ -32,7 +32,7 @@ class Says:
     `agent` answers if the model is to choose; `refuses_to_choose` is the status of a request to choose. `thought` is
     streamed before the text, as DeepSeek does it. `raw` is said in place of all that. `repaired` is what the model says
     when it is told that the answer is not valid; without it, the same again. `pieces` is the text as `in_process` says
-    it.
+    it, and `natively` whether that is to be asked for native calls.
     """
 
     text: str = ""
@@ -50,6 +50,7 @@ class Says:
     thought: str = ""
     repaired: Self | None = None
     pieces: Sequence[str] = ()
+    natively: bool = False
 
     def wait(self) -> None:
         """Wait as long as the model is silent."""

@@ -7,14 +7,15 @@ from typing import Any
 
 from tests.fakes.http import DONE, Exchange, HttpServer, event
 from tests.fakes.model.script import SUMMARY, Says, answer_of, is_summary, properties, script_of
-from tests.fakes.model.wire import USAGE, delta, whole
+from tests.fakes.model.wire import USAGE, calls_functions, delta, in_pieces, native_calls, whole
 from tests.waiting import PATIENCE
 
 
 class ScriptedModel(HttpServer):
     """`with ScriptedModel() as model: model.script("name", Says("…"))`. `requests` are the bodies by name.
 
-    `hung_up` names the scripts whose client did not stay until the end. `port` 0 is any that is free.
+    `hung_up` names the scripts whose client did not stay until the end. `port` 0 is any that is free. The model `other`
+    is asked for native calls.
     """
 
     def __init__(self, port: int = 0) -> None:
@@ -27,7 +28,7 @@ class ScriptedModel(HttpServer):
     def environment(self) -> dict[str, str]:
         url = f"{self.url}/v1"
         model = {"LLM_BASE_URL": url, "LLM_API_KEY": "scripted", "LLM_MODEL": "scripted", "LLM_MODELS": "other"}
-        takes = {"scripted": {"images": True, "thinking": ["none", "high"]}}
+        takes = {"scripted": {"images": True, "thinking": ["none", "high"]}, "other": {"strategy": "calls"}}
         return {**model, "LLM_CAPABILITIES": json.dumps(takes), "DEFAULT_AGENT": "universal"}
 
     def script(self, name: str, *answers: Says) -> str:
@@ -50,10 +51,12 @@ class ScriptedModel(HttpServer):
         if says.status != 200:
             exchange.json({"error": {"message": "scripted refusal", "type": "scripted"}}, says.status)
         elif not body.get("stream"):
-            exchange.json(whole(says.body(chooses=chooses)))
+            text, calls = _spoken(says.body(chooses=chooses), body)
+            made: dict[str, Any] = {"tool_calls": calls} if calls else {}
+            exchange.json(whole(text, **made))
         else:
             try:
-                _stream(exchange, says, says.body(chooses=chooses))
+                _stream(exchange, says, *_spoken(says.body(chooses=chooses), body))
             except ConnectionError:
                 self.hung_up.append(name)  # As a cancelled turn does.
 
@@ -62,7 +65,12 @@ class ScriptedModel(HttpServer):
         return answer_of(self._scripts.get(name, [Says("unscripted")]), said, repairs)
 
 
-def _stream(exchange: Exchange, says: Says, text: str) -> None:
+def _spoken(answer: str, body: Mapping[str, Any]) -> tuple[str, list[dict[str, Any]]]:
+    """What it writes, and its native calls if it is asked for such."""
+    return native_calls(answer) if calls_functions(body) else (answer, [])
+
+
+def _stream(exchange: Exchange, says: Says, text: str, calls: list[dict[str, Any]]) -> None:
     exchange.begin(chunked=False)
     for thought in _pieces(says.thought, says.piece):
         exchange.write(event(delta(content=None, reasoning_content=thought)))
@@ -75,6 +83,8 @@ def _stream(exchange: Exchange, says: Says, text: str) -> None:
             says.halfway.wait(2 * PATIENCE)
         exchange.write(event(delta(piece)))
         time.sleep(says.delay)
+    for chunk in (chunk for call in calls for chunk in in_pieces(call, says.piece)):
+        exchange.write(event(chunk))
     usage = {**USAGE, "completion_tokens": len(pieces), "total_tokens": USAGE["prompt_tokens"] + len(pieces)}
     exchange.write(event(delta(finish="stop")) + event({"choices": [], "usage": usage}) + DONE)
 

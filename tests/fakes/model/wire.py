@@ -1,5 +1,8 @@
 """What OpenAI-compatible models send, and a server that sends one scripted answer after the other."""
 
+import json
+import re
+from collections.abc import Mapping
 from typing import Any
 
 from tests.fakes.http import Exchange, HttpServer, Script
@@ -54,12 +57,51 @@ def whole(text: str | None, usage: Any = USAGE, *, finish: str | None = "stop", 
     return {"object": "chat.completion", "choices": [choice], "usage": usage}
 
 
+def native_calls(text: str) -> tuple[str, list[dict[str, Any]]]:
+    """An answer of a text and calls in JSON as what a model writes that calls functions: the text, and `tool_calls`.
+
+    What stands before the JSON stays before the text; what is no such answer is the text.
+    """
+    for start in (match.start() for match in re.finditer("{", text)):
+        try:
+            answer = json.loads(text[start:])
+        except ValueError:
+            continue
+        if not isinstance(answer, dict) or not all("_tool" in call for call in answer.get("calls", [{}])):
+            break
+        [said] = [value for name, value in answer.items() if name != "calls"] or [""]
+        calls = []
+        for index, call in enumerate(answer["calls"]):
+            arguments = {name: value for name, value in call.items() if name != "_tool"}
+            function = {"name": re.sub(r"[^\w-]", "_", call["_tool"]), "arguments": json.dumps(arguments)}
+            calls.append({"index": index, "id": f"call_{index}", "type": "function", "function": function})
+        return text[:start] + said, calls
+    return text, []
+
+
+def calls_functions(body: Mapping[str, Any]) -> bool:
+    """Does this request ask for calls of functions, not for one that is the answer?"""
+    return any(tool["function"]["name"] != "generate_response" for tool in body.get("tools", ()))
+
+
+def in_pieces(call: dict[str, Any], size: int) -> list[dict[str, Any]]:
+    """The chunks of a streamed call: its head, then its arguments."""
+    function = call["function"]
+    head = {**call, "function": {**function, "arguments": ""}}
+    pieces = [function["arguments"][at : at + size] for at in range(0, len(function["arguments"]), size)]
+    rest = [{"index": call["index"], "function": {"arguments": piece}} for piece in pieces]
+    return [delta(tool_calls=[piece]) for piece in (head, *rest)]
+
+
 def saying(
     text: str, *, usage: dict[str, Any] | None = None, finish: str = "stop", size: int = 5, **message: Any
 ) -> Script:
-    """An answer in the requested form: streamed or whole, as content or as a function call."""
+    """An answer in the requested form: streamed or whole, as content, as a function call, or as native calls."""
 
     def script(exchange: Exchange) -> None:
+        if calls_functions(exchange.body):
+            _say_natively(exchange, *native_calls(text), usage=usage, finish=finish, size=size, **message)
+            return
         tools = exchange.body.get("tools")
         name = tools[0]["function"]["name"] if tools else None
         if not exchange.body.get("stream"):
@@ -77,6 +119,19 @@ def saying(
         exchange.events(chunks)
 
     return script
+
+
+def _say_natively(
+    exchange: Exchange, text: str, calls: list[dict[str, Any]], *, usage: Any, finish: str, size: int, **message: Any
+) -> None:
+    if not exchange.body.get("stream"):
+        said = {"tool_calls": calls} if calls else {}
+        exchange.json(whole(text, usage, finish=finish, **said, **message))
+        return
+    chunks = [delta(text[at : at + size]) for at in range(0, len(text), size)]
+    chunks += [chunk for call in calls for chunk in in_pieces(call, size)]
+    chunks += [delta(**message)] if message else []
+    exchange.events([*chunks, delta(finish=finish), *([{"choices": [], "usage": usage}] if usage else [])])
 
 
 def failing(status: int, message: str = "no", **headers: str) -> Script:

@@ -250,14 +250,16 @@ class StepRequests:
     def _config_for(self, agent: Agent, settings: Mapping[str, Any]) -> RequestConfig:
         """The agent's settings, with the model that the user has chosen for the session if it is still offered.
 
-        The chosen level of thinking counts if the model has it.
+        The chosen level of thinking counts if the model has it. The model's strategy counts if the agent has none.
         """
         config, model = self.config.changed(**agent.model), settings.get("model")
         if model in self._settings.offered_models:
             config = config.changed(model=model)
+        capabilities = models.capabilities(config.model, self._settings)
+        if config.strategy is None and capabilities.strategy is not None:
+            config = config.changed(strategy=capabilities.strategy)
         if "thinking" not in settings:
             return config
-        capabilities = models.capabilities(config.model, self._settings)
         return config.changed(**thinking_at(settings["thinking"], capabilities, config.provider))
 
     def agent_of(self, register: Register) -> Agent:

@@ -6,6 +6,7 @@ One schema for text and calls lets the text come first and be streamed.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 CALLS = "calls"
@@ -79,6 +80,33 @@ def _branch(schema: dict[str, Any], name: str, parameters: dict[str, Any], descr
         branch["allOf"] = [*branch.get("allOf", []), {"$ref": parameters["$ref"]}]
         branch.pop("additionalProperties", None)
     return branch
+
+
+def parameters_of(branch: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of the tool that a branch calls: the branch without the constant, and without its description."""
+    parameters: dict[str, Any] = {"type": "object"}
+    for keyword, value in branch.items():
+        if keyword == "description":
+            continue
+        if keyword == "properties":
+            parameters[keyword] = {name: part for name, part in value.items() if name != TOOL}
+        elif keyword == "required":
+            parameters[keyword] = [name for name in value if name != TOOL]
+        elif keyword in ("minProperties", "maxProperties") and isinstance(value, int) and value > 0:
+            parameters[keyword] = value - 1
+        elif keyword in ("anyOf", "oneOf", "allOf") and isinstance(value, list):
+            parameters[keyword] = list(map(_without_tool, value))
+        else:
+            parameters[keyword] = value
+    return parameters
+
+
+def _without_tool(part: Any) -> Any:
+    """A part of a combination, without what `_admitting` added to it."""
+    properties = part.get("properties") if isinstance(part, dict) else None
+    if not isinstance(properties, dict) or properties.get(TOOL) != {}:
+        return part
+    return {**part, "properties": {name: value for name, value in properties.items() if name != TOOL}}
 
 
 def _admitting(part: Any) -> Any:

@@ -19,7 +19,8 @@ class RequestConfig:
     max_output_tokens, reasoning_effort: sent if given. thinking: whether the model thinks before it answers; None
     leaves it to the profile. n: how many solutions. max_repairs: how often an invalid answer is sent back.
     stream_fields: the string fields to stream, each a name or a dotted path. stream_items: the array whose items are
-    yielded one by one. strategy: use only this one. strict: False never asks for strict schemas. shows_schema: whether
+    yielded one by one. strategy: use only this one; behind `calls`, the profile's others, because it does not fit every
+    schema. strict: False never asks for strict schemas. shows_schema: whether
     the provider shows the schema to the model; None leaves it to the profile. open_objects: "close" drops further keys
     of objects that do not mention additionalProperties, "keep" keeps them. extra_body: further fields of the provider's
     request, sent unchanged.

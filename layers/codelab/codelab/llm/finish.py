@@ -15,6 +15,11 @@ _FILTER = re.compile(
 )
 _REFUSAL = re.compile(r"refus", re.IGNORECASE)
 _INTERRUPTION = re.compile(r"error|insufficient|abort|cancel|interrupt|timeout|malformed|unexpected", re.IGNORECASE)
+#: What providers document as the proper end of an answer.
+_ENDS = frozenset(
+    {"stop", "tool_calls", "tool_call", "tool_use", "function_call", "end_turn", "stop_sequence", "stop_token", "eos",
+     "eos_token", "end_of_text", "complete", "completed", "finished", "done"}
+)  # fmt: skip
 
 
 def finish_error(reason: str | None) -> ModelError | None:
@@ -33,6 +38,11 @@ def finish_error(reason: str | None) -> ModelError | None:
     if _INTERRUPTION.search(reason):
         return TransportError(f"the provider broke off: {reason}", retryable=True, kind=FailureKind.BUSY)
     return None
+
+
+def is_end(reason: str | None) -> bool:
+    """Whether a finish reason says that nothing of the answer is missing."""
+    return (reason or "").strip().lower() in _ENDS
 
 
 def outweighs_answer(error: ModelError) -> bool:

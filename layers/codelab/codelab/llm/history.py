@@ -1,21 +1,25 @@
-"""Past calls in the form of the answer: the model's own JSON, and the results as a text of the user's side.
+"""Past calls as the model is asked for new ones: in the form of the answer, or as native calls.
+
+In the form of the answer, calls are the model's own JSON, and the results a text of the user's side.
 
 A model that is asked for JSON must not read its earlier answers as native calls. Half of the providers refuse such a
 history: native calls without their functions in `tools` (Anthropic behind gateways, Bedrock), with ids that are not
 their own (Mistral), without the signatures of their thoughts (Gemini), or without the thoughts (DeepSeek). The others
-show the model two ways to call a tool, of which only one works.
+show the model two ways to call a tool, of which only one works. So only a model that is asked for native calls gets
+past ones as such.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby, takewhile
 from typing import Any
 
 from codelab.llm.call_schema import CALLS, TOOL
 from codelab.llm.encoding import are_texts
 from codelab.llm.fence import fenced
+from codelab.llm.profiles import Profile
 
 Message = dict[str, Any]
 
@@ -30,6 +34,8 @@ _SHORTENED_NOTE = "Some arguments above are shown shortened; never copy them fro
 #: What stands in the middle of a text that was cut.
 _CUT_MARK = " characters cut out "
 _NO_RESULT = "(no result)"
+#: What the model says between the results and a message of the user, where a provider demands that it says something.
+_READ = "(results read)"
 
 
 def has_calls(schema: Any) -> bool:
@@ -59,22 +65,97 @@ def in_answers_form(messages: list[Message], text_field: str, closing_text: str 
     ):
         return messages
     answer_messages: list[Message] = []
-    calls: Sequence[Mapping[str, Any]] = ()
-    results: dict[str, str] = {}
-    for message in [*messages, {"role": ""}]:
-        if message.get("role") == "tool":
-            results[str(message.get("tool_call_id"))] = _text_of(message.get("content"))
-            continue
-        if calls:
-            answer_messages.append({"role": "user", "content": _results(calls, results)})
-        calls, results = message.get("tool_calls") or (), {}
+    for message, results in _with_results(messages):
+        calls = message.get("tool_calls") or ()
         if calls:
             answer_messages.append({"role": "assistant", "content": _answer(message, calls, text_field)})
-        elif message.get("role"):
+            answer_messages.append({"role": "user", "content": _results(calls, results)})
+        else:
             answer_messages.append(message)
     if closing_text:
         answer_messages.append({"role": "user", "content": closing_text})
     return _in_turns(answer_messages)
+
+
+def in_native_form(messages: list[Message], names: Mapping[str, str], profile: Profile) -> list[Message]:
+    """The messages with past calls as native ones, each with exactly one result behind it.
+
+    names: the function of each tool that the request offers. A step with a call of any other tool is told as a text of
+    the user's side, because no provider has to accept a call whose function is not offered. Ids are nine letters and
+    digits, which every provider accepts. Messages without calls are the same objects.
+    """
+    if are_texts(messages[1:]) or not any(
+        "tool_calls" in message or message.get("role") == "tool" for message in messages
+    ):
+        return messages
+    native_messages: list[Message] = []
+    number = 0
+    for message, results in _with_results(messages):
+        calls = message.get("tool_calls") or ()
+        if not calls:
+            native_messages.append(message)
+        elif all(_name(call) in names for call in calls):
+            ids = [f"call{number + place:05}" for place in range(len(calls))]
+            number += len(calls)
+            native_messages += _native_step(message, results, ids, names, profile)
+        else:
+            text = _text_of(message.get("content"))
+            native_messages += [{"role": "assistant", "content": text}] if text else []
+            native_messages.append({"role": "user", "content": _results(calls, results, with_arguments=True)})
+    if not profile.takes_user_after_results:
+        native_messages = list(_answered(native_messages))
+    return _in_turns(native_messages)
+
+
+def _native_step(
+    message: Message, results: Mapping[str, str], ids: Sequence[str], names: Mapping[str, str], profile: Profile
+) -> list[Message]:
+    """An answer with native calls, and a result for each."""
+    calls = message["tool_calls"]
+    native_calls = [
+        {
+            "id": call_id,
+            "type": "function",
+            "function": {
+                "name": names[_name(call)],
+                "arguments": json.dumps(_arguments(call), ensure_ascii=False),
+            },
+            **profile.call_fields,
+        }
+        for call_id, call in zip(ids, calls, strict=True)
+    ]
+    return [
+        {"role": "assistant", "content": _text_of(message.get("content")) or None, "tool_calls": native_calls},
+        *(
+            {"role": "tool", "tool_call_id": call_id, "content": results.get(str(call.get("id")), _NO_RESULT)}
+            for call_id, call in zip(ids, calls, strict=True)
+        ),
+    ]
+
+
+def _answered(messages: Sequence[Message]) -> Iterator[Message]:
+    """The messages with one of the model between results and what the user says next."""
+    previous_role = ""
+    for message in messages:
+        if message.get("role") == "user" and previous_role == "tool":
+            yield {"role": "assistant", "content": _READ}
+        yield message
+        previous_role = str(message.get("role"))
+
+
+def _with_results(messages: Sequence[Message]) -> Iterator[tuple[Message, dict[str, str]]]:
+    """Each message that is no result, with the results behind it by their ids."""
+    pending: Message | None = None
+    results: dict[str, str] = {}
+    for message in messages:
+        if message.get("role") == "tool":
+            results[str(message.get("tool_call_id"))] = _text_of(message.get("content"))
+            continue
+        if pending is not None:
+            yield pending, results
+        pending, results = message, {}
+    if pending is not None:
+        yield pending, results
 
 
 def _in_turns(messages: Sequence[Message]) -> list[Message]:
@@ -125,11 +206,12 @@ def _arguments(call: Mapping[str, Any]) -> dict[str, Any]:
     return arguments if isinstance(arguments, dict) else {}
 
 
-def _results(calls: Sequence[Mapping[str, Any]], results: Mapping[str, str]) -> str:
+def _results(calls: Sequence[Mapping[str, Any]], results: Mapping[str, str], *, with_arguments: bool = False) -> str:
     parts = [_RESULTS]
     if any(_CUT_MARK in str((call.get("function") or {}).get("arguments")) for call in calls):
         parts.append(_SHORTENED_NOTE)
     for number, call in enumerate(calls, 1):
         result = results.get(str(call.get("id")), _NO_RESULT)
-        parts.append(f"## {number}. {_name(call)}\n{fenced(result)}")
+        arguments = f"\nwith {json.dumps(_arguments(call), ensure_ascii=False)}" if with_arguments else ""
+        parts.append(f"## {number}. {_name(call)}{arguments}\n{fenced(result)}")
     return "\n\n".join(parts)

@@ -1,4 +1,4 @@
-"""What models can take, as data: the window of their context, images, how much they can be told to think, and patches.
+"""What models can take, as data: the window, images, how much they can be told to think, patches, and how to ask them.
 
 No endpoint tells all of this, so it is a table by the name of the model. Providers put prefixes before a name and
 versions behind it (`openai/gpt-5-mini`, `us.anthropic.claude-sonnet-4-20250514-v1:0`), so a row matches inside a name.
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from codelab.llm.profiles import LEVELS, PROFILES, Level
+from codelab.llm.profiles import LEVELS, PROFILES, Level, Strategy
 
 #: The window of a model that the table does not know: the least that current models have.
 UNKNOWN_WINDOW = 32_768
@@ -25,13 +25,15 @@ class ModelCapabilities:
 
     thinking: the levels that it can be told to think at; empty if its thinking cannot be set. patches: whether it gets
     the tools that take a diff beside `edit_file`. No row of the table has it: every model that was measured gets texts
-    to replace right, and few get diffs right.
+    to replace right, and few get diffs right. strategy: how it is asked (see `RequestConfig`), instead of in its
+    profile's order. No row has it either, until strategies are measured by model.
     """
 
     window: int = UNKNOWN_WINDOW
     images: bool = False
     thinking: tuple[Level, ...] = ()
     patches: bool = False
+    strategy: Strategy | None = None
 
 
 _EFFORTS: tuple[Level, ...] = ("low", "medium", "high")

@@ -7,7 +7,7 @@ and yields the ways to ask in order.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from codelab.llm.config import RequestConfig
@@ -18,8 +18,8 @@ from codelab.llm.profiles import Profile, Strategy
 class Mode:
     """One way to ask for an answer that fits a schema.
 
-    strict: ask the provider to enforce the schema. is_forced: force the function call (tool strategy). json_object:
-    send response_format json_object (JSON strategy).
+    strict: ask the provider to enforce the schema, or the parameters of each function (calls strategy). is_forced:
+    force the function call (tool strategy). json_object: send response_format json_object (JSON strategy).
     """
 
     strategy: Strategy
@@ -32,12 +32,17 @@ class Mode:
         """The features that this mode needs, named as in `unsupported`."""
         features: set[str] = {self.strategy}
         if self.strict:
-            features.add(f"{self.strategy}:strict")
+            features.add(self.strict_feature)
         if self.is_forced:
             features.add("tool_choice")
         if self.strategy == "json" and self.json_object:
             features.add("json_object")
         return frozenset(features)
+
+    @property
+    def strict_feature(self) -> str:
+        """The feature `strict` of this strategy. That of functions is the same, whatever they are for."""
+        return "native:strict" if self.strategy == "native" else "tool:strict"
 
 
 def thinks(profile: Profile, config: RequestConfig) -> bool:
@@ -69,12 +74,18 @@ def reads_calls(profile: Profile, config: RequestConfig) -> bool:
 
 
 def modes(
-    profile: Profile, config: RequestConfig, *, streaming: bool, strict: bool, unsupported: Collection[str] = ()
+    profile: Profile,
+    config: RequestConfig,
+    *,
+    streaming: bool,
+    strict: bool,
+    has_functions: Callable[[], bool] = lambda: False,
+    unsupported: Collection[str] = (),
 ) -> Iterator[Mode]:
     """The ways to ask, best first.
 
-    streaming: whether the answer is streamed. strict: whether the schema has a strict form. unsupported: features that
-    the provider does not support.
+    streaming: whether the answer is streamed. strict: whether the schema has a strict form. has_functions: tells
+    whether it is one for `calls`, if that is to be tried. unsupported: features that the provider does not support.
     """
     thinking = thinks(profile, config)
     excluded_features = set(unsupported) | {
@@ -83,10 +94,20 @@ def modes(
         if rule.streaming in (None, streaming) and rule.thinking in (None, thinking)
     }
     strict = strict and config.strict
-    for strategy in profile.order if config.strategy is None else (config.strategy,):
+    for strategy in _strategies(profile, config):
+        if strategy == "calls" and not has_functions():
+            continue
         for mode in _LADDER[strategy]:
             if (strict or not mode.strict) and not (mode.needs & excluded_features):
                 yield mode
+
+
+def _strategies(profile: Profile, config: RequestConfig) -> Iterator[Strategy]:
+    """The strategies to try. Behind `calls` come the profile's, because it does not fit every schema."""
+    if config.strategy is not None:
+        yield config.strategy
+    if config.strategy in (None, "calls"):
+        yield from (strategy for strategy in profile.order if strategy != config.strategy)
 
 
 _LADDER: dict[str, tuple[Mode, ...]] = {
@@ -98,4 +119,5 @@ _LADDER: dict[str, tuple[Mode, ...]] = {
         Mode("tool"),
     ),
     "json": (Mode("json"), Mode("json", json_object=False)),
+    "calls": (Mode("calls", strict=True), Mode("calls")),
 }

@@ -47,6 +47,23 @@ def parse(text: str, *, prose: bool = False) -> Any:
         raise
 
 
+def is_whole(text: str) -> bool:
+    """Whether a text is one JSON value, at most in one code fence: it shows by itself that nothing of it is missing.
+
+    Other text around a value does not: the answer may have been cut in the middle of a later value, which would count.
+    """
+    text = mend_escapes(text).strip()
+    if text.startswith(_FENCE) and text.endswith(_FENCE) and len(text) >= 2 * len(_FENCE):
+        text = text.removeprefix(_FENCE).removesuffix(_FENCE)
+        language = _LANGUAGE.match(text)
+        text = text[language.end() if language else 0 :].strip()
+    try:
+        _DECODER.decode(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
 def _find(text: str) -> Any:
     for block in reversed(text.split(_FENCE)[1:-1:2]):
         language = _LANGUAGE.match(block)

@@ -1,8 +1,8 @@
 """What providers support, as data.
 
-A profile says which strategies to try in which order, and which features the provider does not support. Public
-capability tables are wrong in places, so this is only a first guess: a 400 that blames a feature removes it (see
-`unsupported`).
+A profile says which strategies to try in which order, and which features the provider does not support. (`calls` is
+in no order: it is chosen.) Public capability tables are wrong in places, so this is only a first guess: a 400 that
+blames a feature removes it (see `unsupported`).
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Strategy = Literal["native", "tool", "json"]
-STRATEGIES: tuple[Strategy, ...] = ("native", "tool", "json")
+Strategy = Literal["native", "tool", "json", "calls"]
+STRATEGIES: tuple[Strategy, ...] = ("native", "tool", "json", "calls")
 
 #: How much a model is told to think.
 Level = Literal["none", "low", "medium", "high"]
@@ -57,6 +57,10 @@ class Profile:
     # A pattern for the names of models whose template writes native calls of a conversation as the model was trained on
     # them, also in a request without `tools`. All others get past calls in the form of the answer, see `history`.
     reads_calls: str | None = None
+    # Further fields of each native call of a conversation that is answered with `calls`.
+    call_fields: Mapping[str, Any] = field(default_factory=dict)
+    # Whether a message of the user may follow the results of native calls.
+    takes_user_after_results: bool = True
     # Whether `tool_choice` names the function. If not, it is "required": the same, because there is only one function.
     forces_by_name: bool = True
     # A pattern for the names of models that think by default.
@@ -91,6 +95,11 @@ _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multip
 #: A grammar only: the server's template does not write the schema into the prompt.
 _GRAMMAR = (SchemaHidden("native"),)
 _NO_STRICT = (UnsupportedWhen("native:strict"), UnsupportedWhen("tool:strict"))
+#: While thinking, native calls of a conversation must repeat the thoughts before them, which are not kept.
+_NO_CALLS_OF_THINKERS = UnsupportedWhen("calls", thinking=True)
+#: Gemini 3 checks a signature of the thoughts before each call. This one stands for calls that came from elsewhere:
+#: https://ai.google.dev/gemini-api/docs/thought-signatures
+_NO_SIGNATURE = {"extra_content": {"google": {"thought_signature": "skip_thought_signature_validator"}}}
 
 _BEARER: Literal["Authorization"] = "Authorization"
 _API_KEY: Literal["api-key"] = "api-key"
@@ -121,13 +130,19 @@ PROFILES: dict[str, Profile] = {
         Profile(
             "anthropic",
             order=("tool", "json"),
-            unsupported=(*_NO_STRICT, UnsupportedWhen("tool_choice", thinking=True), UnsupportedWhen("json_object")),
+            unsupported=(
+                *_NO_STRICT,
+                UnsupportedWhen("tool_choice", thinking=True),
+                UnsupportedWhen("json_object"),
+                _NO_CALLS_OF_THINKERS,
+            ),
             thinking_body=_enabled(budget_tokens=4096),
             thinking_levels=_budgets(low=2_048, medium=8_192, high=24_576),
         ),
         Profile(
             "gemini",
             unsupported=(UnsupportedWhen("tool:strict"),),
+            call_fields=_NO_SIGNATURE,
             thinking_models=r"gemini-(2\.5|[3-9])",
             thinking_levels=_EFFORTS,
         ),
@@ -143,7 +158,7 @@ PROFILES: dict[str, Profile] = {
         Profile(
             "deepseek",
             order=("tool", "json"),
-            unsupported=(*_NO_STRICT, UnsupportedWhen("tool", thinking=True)),
+            unsupported=(*_NO_STRICT, UnsupportedWhen("tool", thinking=True), _NO_CALLS_OF_THINKERS),
             thinking_models=r"reasoner|r1|v[4-9]",
             thinking_body=_enabled(),
             thinking_levels=_SWITCH,
@@ -151,12 +166,17 @@ PROFILES: dict[str, Profile] = {
         Profile(
             "moonshot",
             order=("tool", "json"),
-            unsupported=(*_NO_STRICT, UnsupportedWhen("tool_choice")),
+            unsupported=(*_NO_STRICT, UnsupportedWhen("tool_choice"), _NO_CALLS_OF_THINKERS),
             thinking_models=r"thinking|k2\.[5-9]",
             thinking_body=_enabled(),
             thinking_levels=_SWITCH,
         ),
-        Profile("mistral", unsupported=(UnsupportedWhen("tool:strict"),), thinking_models=r"magistral"),
+        Profile(
+            "mistral",
+            unsupported=(UnsupportedWhen("tool:strict"),),
+            takes_user_after_results=False,
+            thinking_models=r"magistral",
+        ),
         # It passes the schema on. Hosts of open weights use it as a grammar only.
         Profile(
             "openrouter",

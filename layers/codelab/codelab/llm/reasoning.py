@@ -33,23 +33,26 @@ _STRUCTURE = re.compile(r'["{}\[\]<]')
 _STRING_END = re.compile(r'["\\]')
 
 # Where in the text we are: at the start (only space and thoughts so far), in prose that is held back, outside of JSON,
-# in the structure of JSON, in one of its strings, or in a block of thoughts.
-_START, _HOLDING, _OUTSIDE, _STRUCT, _STRING, _THOUGHT = range(6)
+# in the structure of JSON, in one of its strings, in a block of thoughts, or in a text for people.
+_START, _HOLDING, _OUTSIDE, _STRUCT, _STRING, _THOUGHT, _TEXT = range(7)
 
 
 class Separator:
     """Feed it pieces, then `finish` it; both return the new text of the answer.
 
     thoughts: receives the thoughts, in pieces. prose: the answer is an object that may be surrounded by text or a code
-    fence; otherwise it is any JSON value.
+    fence. is_text: the answer is a text for people, without the space before it. Only blocks before it are thoughts:
+    later tags may be what it is about, and text without an opening tag is not held back. Otherwise the answer is any
+    JSON value.
     """
 
-    __slots__ = ("_answered", "_carry", "_depth", "_explained", "_held", "_inner", "_name", "_nested", "_out", "_parts",
-                 "_prose", "_quiet", "_return", "_skip", "_tail", "_thoughts", "_unread",
+    __slots__ = ("_answered", "_carry", "_depth", "_explained", "_held", "_inner", "_is_text", "_name", "_nested",
+                 "_out", "_parts", "_prose", "_quiet", "_return", "_skip", "_tail", "_thoughts", "_unread",
                  "_where", "_withdrawn", "retracted")  # fmt: skip
 
-    def __init__(self, thoughts: list[str], *, prose: bool = False) -> None:
+    def __init__(self, thoughts: list[str], *, prose: bool = False, is_text: bool = False) -> None:
         self._prose = prose
+        self._is_text = is_text
         self._where = _START
         self._explained = False  # a tag has shown that this model marks its thoughts
         self._answered = False  # some JSON has begun
@@ -93,6 +96,9 @@ class Separator:
 
     def feed(self, piece: str) -> str:
         """Take the next piece; return the text that certainly belongs to the answer."""
+        if self._where == _TEXT:
+            self._parts.append(piece)
+            return piece
         if self._quiet:
             if "<" not in piece:  # nearly all pieces of a long answer
                 self._unread.append(piece)
@@ -146,6 +152,9 @@ class Separator:
                 position = self._outside(piece, position)
             elif state == _HOLDING:
                 position = self._hold(piece, position)
+            elif state == _TEXT:
+                self._out.append(piece[position:])
+                position = end
             else:
                 position = self._start(piece, position)
 
@@ -155,12 +164,16 @@ class Separator:
         start = position
         while start < len(piece) and piece[start].isspace():
             start += 1
-        self._out.append(piece[position:start])
+        if not self._is_text:
+            self._out.append(piece[position:start])
         if start == len(piece):
             return start
         head = piece[start]
         if head == "<":
             return self._tag(piece, start)
+        if self._is_text:
+            self._where = _TEXT
+            return start
         if not self._prose and head in '{["':
             self._answered = True
             self._where = _STRING if head == '"' else _STRUCT
@@ -260,7 +273,7 @@ class Separator:
                 self._carry = piece[position:]
                 return len(piece)
             if self._where == _START:
-                self._where = _OUTSIDE if self._explained else _HOLDING
+                self._where = _TEXT if self._is_text else _OUTSIDE if self._explained else _HOLDING
                 return position
             self._out.append("<")
             return position + 1

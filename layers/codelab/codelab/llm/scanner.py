@@ -318,6 +318,21 @@ class Scanner:
         return end, mend("".join(texts))
 
 
+class TextScanner:
+    """A scanner of an answer that is the text of `field` itself, not JSON. is_reported: report its characters."""
+
+    #: Only the finish reason tells whether the text has ended.
+    open_field = ""
+
+    def __init__(self, field: str, *, is_reported: bool) -> None:
+        self._field = field
+        self._is_reported = is_reported
+
+    def feed(self, piece: str) -> list[TextDelta | ItemDone]:
+        """Take the next piece of text; return it as an event if it is reported."""
+        return [TextDelta(self._field, piece)] if self._is_reported else []
+
+
 def _unescape(piece: str, position: int) -> tuple[str, int]:
     """The character of the escape at `position`, and the position after it, or -1 if it is incomplete."""
     if position + 1 >= len(piece):

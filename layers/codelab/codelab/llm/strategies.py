@@ -3,6 +3,7 @@
 - native: the schema goes into `response_format`, and its form into the prompt if the provider does not show it.
 - tool: the schema describes the parameters of a function, and the prompt instructs the model to call it.
 - json: the schema is part of the system prompt, and the provider guarantees no more than a JSON object.
+- calls: the answer's text is what the model writes, and its calls are calls of functions (see `functions`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from typing import Any
 from codelab.llm.config import RequestConfig
 from codelab.llm.encoding import TextMessage
 from codelab.llm.form import Form
+from codelab.llm.functions import Functions, excluded_keywords_of
 from codelab.llm.modes import Mode
+from codelab.llm.native_calls import CallAssembler, NativeCall
 from codelab.llm.profiles import Profile
 from codelab.llm.reasoning import Separator
 from codelab.llm.scanner import mend
@@ -26,6 +29,11 @@ _TOOL_HINT = f"Answer only by calling the function {TOOL_NAME}, once."
 _JSON_HINT = (
     "Answer with one JSON object and nothing else: no introduction, no code fence. "
     "The JSON object must validate against this JSON Schema:\n"
+)
+
+_CALLS_HINT = (
+    "Write what belongs into `{text}` as plain text, and call a function for each item of `calls`. "
+    "Write no JSON for either."
 )
 
 Body = dict[str, Any]
@@ -41,8 +49,9 @@ def build(
     streaming: bool,
     unsupported: Collection[str] = (),
     form: Form | None = None,
+    functions: Functions | None = None,
 ) -> Body:
-    """The body of the call. form: of the answer, for a model that does not see the schema.
+    """The body of the call. form: of the answer, for a model that does not see the schema. functions: for `calls`.
 
     A strategy adds its instructions to the first system message, so that the beginning of a conversation stays the same
     from call to call and providers can cache it.
@@ -65,6 +74,12 @@ def build(
         else:
             body["tool_choice"] = "required"
         body["messages"] = _instructed(body["messages"], _TOOL_HINT)
+    elif mode.strategy == "calls":
+        assert functions is not None, "the mode is only offered for a schema that has functions"
+        body["tools"] = functions.definitions(mode, excluded_keywords_of(unsupported))
+        body["tool_choice"] = "auto"
+        body["parallel_tool_calls"] = True  # off by default in llama.cpp
+        body["messages"] = _instructed(messages, _CALLS_HINT.format(text=functions.text_field))
     else:
         if mode.json_object:
             body["response_format"] = {"type": "json_object"}
@@ -144,14 +159,19 @@ _NO_CALL = -1
 class Choice:
     """One of the `n` answers, as far as received."""
 
-    __slots__ = ("_arguments", "_by_tool", "_content", "_message", "_refusal", "_tool", "finish_reason", "thoughts",
-                 "tool_name")  # fmt: skip
+    __slots__ = ("_arguments", "_assembler", "_by_tool", "_content", "_message", "_refusal", "_tool", "finish_reason",
+                 "mode", "thoughts", "tool_name")  # fmt: skip
 
-    def __init__(self, strategy: str) -> None:
-        self._by_tool = strategy == "tool"
+    def __init__(self, mode: Mode) -> None:
+        #: How the model was asked.
+        self.mode = mode
+        self._by_tool = mode.strategy == "tool"
         #: The model's thoughts, in pieces. Readers remove what they have read.
         self.thoughts: list[str] = []
-        self._content = Separator(self.thoughts, prose=strategy != "native")
+        self._assembler = CallAssembler(self.thoughts) if mode.strategy == "calls" else None
+        self._content = Separator(
+            self.thoughts, prose=mode.strategy in ("tool", "json"), is_text=self._assembler is not None
+        )
         self._arguments = Separator(self.thoughts)
         self._refusal: list[str] = []
         self._message: Mapping[str, Any] | None = None  # beside empty deltas: all of the answer so far
@@ -163,7 +183,7 @@ class Choice:
         """Add the choice of one chunk, or of the whole answer; return the new text of the answer."""
         reason = choice.get("finish_reason")
         if reason:
-            self.finish_reason = reason
+            self.finish_reason = str(reason)
         delta = choice.get("delta")
         if "message" in choice:
             if delta:
@@ -185,9 +205,12 @@ class Choice:
             self.thoughts.append(_details(delta["reasoning_details"]))
         if delta.get("refusal"):
             self._refusal.append(str(delta["refusal"]))
+        calls: Iterable[Any] = delta.get("tool_calls") or ()
+        if self._assembler is not None:
+            for call in calls:
+                self._assembler.take(call, is_whole=delta is choice.get("message"))
         if not self._by_tool:
             return text
-        calls: Iterable[Any] = delta.get("tool_calls") or ()
         return "".join([self._call(call) for call in calls])
 
     def _joined(self, parts: Any) -> str:
@@ -224,13 +247,25 @@ class Choice:
         text = ""
         if self._message and not (self.called or self._content.begun):
             text = self.take({"message": self._message})
+        if self._assembler is not None:
+            self._assembler.finish()
         content, arguments = self._content.finish(), self._arguments.finish()
         return text + (arguments if self._by_tool else content)
 
     @property
     def called(self) -> bool:
         """Whether the model called a function."""
-        return self._tool is not None
+        return self._tool is not None or bool(self._assembler)
+
+    @property
+    def calls(self) -> list[NativeCall]:
+        """The calls of functions, with the strategy `calls`."""
+        return [] if self._assembler is None else self._assembler.calls
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is neither text nor a call."""
+        return not (self.text.strip() or self._assembler)
 
     @property
     def retracted(self) -> bool:

@@ -1,7 +1,7 @@
 """Finds the feature that a provider's error reports as unsupported.
 
-A feature is a string: a strategy ("native"), "native:strict", "tool_choice", "json_object", "keyword:NAME" of JSON
-Schema, or "parameter:NAME" of the chat completions API.
+A feature is a string: a strategy ("native"), "native:strict", "tool:strict" (of all functions), "tool_choice",
+"json_object", "keyword:NAME" of JSON Schema, or "parameter:NAME" of the chat completions API.
 """
 
 from __future__ import annotations
@@ -27,7 +27,16 @@ REMOVABLE = (
     "title",
     "const",
 )
-_PARAMETERS = ("stream_options", "temperature", "top_p", "seed", "reasoning_effort", "max_completion_tokens", "n")
+_PARAMETERS = (
+    "stream_options",
+    "temperature",
+    "top_p",
+    "seed",
+    "reasoning_effort",
+    "max_completion_tokens",
+    "parallel_tool_calls",
+    "n",
+)
 _SCHEMA_ERROR = re.compile(
     r"invalid.{0,20}schema|schema.{0,80}(not supported|unsupported|not permitted|invalid|too\b)"
     r"|(unsupported|not supported|not permitted).{0,60}(keyword|schema|properties)",
@@ -41,6 +50,9 @@ _GRAMMAR_ERROR = re.compile(
 )
 _FORMAT = re.compile(r"response_format|json_schema|json_object|structured.?output|guided", re.IGNORECASE)
 _UNKNOWN_FORMAT = re.compile(r"(unknown|unsupported|invalid) format\b(?!\s*(parameter|field))", re.IGNORECASE)
+_FUNCTION = re.compile(r"\btools?\b|function", re.IGNORECASE)
+# What refuses native calls, in `tools` or in the conversation.
+_CALLS = re.compile(r"\btools?\b|tool.?(call|choice)", re.IGNORECASE)
 # Every error that names a feature has at least one of these words.
 _FEATURE_WORDS = re.compile(
     r"response_format|response_schema|json_schema|json_object|tool_choice|structured.?output|guided|guidance|strict|schema"
@@ -69,6 +81,9 @@ def unsupported_feature(error: TransportError, mode: Mode, quoted_values: Iterab
         lambda match: "" if match.group().casefold() in quoted_text else match.group(), f"{error.message} {error.body}"
     )
     if error.retryable or error.status not in (400, 404, 415, 422, 501):
+        # llama.cpp fails over calls that its template cannot write.
+        if mode.strategy == "calls" and (error.status or 0) >= 500 and _CALLS.search(text):
+            return "calls"
         return _refused_form(text, mode)
     if error.status not in (400, 422) and not (_FORMAT.search(text) or "tool" in text or _GRAMMAR_ERROR.search(text)):
         return None
@@ -98,7 +113,7 @@ def _named_feature(text: str, mode: Mode) -> str | None:
     if mode.strategy == "tool" and "tool_choice" in text:
         return "tool_choice"
     if mode.strict and re.search(r"\bstrict\b", text):
-        return f"{mode.strategy}:strict"
+        return mode.strict_feature
     if _FORMAT.search(text) or _GRAMMAR_ERROR.search(text):
         if mode.strategy == "native":
             # A schema that strict mode rejects may be accepted without it. An unknown format is rejected either way.
@@ -112,11 +127,11 @@ def _named_feature(text: str, mode: Mode) -> str | None:
         ):
             return f"parameter:{parameter}"
     if mode.strict and is_schema_error:
-        return f"{mode.strategy}:strict"
-    if mode.strategy == "native" and is_schema_error:
-        return "native"
-    if mode.strategy == "tool" and (
-        _GRAMMAR_ERROR.search(text) or re.search(r"\btools?\b|function", text, re.IGNORECASE)
-    ):
-        return "tool"
+        return mode.strict_feature
+    if mode.strategy in ("native", "calls") and is_schema_error:
+        return mode.strategy
+    if mode.strategy in ("tool", "calls") and (_GRAMMAR_ERROR.search(text) or _FUNCTION.search(text)):
+        return mode.strategy
+    if mode.strategy == "calls" and _CALLS.search(text):
+        return "calls"
     return None

@@ -20,8 +20,9 @@ class PartialAnswer:
 
     def __init__(self, n: int, mode: Mode) -> None:
         self.mode = mode
-        self.choices = [Choice(mode.strategy) for _ in range(n)]
+        self.choices = [Choice(mode) for _ in range(n)]
         self.usage = Usage()
+        #: Whether text of an answer, or a part of its calls, has come.
         self.has_text = False
         #: The thoughts of the first choice, in pieces.
         self.thoughts = self.choices[0].thoughts
@@ -57,16 +58,16 @@ class PartialAnswer:
                 if index >= _MOST_CHOICES:
                     raise ValueError(f"there is a choice {index}")
                 while index >= len(self.choices):
-                    self.choices.append(Choice(self.mode.strategy))
+                    self.choices.append(Choice(self.mode))
                 if choice.get("error"):
                     raise TransportError(f"the provider broke off: {choice['error']}", retryable=True)
                 text = self.choices[index].take(choice)
                 if choice.get("finish_reason"):
                     self.is_finished = all(other.finish_reason for other in self.choices)
-                if text:
+                if text or (self.mode.strategy == "calls" and self.choices[index].called):
                     self.has_text = True
-                    if index == 0:
-                        texts.append(text)
+                if text and index == 0:
+                    texts.append(text)
             usage = chunk.get("usage") or _usage_elsewhere(chunk)
             if usage:
                 # Some providers send a growing usage with each chunk: the last one counts.

@@ -8,34 +8,35 @@ from itertools import chain
 from typing import Any
 
 from codelab.http.cancellation import Cancellation
+from codelab.llm.call_schema import CALLS
 from codelab.llm.client.partial_answer import PartialAnswer
 from codelab.llm.client.retry import RetryPolicy
 from codelab.llm.client.transport import Call, Transport
 from codelab.llm.client.unsupported_cache import UnsupportedFeatures
+from codelab.llm.completeness import finish_problem, shows_its_end
 from codelab.llm.config import RequestConfig
 from codelab.llm.content import BUILT_IN
 from codelab.llm.errors import (
     Cancelled,
     DeadlineExceeded,
-    Empty,
     InvalidAnswer,
     InvalidJson,
     ModelError,
     Prose,
-    Refusal,
     TransportError,
     Truncated,
 )
-from codelab.llm.finish import finish_error, outweighs_answer
 from codelab.llm.form import Form
-from codelab.llm.history import has_calls, in_answers_form
+from codelab.llm.functions import Functions, InvalidCall, excluded_keywords_of
+from codelab.llm.history import has_calls, in_answers_form, in_native_form
 from codelab.llm.modes import Mode, modes, reads_calls, shows_schema
 from codelab.llm.outcome import Done, Event, ItemDone, Result, TextDelta, ThinkingDelta, Usage
 from codelab.llm.overflow import context_overflow
 from codelab.llm.parsing import NoJson, parse
 from codelab.llm.pipeline import Registry, prepare
 from codelab.llm.profiles import PROFILES
-from codelab.llm.scanner import Scanner
+from codelab.llm.repairs import repair_of_calls
+from codelab.llm.scanner import Scanner, TextScanner
 from codelab.llm.schema.compiled import CompiledSchema, compile_schema
 from codelab.llm.schema.validation import properties_of, repair_message
 from codelab.llm.strategies import TOOL_NAME, Choice, build
@@ -78,6 +79,8 @@ class Request:
     ) -> None:
         config.check()
         self.config, self.schema, self.messages = prepare(config, schema, context, registry)
+        #: The messages with past calls as the caller wrote them.
+        self._history = self.messages
         reads_native_calls = reads_calls(PROFILES[config.provider], config)
         if has_calls(self.schema) and self.config.stream_fields and not reads_native_calls:
             self.messages = in_answers_form(self.messages, self.config.stream_fields[-1], behind_results)
@@ -93,7 +96,11 @@ class Request:
 
     def compile(self) -> None:
         """Make the strict schema now, so that the first run need not. Requests with the same schema share it."""
-        self._compiled.codec(PROFILES[self.config.provider].unsupported_keywords)
+        unsupported = PROFILES[self.config.provider].unsupported_keywords
+        for mode in _modes(self.config, self._compiled, unsupported, streaming=True):
+            if mode.strategy == "calls" and self._compiled.functions is not None:
+                self._compiled.functions.definitions(mode, excluded_keywords_of(unsupported))
+            return
 
     def run(self, transport: Transport, *, deadline: float | None = None, cancel: Cancellation | None = None) -> Result:
         """Run without streaming and return the result.
@@ -146,10 +153,31 @@ def shown_form(config: RequestConfig, schema: Any, unsupported: frozenset[str]) 
     """
     compiled_schema, profile = compile_schema(schema, config.open_objects), PROFILES[config.provider]
     unsupported |= profile.unsupported_keywords
-    strict = compiled_schema.codec(unsupported).strict
-    for mode in modes(profile, config, streaming=True, strict=strict, unsupported=unsupported):
+    for mode in _modes(config, compiled_schema, unsupported, streaming=True):
         return None if shows_schema(profile, config, mode) else compiled_schema.form_for(mode, unsupported)
     return None
+
+
+def _modes(
+    config: RequestConfig, compiled_schema: CompiledSchema, unsupported: frozenset[str], *, streaming: bool
+) -> Iterator[Mode]:
+    """The ways to ask for an answer that fits the schema, best first."""
+    return modes(
+        PROFILES[config.provider],
+        config,
+        streaming=streaming,
+        strict=compiled_schema.codec(unsupported).strict,
+        has_functions=lambda: compiled_schema.functions is not None,
+        unsupported=unsupported,
+    )
+
+
+class _InvalidCalls(Exception):
+    """Native calls that cannot be items of `calls`. errors: one sentence each, as of a validation."""
+
+    def __init__(self, errors: list[str]) -> None:
+        super().__init__("; ".join(errors))
+        self.errors = errors
 
 
 class _Run:
@@ -177,7 +205,7 @@ class _Run:
         return {name: "".join(parts) for name, parts in self._shown.items()}
 
     def events(self) -> Iterator[Event]:
-        choices = yield from self._call_model(self._compiled, self._request.messages, self._config)
+        choices = yield from self._call_model(self._compiled, [], self._config)
         answers = []
         for index, choice in enumerate(choices):
             answers.append((yield from self._solve(choice, is_visible=index == 0)))
@@ -196,73 +224,94 @@ class _Run:
 
     def _solve(self, choice: Choice, *, is_visible: bool) -> Generator[Event, None, tuple[Any, str | None]]:
         """Turn a choice into a valid solution, with repairs; return it with its finish reason."""
-        compiled_schema, messages = self._compiled, self._request.messages
+        compiled_schema = self._compiled
+        exchanges: list[dict[str, Any]] = []
         streamed_texts: dict[str, Any] = {}
         repairs = 0
         while True:
-            finish_problem = self._finish_problem(choice)
+            cut = finish_problem(choice)
             answer, problem = self._read(choice, compiled_schema)
             if choice.retracted and is_visible:
                 streamed_texts = self._valid_texts([])  # text that was shown stays, even if it was a thought
-            errors = [str(problem)]
+            errors = problem.errors if isinstance(problem, _InvalidCalls) else [str(problem)]
             if problem is None:
                 solution = self._complete(answer, streamed_texts)
                 errors = self._compiled.explain(solution)
-                if not errors:
+                if not errors and (cut is None or shows_its_end(choice)):
+                    if is_visible and self._streaming and choice.mode.strategy == "calls":
+                        yield from self._items_of(solution)
                     return solution, choice.finish_reason
-            if finish_problem is not None:
-                raise finish_problem
+            if cut is not None:
+                raise cut
             if is_visible and self._open_field:
                 raise Truncated("the answer breaks off in the middle of a text")
             if repairs >= (
                 min(1, self._config.max_repairs) if isinstance(problem, NoJson) else self._config.max_repairs
             ):
-                if problem is not None:
+                if problem is not None and not isinstance(problem, _InvalidCalls):
                     raise Prose(str(problem)) if isinstance(problem, NoJson) else InvalidJson(str(problem))
                 raise InvalidAnswer("; ".join(errors), errors=errors)
             repairs += 1
             if is_visible:
                 streamed_texts = self._valid_texts(errors)
-            compiled_schema = self._repair_schema(streamed_texts)
-            # A function call becomes text in the history: otherwise its result would have to follow it.
-            answer_message = {"role": "assistant", "content": choice.text or "(nothing)"}
-            messages = [*messages, answer_message, {"role": "user", "content": repair_message(errors)}]
+            compiled_schema, exchange = self._repair(choice, errors, streamed_texts, len(exchanges))
+            exchanges += exchange
             [choice] = yield from self._call_model(
-                compiled_schema, messages, self._config.changed(n=1), is_visible=is_visible
+                compiled_schema, exchanges, self._config.changed(n=1), is_visible=is_visible
             )
 
-    def _finish_problem(self, choice: Choice) -> ModelError | None:
-        """The error of an answer that is not complete, or not meant to be shown, by its finish reason.
+    def _repair(
+        self, choice: Choice, errors: list[str], streamed_texts: dict[str, Any], number: int
+    ) -> tuple[CompiledSchema, list[dict[str, Any]]]:
+        """The schema of a repair, and the messages that tell what is wrong. number: of messages of earlier repairs."""
+        if choice.mode.strategy == "calls" and self._compiled.functions is not None:
+            # The functions stay the same: providers cache them, and what the text says twice is not shown.
+            exchange = repair_of_calls(choice.text, choice.calls, errors, self._compiled.functions, number)
+            return self._compiled, exchange
+        # A function call becomes text in the history: otherwise its result would have to follow it.
+        answer_message = {"role": "assistant", "content": choice.text or "(nothing)"}
+        return self._repair_schema(streamed_texts), [
+            answer_message,
+            {"role": "user", "content": repair_message(errors)},
+        ]
 
-        Raises those that outweigh even a valid answer, and that of an answer without text.
-        """
-        if choice.refusal:
-            raise Refusal(choice.refusal)
-        error = finish_error(choice.finish_reason)
-        if isinstance(error, Refusal) and choice.text:
-            error = Refusal(choice.text)
-        if error is not None and (outweighs_answer(error) or not choice.text.strip()):
-            raise error
-        if not choice.text.strip():
-            raise Empty("the model finished without an answer")
-        return error
+    def _items_of(self, solution: Any) -> Iterator[Event]:
+        """The calls of a complete answer. Before its end nobody knows whether it was cut, so they all come here."""
+        if self._config.stream_items == CALLS:
+            for index, item in enumerate(solution[CALLS]):
+                yield ItemDone(index, item, self.attempts)
 
     def _read(self, choice: Choice, compiled_schema: CompiledSchema) -> tuple[Any, Exception | None]:
         """The decoded answer, or why it cannot be decoded."""
-        assert self._mode is not None
-        tool = self._mode.strategy == "tool"
+        if choice.mode.strategy == "calls" and compiled_schema.functions is not None:
+            return self._read_calls(choice, compiled_schema.functions)
+        tool = choice.mode.strategy == "tool"
         if tool and choice.called and choice.tool_name not in (None, TOOL_NAME):
             return None, ValueError(f"there is no function {choice.tool_name!r}: call {TOOL_NAME}")
         try:
-            value = parse(choice.text, prose=self._mode.strategy == "json" or (tool and not choice.called))
+            value = parse(choice.text, prose=choice.mode.strategy == "json" or (tool and not choice.called))
             if tool and isinstance(value, str):  # some servers encode the arguments twice
                 value = parse(value)
         except NoJson as error:
             return None, error
         except ValueError as error:
             return None, ValueError(f"the answer is not valid JSON: {error}")
-        codec = compiled_schema.codec_for(self._mode, self._unsupported())
+        codec = compiled_schema.codec_for(choice.mode, self._unsupported())
         return (codec.decode(value) if codec is not None else value), None
+
+    def _read_calls(self, choice: Choice, functions: Functions) -> tuple[Any, Exception | None]:
+        """As `_read`, for an answer with native calls."""
+        excluded_keywords = excluded_keywords_of(self._unsupported())
+        items, errors = [], []
+        for index, call in enumerate(choice.calls):
+            try:
+                items.append(functions.item_of(call, choice.mode, excluded_keywords))
+            except InvalidCall as error:
+                errors.append(f"/{CALLS}/{index}: {error}")
+        if errors:
+            return None, _InvalidCalls(errors)
+        answer = {functions.text_field: choice.text, CALLS: items}
+        return {name: answer[name] for name in properties_of(self._request.schema)}, None
 
     def _complete(self, answer: Any, streamed_texts: dict[str, Any]) -> Any:
         """The repaired answer with the streamed text put back, in the order of the schema."""
@@ -320,7 +369,7 @@ class _Run:
             return False
         self._dropped |= {feature}
         if self._refusals > _REFUSALS and mode.strategy != "json" and not named_feature.startswith("parameter:"):
-            self._dropped |= {"native", "tool"}
+            self._dropped |= {"native", "tool", "calls"}
         if self._request._remember:
             # The provider may be quoting a message, and its author must not decide how other Requests are made.
             quotable_messages = (
@@ -330,15 +379,29 @@ class _Run:
                 self._request._unsupported.add(self._transport.base_url, self._config.model, feature)
         return True
 
+    def _messages(self, mode: Mode, exchanges: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The context and the exchanges of repairs, with past calls as the mode has them."""
+        request = self._request
+        if mode.strategy == "calls" and self._compiled.functions is not None:
+            names = self._compiled.functions.names
+            return in_native_form([*request._history, *exchanges], names, self._profile)
+        if any("tool_calls" in message for message in exchanges) and self._compiled.functions is not None:
+            # Native calls were refused after a repair had begun with them.
+            exchanges = in_answers_form(exchanges, self._compiled.functions.text_field)
+        return [*request.messages, *exchanges]
+
     def _call_model(
         self,
         compiled_schema: CompiledSchema,
-        messages: list[dict[str, Any]],
+        exchanges: list[dict[str, Any]],
         config: RequestConfig,
         *,
         is_visible: bool = True,
     ) -> Generator[Event, None, list[Choice]]:
-        """Call the model, again after failures that allow it, and return the choices of its answer."""
+        """Call the model, again after failures that allow it, and return the choices of its answer.
+
+        exchanges: the messages of repairs.
+        """
         failures = 0
         last_error: TransportError | None = None
         calls = 0
@@ -352,10 +415,11 @@ class _Run:
                 self._profile,
                 config,
                 compiled_schema.schema if codec is None else codec.schema,
-                messages,
+                self._messages(mode, exchanges),
                 streaming=self._streaming,
                 unsupported=unsupported,
                 form=self._form(compiled_schema, mode, unsupported),
+                functions=compiled_schema.functions if mode.strategy == "calls" else None,
             )
             answer = PartialAnswer(config.n, mode)
             calls += 1
@@ -394,10 +458,7 @@ class _Run:
     def _choose(
         self, compiled_schema: CompiledSchema, unsupported: frozenset[str], last_error: TransportError | None
     ) -> Mode:
-        strict = compiled_schema.codec(unsupported).strict
-        for mode in modes(
-            self._profile, self._config, streaming=self._streaming, strict=strict, unsupported=unsupported
-        ):
+        for mode in _modes(self._config, compiled_schema, unsupported, streaming=self._streaming):
             return mode
         message = "the provider supports no strategy, without " + ", ".join(sorted(unsupported))
         if last_error is None:
@@ -425,9 +486,14 @@ class _Run:
     ) -> Iterator[Event]:
         mode = answer.mode
         codec = compiled_schema.codec_for(mode, self._unsupported())
-        scanner, names = None, dict[str, str]()
+        scanner: Scanner | TextScanner | None = None
+        names = dict[str, str]()
         if self._streaming and is_visible:
-            scanner, names = self._scanner(codec, mode)
+            if mode.strategy == "calls" and compiled_schema.functions is not None:
+                text_field = compiled_schema.functions.text_field
+                scanner = TextScanner(text_field, is_reported=(text_field,) in self._fields)
+            else:
+                scanner, names = self._scanner(codec, mode)
         shown_parts = self._shown
         shown_names = {name for name, parts in shown_parts.items() if parts}
         for chunks in chain(self._transport.send(body, self._call), (None,)):

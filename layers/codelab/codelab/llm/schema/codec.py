@@ -124,15 +124,27 @@ def _is_direct(node: Node) -> bool:
     return (isinstance(target, Plain) and target.type == "string") or isinstance(target, Array)
 
 
-def make_codec(schema: Any, *, open_objects: str = "close", excluded_keywords: frozenset[str] = frozenset()) -> Codec:
+def new_step_counter() -> StepCounter:
+    """The steps that a codec may take, or several codecs together."""
+    return StepCounter(_MAX_STEPS)
+
+
+def make_codec(
+    schema: Any,
+    *,
+    open_objects: str = "close",
+    excluded_keywords: frozenset[str] = frozenset(),
+    steps: StepCounter | None = None,
+) -> Codec:
     """The codec of a schema. What is not a schema gets a codec that changes nothing.
 
     open_objects: "close" drops the further keys of objects that do not mention them, "keep" keeps them as a list.
-    excluded_keywords: strict keywords to leave out, for providers that do not support them.
+    excluded_keywords: strict keywords to leave out, for providers that do not support them. steps: those left for this
+    codec and others; as many as one may take if not given.
     """
     if not isinstance(schema, (dict, bool)):
         return Codec(schema, None)
-    steps = StepCounter(_MAX_STEPS)
+    steps = steps or new_step_counter()
     for settings in _ATTEMPTS:
         make_converter = partial(
             Converter,
@@ -155,7 +167,7 @@ def make_codec(schema: Any, *, open_objects: str = "close", excluded_keywords: f
             return Codec(strict, node, is_wrapped=is_wrapped)
     # The last resort: the whole answer as JSON text.
     converter = Converter(
-        True, keep=False, settings=Settings(), excluded_keywords=frozenset(), steps=StepCounter(_MAX_STEPS)
+        True, keep=False, settings=Settings(), excluded_keywords=frozenset(), steps=new_step_counter()
     )
     strict, node, _ = converter.root()
     return Codec(strict, node, is_wrapped=True)

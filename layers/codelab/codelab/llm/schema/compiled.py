@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
+from functools import cached_property
 from typing import Any
 
 from codelab.llm.form import Form, form_of
+from codelab.llm.functions import Functions, excluded_keywords_of, functions_of
 from codelab.llm.modes import Mode
 from codelab.llm.schema.bounded import BoundedValidator, Verdict
 from codelab.llm.schema.codec import Codec, make_codec
@@ -35,9 +37,14 @@ class CompiledSchema:
         self._codecs: dict[frozenset[str], Codec] = {}
         self._forms: dict[int, tuple[Any, Form | None]] = {}
 
+    @cached_property
+    def functions(self) -> Functions | None:
+        """What the strategy `calls` needs; None if the schema is not one for it."""
+        return functions_of(self.schema, self._open_objects)
+
     def codec(self, unsupported: Collection[str] = ()) -> Codec:
         """The codec of the strict form, without the keywords among the unsupported features."""
-        excluded_keywords = frozenset(feature[8:] for feature in unsupported if feature.startswith("keyword:"))
+        excluded_keywords = excluded_keywords_of(unsupported)
         codec = self._codecs.get(excluded_keywords)
         if codec is None:
             codec = self._codecs[excluded_keywords] = make_codec(
@@ -60,9 +67,9 @@ class CompiledSchema:
     def form_for(self, mode: Mode, unsupported: Collection[str]) -> Form | None:
         """The form of the answers in this mode; None if only the schema itself can say it, because it is no object's.
 
-        Not in JSON mode, in which the prompt has the schema.
+        Not in JSON mode, in which the prompt has the schema, nor with `calls`, whose answer has no form.
         """
-        if mode.strategy == "json":
+        if mode.strategy in ("json", "calls"):
             return None
         codec = self.codec_for(mode, unsupported)
         schema = self.schema if codec is None else codec.schema

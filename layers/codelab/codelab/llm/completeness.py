@@ -1,0 +1,38 @@
+"""Whether an answer is complete. What was cut is no solution, whatever of it is valid: no call of it is executed."""
+
+from __future__ import annotations
+
+from codelab.llm.errors import Empty, ModelError, Refusal, Truncated
+from codelab.llm.finish import finish_error, is_end, outweighs_answer
+from codelab.llm.parsing import is_whole
+from codelab.llm.strategies import Choice
+
+_REASON_CHARS = 200
+
+
+def finish_problem(choice: Choice) -> ModelError | None:
+    """The error of an answer that is not complete, or not meant to be shown, by its finish reason.
+
+    Raises those that outweigh even a valid answer, and that of an answer without text and calls.
+    """
+    if choice.refusal:
+        raise Refusal(choice.refusal)
+    error = finish_error(choice.finish_reason)
+    if isinstance(error, Refusal) and choice.text:
+        error = Refusal(choice.text)
+    if error is not None and (outweighs_answer(error) or choice.is_empty):
+        raise error
+    if choice.is_empty:
+        raise Empty("the model finished without an answer")
+    if error is None and choice.calls and not is_end(choice.finish_reason):
+        reason = str(choice.finish_reason)[:_REASON_CHARS]
+        return Truncated(f"the finish reason {reason!r} is not known to end an answer")
+    return error
+
+
+def shows_its_end(choice: Choice) -> bool:
+    """Whether a valid answer shows by itself that nothing of it is missing.
+
+    One JSON document does. A text does not, nor do native calls: another one might have followed.
+    """
+    return choice.mode.strategy != "calls" and is_whole(choice.text)

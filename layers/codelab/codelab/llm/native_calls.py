@@ -1,0 +1,90 @@
+"""Assembles native calls of functions from the pieces in which an answer has them.
+
+Providers do not agree on what tells two calls apart: an index for each (with gaps), the same index and another id, the
+same id and another index, or nothing but a name after arguments that are complete.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from codelab.llm.reasoning import Separator
+from codelab.llm.scanner import mend
+
+
+@dataclass(frozen=True, slots=True)
+class NativeCall:
+    """A call as the model wrote it. arguments: JSON, if the model made no mistake."""
+
+    name: str
+    arguments: str
+
+
+class _OpenCall:
+    """A call whose pieces may still come."""
+
+    __slots__ = ("arguments", "call_id", "name")
+
+    def __init__(self, call_id: Any, thoughts: list[str]) -> None:
+        self.call_id = call_id
+        self.name = ""
+        self.arguments = Separator(thoughts)
+
+    def take(self, name: Any, arguments: Any) -> None:
+        if name and name != self.name:  # some providers repeat the name in every piece
+            self.name += name
+        if arguments:
+            # Some proxies pass Ollama's native arguments through, which are objects.
+            self.arguments.feed(arguments if isinstance(arguments, str) else json.dumps(arguments))
+
+    def is_over(self, call_id: Any, name: Any, arguments: Any) -> bool:
+        """Whether a piece at the same index belongs to another call."""
+        if not name:
+            return False
+        if call_id and self.call_id and call_id != self.call_id:
+            return True
+        # A piece that only repeats the name may follow a complete call.
+        return self.arguments.complete and bool(arguments or not call_id or name != self.name)
+
+
+class CallAssembler:
+    """Takes the pieces of one answer's calls. thoughts: receives thoughts that stand among the arguments."""
+
+    __slots__ = ("_by_index", "_calls", "_thoughts")
+
+    def __init__(self, thoughts: list[str]) -> None:
+        self._thoughts = thoughts
+        self._calls: list[_OpenCall] = []
+        self._by_index: dict[Any, _OpenCall] = {}
+
+    def __bool__(self) -> bool:
+        """Whether any call has begun."""
+        return bool(self._calls)
+
+    def take(self, piece: Mapping[str, Any], *, is_whole: bool) -> None:
+        """Add an item of `tool_calls`. is_whole: it is all of a call.
+
+        Raises AttributeError or TypeError if it does not have the form of an item.
+        """
+        function = piece.get("function") or {}
+        index, call_id = piece.get("index"), piece.get("id")
+        name, arguments = function.get("name"), function.get("arguments")
+        call = self._by_index.get(index) if index is not None else next(reversed(self._calls), None)
+        if call is None or is_whole or call.is_over(call_id, name, arguments):
+            call = _OpenCall(call_id, self._thoughts)
+            self._calls.append(call)
+        self._by_index[index] = call
+        call.take(name, arguments)
+
+    def finish(self) -> None:
+        """End the answer."""
+        for call in self._calls:
+            call.arguments.finish()
+
+    @property
+    def calls(self) -> list[NativeCall]:
+        """The calls in the order in which they began."""
+        return [NativeCall(call.name, mend(call.arguments.text)) for call in self._calls]
