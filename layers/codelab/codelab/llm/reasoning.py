@@ -46,29 +46,29 @@ class Separator:
     JSON value.
     """
 
-    __slots__ = ("_answered", "_carry", "_depth", "_explained", "_held", "_inner", "_is_text", "_name", "_nested",
-                 "_out", "_parts", "_prose", "_quiet", "_return", "_skip", "_tail", "_thoughts", "_unread",
-                 "_where", "_withdrawn", "retracted")  # fmt: skip
+    __slots__ = ("_answered", "_carry", "_depth", "_explained", "_held_pieces", "_inner", "_is_text", "_name",
+                 "_nested", "_out", "_outer_state", "_parts", "_prose", "_quiet", "_skip", "_state", "_tail",
+                 "_thoughts", "_unread_pieces", "_withdrawn_pieces", "retracted")  # fmt: skip
 
     def __init__(self, thoughts: list[str], *, prose: bool = False, is_text: bool = False) -> None:
         self._prose = prose
         self._is_text = is_text
-        self._where = _START
+        self._state = _START
         self._explained = False  # a tag has shown that this model marks its thoughts
         self._answered = False  # some JSON has begun
         self._carry = ""  # the incomplete beginning of a tag or an object
-        self._held: list[str] = []
+        self._held_pieces: list[str] = []
         self._tail = ""  # the end of the held text, where a tag may begin
         self._depth = 0  # open brackets of the JSON
         self._skip = False  # the next character of a string is escaped
         self._name = ""  # of the open block
         self._nested = 0
-        self._return = _START  # where the open block began
+        self._outer_state = _START  # where the open block began
         # The tag that closed a nested block, and the text since then, which is a thought or the answer.
         self._inner: list[str] | None = None
-        self._withdrawn: list[str] = []  # JSON before a closing tag without an opening one
+        self._withdrawn_pieces: list[str] = []  # JSON before a closing tag without an opening one
         self._quiet = False  # inside JSON, where only a "<" matters
-        self._unread: list[str] = []  # what has arrived since then
+        self._unread_pieces: list[str] = []  # what has arrived since then
         self._out: list[str] = []  # the answer's text of the current piece
         self._parts: list[str] = []
         self._thoughts = thoughts
@@ -83,28 +83,28 @@ class Separator:
     @property
     def begun(self) -> bool:
         """Whether anything but space has arrived."""
-        return self._where != _START or bool(self._carry)
+        return self._state != _START or bool(self._carry)
 
     @property
     def complete(self) -> bool:
         """Whether the JSON of the answer is closed."""
-        text = "".join(self._unread)
-        self._unread.clear()
+        text = "".join(self._unread_pieces)
+        self._unread_pieces.clear()
         self._walk(text)
         self._given()
-        return self._answered and self._where == _OUTSIDE
+        return self._answered and self._state == _OUTSIDE
 
     def feed(self, piece: str) -> str:
         """Take the next piece; return the text that certainly belongs to the answer."""
-        if self._where == _TEXT:
+        if self._state == _TEXT:
             self._parts.append(piece)
             return piece
         if self._quiet:
             if "<" not in piece:  # nearly all pieces of a long answer
-                self._unread.append(piece)
+                self._unread_pieces.append(piece)
                 return piece
-            returned_text = "".join(self._unread)
-            self._unread.clear()
+            returned_text = "".join(self._unread_pieces)
+            self._unread_pieces.clear()
             self._walk(returned_text + piece)
             return self._given()[len(returned_text) :]
         self._walk(piece)
@@ -112,22 +112,22 @@ class Separator:
 
     def finish(self) -> str:
         """End the text; return the rest of the answer."""
-        self._parts.extend(self._unread)
+        self._parts.extend(self._unread_pieces)
         remainder, self._carry = self._carry, ""
-        while self._where == _HOLDING or self._inner is not None:
-            pieces = [*self._held, *(self._inner or ())[1:], remainder]
-            self._where, self._explained, self._held, self._inner = _START, True, [], None
+        while self._state == _HOLDING or self._inner is not None:
+            pieces = [*self._held_pieces, *(self._inner or ())[1:], remainder]
+            self._state, self._explained, self._held_pieces, self._inner = _START, True, [], None
             self._walk("".join(pieces))
             remainder, self._carry = self._carry, ""
-        (self._thoughts if self._where == _THOUGHT else self._out).append(remainder)
+        (self._thoughts if self._state == _THOUGHT else self._out).append(remainder)
         answer_text = self._given()
-        if self._withdrawn:
+        if self._withdrawn_pieces:
             self.retracted = bool(self.text.strip())
-            (self._thoughts if self.retracted else self._parts).extend(self._withdrawn)
+            (self._thoughts if self.retracted else self._parts).extend(self._withdrawn_pieces)
         return answer_text
 
     def _given(self) -> str:
-        self._quiet = self._where in (_STRUCT, _STRING) and not self._carry
+        self._quiet = self._state in (_STRUCT, _STRING) and not self._carry
         if not self._out:
             return ""
         text = "".join(self._out)
@@ -141,7 +141,7 @@ class Separator:
             self._carry = ""
         position, end = 0, len(piece)
         while position < end:
-            state = self._where
+            state = self._state
             if state == _STRING:
                 position = self._string(piece, position)
             elif state == _STRUCT:
@@ -172,11 +172,11 @@ class Separator:
         if head == "<":
             return self._tag(piece, start)
         if self._is_text:
-            self._where = _TEXT
+            self._state = _TEXT
             return start
         if not self._prose and head in '{["':
             self._answered = True
-            self._where = _STRING if head == '"' else _STRUCT
+            self._state = _STRING if head == '"' else _STRUCT
             if head == '"':
                 self._out.append(head)
                 start += 1
@@ -185,15 +185,15 @@ class Separator:
             if len(piece) < start + 3 or head == "{":
                 self._carry = piece[start:]
                 return len(piece)
-            self._where = _OUTSIDE
+            self._state = _OUTSIDE
         elif self._explained or _OBJECT.match(piece, start):
-            self._where = _OUTSIDE
+            self._state = _OUTSIDE
         else:
-            self._where = _HOLDING
+            self._state = _HOLDING
         return start
 
     def _hold(self, piece: str, position: int) -> int:
-        self._held.append(piece[position:])
+        self._held_pieces.append(piece[position:])
         if self._answered:
             return len(piece)
         window = self._tail + piece[position:]
@@ -202,8 +202,8 @@ class Separator:
         if object_match is not None and (tag_match is None or object_match.start() < tag_match.start()):
             self._answered = True  # Not certain: the next tag may be inside a string, so wait for the end.
         elif tag_match is not None:
-            text = "".join(self._held)
-            self._held, self._where, self._explained = [], _OUTSIDE, True
+            text = "".join(self._held_pieces)
+            self._held_pieces, self._state, self._explained = [], _OUTSIDE, True
             self._walk(text)
         return len(piece)
 
@@ -219,7 +219,7 @@ class Separator:
             self._carry = piece[start:]
             return len(piece)
         self._answered = True
-        self._where = _STRUCT
+        self._state = _STRUCT
         return start
 
     def _structure(self, piece: str, position: int) -> int:
@@ -231,7 +231,7 @@ class Separator:
                 break
             char, position = match.group(), match.end()
             if char == '"':
-                self._where = _STRING
+                self._state = _STRING
                 break
             if char == "<":
                 self._out.append(piece[start : position - 1])
@@ -239,7 +239,7 @@ class Separator:
             self._depth += 1 if char in "{[" else -1
             if self._depth <= 0:
                 self._depth = 0
-                self._where = _OUTSIDE
+                self._state = _OUTSIDE
                 break
         self._out.append(piece[start:position])
         return position
@@ -256,7 +256,7 @@ class Separator:
                 break
             position = match.end()
             if match.group() == '"':
-                self._where = _STRUCT if self._depth else _OUTSIDE
+                self._state = _STRUCT if self._depth else _OUTSIDE
                 break
             if position == end:
                 self._skip = True
@@ -272,26 +272,26 @@ class Separator:
             if _TAG_BEGUN.match(piece, position):
                 self._carry = piece[position:]
                 return len(piece)
-            if self._where == _START:
-                self._where = _TEXT if self._is_text else _OUTSIDE if self._explained else _HOLDING
+            if self._state == _START:
+                self._state = _TEXT if self._is_text else _OUTSIDE if self._explained else _HOLDING
                 return position
             self._out.append("<")
             return position + 1
         if not tag.group(1):
             self._explained = True
             self._name, self._nested = tag.group(2).lower(), 1
-            self._return, self._where = self._where, _THOUGHT
-        elif self._where != _STRUCT:
+            self._outer_state, self._state = self._state, _THOUGHT
+        elif self._state != _STRUCT:
             self._retract()
         return tag.end()
 
     def _retract(self) -> None:
         """Handle a closing tag without an opening one: everything so far was a thought."""
         pieces = [*self._parts, *self._out]
-        (self._withdrawn if self._answered else self._thoughts).extend(pieces)
+        (self._withdrawn_pieces if self._answered else self._thoughts).extend(pieces)
         self._parts.clear()
         self._out.clear()
-        self._where, self._explained = _START, True
+        self._state, self._explained = _START, True
 
     def _thought(self, piece: str, position: int) -> int:
         tag = _SAME_TAG[self._name].search(piece, position)
@@ -313,5 +313,5 @@ class Separator:
         if self._nested:
             self._inner = [tag.group()]
         else:
-            self._where = self._return
+            self._state = self._outer_state
         return tag.end()

@@ -193,16 +193,16 @@ class _Run:
         self._profile = PROFILES[request.config.provider]
         self._fields = [tuple(name.split(".")) for name in request.config.stream_fields]
         self._items = tuple(request.config.stream_items.split(".")) if request.config.stream_items else None
-        self._shown: dict[str, list[str]] = {}
+        self._shown_parts: dict[str, list[str]] = {}
         self._mode: Mode | None = None
-        self._dropped: frozenset[str] = frozenset()
+        self._dropped_features: frozenset[str] = frozenset()
         self._open_field = ""
         self._refusals = 0
         self.usage = Usage()
         self.attempts = 0
 
     def streamed(self) -> dict[str, str]:
-        return {name: "".join(parts) for name, parts in self._shown.items()}
+        return {name: "".join(parts) for name, parts in self._shown_parts.items()}
 
     def events(self) -> Iterator[Event]:
         choices = yield from self._call_model(self._compiled, [], self._config)
@@ -352,7 +352,7 @@ class _Run:
     def _unsupported(self) -> frozenset[str]:
         """The features not to use: those dropped in this run, those of the profile, and those known from other runs."""
         learned_features = self._request._unsupported.of(self._transport.base_url, self._config.model)
-        return self._dropped | self._profile.unsupported_keywords | learned_features
+        return self._dropped_features | self._profile.unsupported_keywords | learned_features
 
     def _drop_feature(self, error: TransportError, mode: Mode, unsupported: frozenset[str]) -> bool:
         """Drop the feature that the error is about, or its whole strategy if that feature was dropped before.
@@ -367,9 +367,9 @@ class _Run:
         feature = mode.strategy if named_feature in unsupported else named_feature
         if feature in unsupported:
             return False
-        self._dropped |= {feature}
+        self._dropped_features |= {feature}
         if self._refusals > _REFUSALS and mode.strategy != "json" and not named_feature.startswith("parameter:"):
-            self._dropped |= {"native", "tool", "calls"}
+            self._dropped_features |= {"native", "tool", "calls"}
         if self._request._remember:
             # The provider may be quoting a message, and its author must not decide how other Requests are made.
             quotable_messages = (
@@ -494,7 +494,7 @@ class _Run:
                 scanner = TextScanner(text_field, is_reported=(text_field,) in self._fields)
             else:
                 scanner, names = self._scanner(codec, mode)
-        shown_parts = self._shown
+        shown_parts = self._shown_parts
         shown_names = {name for name, parts in shown_parts.items() if parts}
         for chunks in chain(self._transport.send(body, self._call), (None,)):
             text = answer.finish() if chunks is None else answer.take(chunks)

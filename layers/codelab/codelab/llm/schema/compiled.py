@@ -32,7 +32,7 @@ class CompiledSchema:
     def __init__(self, schema: Any, open_objects: str) -> None:
         self.schema = schema
         self._validator = compile_validator(schema)
-        self._bounded = BoundedValidator(schema, self._validator)
+        self._bounded_validator = BoundedValidator(schema, self._validator)
         self._open_objects = open_objects
         self._codecs: dict[frozenset[str], Codec] = {}
         self._forms: dict[int, tuple[Any, Form | None]] = {}
@@ -80,7 +80,7 @@ class CompiledSchema:
 
     def explain(self, value: Any) -> list[str]:
         """Why a value is invalid, one sentence per error. Empty if it is valid."""
-        verdict = self._bounded.verdict(value)
+        verdict = self._bounded_validator.verdict(value)
         if verdict is Verdict.VALID:
             return []
         if verdict is Verdict.EXPLAINABLE:
