@@ -56,7 +56,12 @@ def first(provider: str, **how: Any) -> Mode:
         ("moonshot", {}, Mode("tool")),
         ("anthropic", {"thinking": True}, Mode("tool")),
         ("anthropic", {"unsupported": {"tool"}}, Mode("json", json_object=False)),
+        ("anthropic-messages", {}, Mode("tool", is_forced=True)),
+        ("anthropic-messages", {"thinking": True}, Mode("tool")),
+        ("anthropic-messages", {"unsupported": {"tool"}}, Mode("json", json_object=False)),
         ("ollama", {}, Mode("native")),
+        ("ollama-chat", {}, Mode("native")),
+        ("ollama-chat", {"unsupported": {"native"}}, Mode("tool")),
         ("generic", {}, Mode("native", strict=True)),
     ],
 )
@@ -91,6 +96,10 @@ def test_each_provider_always_has_a_strategy(provider: str) -> None:
         ("'stream_options' is not allowed", Mode("native"), "parameter:stream_options"),
         ("Unsupported parameter: 'max_completion_tokens'", Mode("native"), "parameter:max_completion_tokens"),
         ("this model does not support tools", Mode("tool"), "tool"),
+        ('tool_choice: type "tool" and "any" are not supported for this model.', Mode("tool", is_forced=True),
+         "tool_choice"),
+        ("Thinking may not be enabled when tool_choice forces tool use.", Mode("tool", is_forced=True), "tool_choice"),
+        ("The compiled grammar is too large, which would cause performance issues.", Mode("native"), "native"),
         ("maximum context length exceeded", Mode("native", strict=True), None),
     ],
 )  # fmt: skip
