@@ -27,8 +27,8 @@ _INTERNAL = frozenset(
 )
 _SECTIONS: dict[str, dict[str, str]] = {
     "The model": {
-        "LLM_BASE_URL": "the address of the model's endpoint, up to `/v1`, or `/api` for Ollama's own API; without it the "
-        "demonstration model answers",
+        "LLM_BASE_URL": "the address of the model's endpoint, up to `/v1`, or `/api` for Ollama's own API; without it "
+        "the demonstration model answers",
         "LLM_API_KEY": "its key",
         "LLM_MODEL": "the model",
         "LLM_PROVIDER": "the provider's profile, which determines what the endpoint speaks and how to get answers that "

@@ -24,14 +24,14 @@ async def models(model: Model, most_s: float = _LIST_S) -> list[str]:
     response = await _ask("GET", api.models_path, model, None, most_s)
     items = response.get(api.models_field)
     listed = items[:_MOST_MODELS] if isinstance(items, list) else []
-    names = (item.get(api.name_field) for item in listed if isinstance(item, dict))
-    valid_names = sorted({name for name in names if _is_name(name)})
+    valid_names = sorted({item[api.name_field] for item in listed if _is_model(item, api.name_field)})
     if not valid_names:
         raise SetupError(f"{model.host} lists no models")
     return valid_names
 
 
-def _is_name(name: Any) -> bool:
+def _is_model(item: Any, name_field: str) -> bool:
+    name = item.get(name_field) if isinstance(item, dict) else None
     return isinstance(name, str) and 0 < len(name) <= _MOST_NAME_CHARS and name.isprintable() and " " not in name
 
 

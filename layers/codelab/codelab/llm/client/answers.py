@@ -236,7 +236,7 @@ def _failure(
     )
 
 
-def foreign_answer(format_name: str, data: bytes, api: str = "the API that was asked") -> TransportError:
+def foreign_answer(format_name: str, data: bytes, api: str = "its provider's API") -> TransportError:
     """The error of an answer that is not of the protocol: another call would get the same."""
     return TransportError(
         f"the provider's answer is {format_name}: is its address that of {api}?",
