@@ -194,6 +194,11 @@ OTHER_APIS = {
         "/v1/messages": {"type": "message", "content": [{"type": "thinking", "thinking": "Hm."},
                                                         {"type": "text", "text": "ready"}]},
     },
+    "openai-responses": {
+        "/v1/models": {"data": [{"id": "gpt-6"}]},
+        "/v1/responses": {"output": [{"type": "reasoning"},
+                                     {"type": "message", "content": [{"type": "output_text", "text": "ready"}]}]},
+    },
     "ollama-chat": {
         "/v1/tags": {"models": [{"name": "qwen3:8b", "model": "qwen3:8b"}]},
         "/v1/chat": {"message": {"role": "assistant", "content": "ready"}, "done": True},
@@ -201,12 +206,15 @@ OTHER_APIS = {
 }  # fmt: skip
 
 
+OTHER_MODELS = {"anthropic-messages": "claude-sonnet-5", "openai-responses": "gpt-6", "ollama-chat": "qwen3:8b"}
+
+
 @pytest.mark.parametrize("provider", OTHER_APIS)
 def test_a_model_behind_another_api_is_asked_in_its_words(provider: str, capsys: pytest.CaptureFixture[str]) -> None:
     pages = {path: answering(page) for path, page in OTHER_APIS[provider].items()}
     with Site(pages) as site:
         model = Model(provider, f"{site.url}/v1", "m", KEY)
-        assert run(asking.models(model)) == ["claude-sonnet-5" if provider == "anthropic-messages" else "qwen3:8b"]
+        assert run(asking.models(model)) == [OTHER_MODELS[provider]]
         options = ["--base-url", f"{site.url}/v1", "--model", "m", "--key-file", "-"]
         assert main(["setup", "--provider", provider, *options]) == 0
         headers, body = site.received[-1].headers, site.received[-1].body

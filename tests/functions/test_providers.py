@@ -43,6 +43,7 @@ def test_each_api_answers_a_request(system: System, provider: str) -> None:
     ("provider", "url"),
     [
         ("openai", "https://api.openai.com/v1"),
+        ("openai-responses", "https://api.openai.com/v1"),
         ("anthropic-messages", "https://api.anthropic.com/v1"),
         ("ollama-chat", "http://localhost:11434/api"),
     ],
@@ -107,7 +108,13 @@ print(*(name.rpartition(".")[2] for name in sys.modules if name.endswith("_api")
 
 @pytest.mark.parametrize(
     ("provider", "modules"),
-    [("openai", []), ("bedrock", []), ("anthropic-messages", ["messages_api"]), ("ollama-chat", ["ollama_api"])],
+    [
+        ("openai", []),
+        ("bedrock", []),
+        ("openai-responses", ["responses_api"]),
+        ("anthropic-messages", ["messages_api"]),
+        ("ollama-chat", ["ollama_api"]),
+    ],
 )
 def test_only_the_api_that_is_used_is_imported(provider: str, modules: list[str]) -> None:
     """Each would make every cold start of `llm_request` longer."""

@@ -56,6 +56,7 @@ def first(provider: str, **how: Any) -> Mode:
         ("moonshot", {}, Mode("tool")),
         ("anthropic", {"thinking": True}, Mode("tool")),
         ("anthropic", {"unsupported": {"tool"}}, Mode("json", json_object=False)),
+        ("openai-responses", {}, Mode("native", strict=True)),
         ("anthropic-messages", {}, Mode("tool", is_forced=True)),
         ("anthropic-messages", {"thinking": True}, Mode("tool")),
         ("anthropic-messages", {"unsupported": {"tool"}}, Mode("json", json_object=False)),

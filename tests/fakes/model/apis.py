@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from codelab.llm.client.api import Api, ChatCompletionsApi
 from codelab.llm.client.messages_api import MessagesApi
 from codelab.llm.client.ollama_api import OllamaApi
+from codelab.llm.client.responses_api import ResponsesApi
 
 from tests.fakes.http import DONE, Exchange
 
@@ -123,7 +124,7 @@ class SpokenExchange(Exchange):
 
 
 def _text_of(blocks: Any, kind: str = "text") -> str:
-    return "\n".join(block[kind] for block in blocks if block["type"] == kind)
+    return "\n".join(block["text"] for block in blocks if block["type"] == kind)
 
 
 def _need(is_met: object, message: str) -> None:
@@ -535,8 +536,175 @@ class _OllamaAnswer:
         return json.dumps(value).encode() + b"\n"
 
 
+# OpenAI's Responses API: its reference, and the guides about streaming, function calling and structured outputs.
+
+_RESPONSES_FIELDS = frozenset(
+    {"model", "input", "instructions", "stream", "store", "text", "tools", "tool_choice", "parallel_tool_calls",
+     "reasoning", "max_output_tokens", "temperature", "top_p", "include", "metadata"}
+)  # fmt: skip
+
+
+class SpokenResponses:
+    name = "openai-responses"
+    key_header = "Authorization"
+    content_type = "text/event-stream; charset=utf-8"
+    reports = frozenset({"cached", "reasoning"})
+    has_json_object = True
+
+    def client(self) -> Api:
+        return ResponsesApi()
+
+    def error(self, status: int, message: str) -> Json:
+        return {"error": {"message": message, "type": "invalid_request_error", "param": None, "code": None}}
+
+    def answering(self) -> Answering:
+        return _ResponsesAnswer()
+
+    def asked(self, exchange: Exchange) -> Json:
+        if exchange.path != "/v1/responses":
+            raise Refused("Invalid URL", 404)
+        body = json.loads(exchange.content)
+        for name in body:
+            _need(name in _RESPONSES_FIELDS, f"Unknown parameter: '{name}'.")
+        _need(body.get("model") and body.get("input"), "Missing required parameter")
+        for tool in body.get("tools", ()):
+            _need({"type", "name", "parameters"} <= tool.keys(), "Missing required parameter: 'tools[0].name'.")
+        asked: Json = {"model": body["model"], "messages": list(_from_items(body["input"]))}
+        asked |= {name: body[name] for name in ("stream", "temperature", "top_p", "tool_choice") if name in body}
+        if "tools" in body:
+            asked["tools"] = [{"type": "function", "function": tool} for tool in body["tools"]]
+        answer_format = body.get("text", {}).get("format")
+        if answer_format and answer_format["type"] == "json_schema":
+            _need("name" in answer_format, "Missing required parameter: 'text.format.name'.")
+            asked["response_format"] = {"type": "json_schema", "json_schema": answer_format}
+        elif answer_format:
+            asked["response_format"] = answer_format
+        return asked
+
+
+def _from_items(items: list[Json]) -> Iterator[Json]:
+    waiting: set[str] = set()
+    for number, item in enumerate(items):
+        match item.get("type", "message"):
+            case "message":
+                _need(item["role"] in ("system", "developer", "user", "assistant"), f"Invalid value: input[{number}]")
+                text_type = "output_text" if item["role"] == "assistant" else "input_text"
+                parts = item["content"]
+                parts = parts if isinstance(parts, list) else [{"type": text_type, "text": parts}]
+                for part in parts:
+                    _need(part["type"] in (text_type, "input_image"), f"Invalid value: '{part['type']}'.")
+                yield {"role": item["role"], "content": _text_of(parts, text_type)}
+            case "function_call":
+                _need(isinstance(item["arguments"], str), f"Invalid type for input[{number}].arguments")
+                waiting.add(item["call_id"])
+                function = {"name": item["name"], "arguments": item["arguments"]}
+                yield {"role": "assistant", "content": "", "tool_calls": [{"id": item["call_id"],
+                                                                          "function": function}]}  # fmt: skip
+            case "function_call_output":
+                _need(item["call_id"] in waiting, f"No tool call found for function call output {item['call_id']}.")
+                waiting.remove(item["call_id"])
+                yield {"role": "tool", "tool_call_id": item["call_id"], "content": item["output"]}
+            case kind:
+                raise Refused(f"Invalid value: '{kind}'.")
+    _need(not waiting, f"No tool output found for function call {waiting}.")
+
+
+class _ResponsesAnswer:
+    def __init__(self) -> None:
+        self._kinds: list[str] = []
+        self._calls: dict[str, Json] = {}
+        self._reason: str | None = None
+        self._usage: Json = {}
+
+    def begin(self) -> bytes:
+        return self._event("response.created", response={"object": "response", "status": "in_progress", "error": None})
+
+    def comment(self) -> bytes:
+        return b": keep-alive\n\n"
+
+    def chunk(self, chunk: Json) -> bytes:
+        if "error" in chunk:
+            error = chunk["error"]
+            return self._event("error", code=error.get("code"), message=error["message"], param=None)
+        self._usage = chunk.get("usage") or self._usage
+        sent = b""
+        for choice in chunk["choices"]:
+            delta = choice.get("delta") or {}
+            self._reason = choice.get("finish_reason") or self._reason
+            if delta.get("reasoning_content"):
+                sent += self._piece("reasoning", "response.reasoning_summary_text.delta", delta["reasoning_content"])
+            if delta.get("content"):
+                sent += self._piece("message", "response.output_text.delta", delta["content"])
+            if delta.get("refusal"):
+                sent += self._piece("message", "response.refusal.delta", delta["refusal"])
+            for call in delta.get("tool_calls") or ():
+                kind, function = f"call {call['index']}", call["function"]
+                known = self._calls.setdefault(kind, {"type": "function_call", "call_id": f"call_{call['index']}",
+                                                      "name": function.get("name"), "arguments": ""})  # fmt: skip
+                sent += self._piece(kind, "response.function_call_arguments.delta", function["arguments"], known)
+                known["arguments"] += function["arguments"]
+        return sent
+
+    def _piece(self, kind: str, type_: str, text: str, item: Json | None = None) -> bytes:
+        sent = b""
+        if kind not in self._kinds:
+            self._kinds.append(kind)
+            number = len(self._kinds) - 1
+            sent = self._event("response.output_item.added", output_index=number, item=item or {"type": kind})
+        return sent + self._event(type_, output_index=self._kinds.index(kind), content_index=0, delta=text)
+
+    def end(self) -> bytes:
+        if self._reason is None:
+            return b""
+        done = b"".join(
+            self._event("response.output_item.done", output_index=number, item=self._calls.get(kind, {"type": kind}))
+            for number, kind in enumerate(self._kinds)
+        )
+        response = self._response([])
+        return done + self._event(f"response.{response['status']}", response=response)
+
+    def _response(self, output: list[Json]) -> Json:
+        response: Json = {"id": "resp_1", "object": "response", "error": None, "output": output}
+        if self._reason is None:
+            return {**response, "status": "in_progress"}
+        reason = {"length": "max_output_tokens"}.get(self._reason, self._reason)
+        is_complete = self._reason in ("stop", "tool_calls")
+        details = None if is_complete else {"reason": reason}
+        usage = self._usage
+        counts = {
+            "input_tokens": usage["prompt_tokens"],
+            "input_tokens_details": usage.get("prompt_tokens_details", {"cached_tokens": 0}),
+            "output_tokens": usage["completion_tokens"],
+            "output_tokens_details": usage.get("completion_tokens_details", {}),
+        } if usage else None  # fmt: skip
+        status = "completed" if is_complete else "incomplete"
+        return {**response, "status": status, "incomplete_details": details, "usage": counts}
+
+    def whole(self, completion: Json) -> Json:
+        choice = completion["choices"][0]
+        message = choice["message"]
+        content: list[Json] = []
+        if message.get("content"):
+            content.append({"type": "output_text", "text": message["content"], "annotations": []})
+        if message.get("refusal"):
+            content.append({"type": "refusal", "refusal": message["refusal"]})
+        output: list[Json] = [{"type": "reasoning", "summary": []}, {"type": "message", "content": content}]
+        for call in message.get("tool_calls") or ():
+            output.append({"type": "function_call", "call_id": "call_1", **call["function"]})
+        self._reason, self._usage = choice["finish_reason"], completion.get("usage") or {}
+        return self._response(output)
+
+    @staticmethod
+    def _event(type_: str, **fields: Any) -> bytes:
+        return f"event: {type_}\ndata: {json.dumps({'type': type_, **fields})}\n\n".encode()
+
+
 #: The APIs beside the chat completions API, by the names of their profiles.
-SPOKEN: Mapping[str, Callable[[], SpokenApi]] = {"anthropic-messages": SpokenMessages, "ollama-chat": SpokenOllama}
+SPOKEN: Mapping[str, Callable[[], SpokenApi]] = {
+    "openai-responses": SpokenResponses,
+    "anthropic-messages": SpokenMessages,
+    "ollama-chat": SpokenOllama,
+}
 
 
 def spoken(name: str) -> SpokenApi | None:

@@ -13,8 +13,9 @@ class Api:
     """The API of an endpoint.
 
     title: in an error's words. ending: what addresses of such endpoints usually end with. models_path, chat_path: below
-    the address. models_field, name_field: of the list of models, and of one. key_header: None for a bearer. fields:
-    more fields of a question. text_of: the text of an answer; raises KeyError, IndexError, TypeError or AttributeError.
+    the address. models_field, name_field: of the list of models, and of one. text_of: the text of an answer; raises
+    KeyError, IndexError, TypeError or AttributeError. key_header: None for a bearer. headers, fields: sent beside the
+    others. asked: the field with the question.
     """
 
     title: str
@@ -27,6 +28,12 @@ class Api:
     key_header: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     fields: Mapping[str, Any] = field(default_factory=dict)
+    asked: Callable[[str], Mapping[str, Any]] = lambda text: {"messages": [{"role": "user", "content": text}]}
+
+
+def _text_of_items(response: Any) -> str:
+    messages = (item for item in response["output"] if item["type"] == "message")
+    return "".join(part["text"] for item in messages for part in item["content"] if part["type"] == "output_text")
 
 
 def _text_of_blocks(response: Any) -> str:
@@ -41,6 +48,17 @@ CHAT_COMPLETIONS = Api(
     models_field="data",
     name_field="id",
     text_of=lambda response: response["choices"][0]["message"].get("content"),
+)
+RESPONSES = Api(
+    title="OpenAI's Responses API",
+    ending="/v1",
+    models_path="/models",
+    chat_path="/responses",
+    models_field="data",
+    name_field="id",
+    text_of=_text_of_items,
+    fields={"store": False},
+    asked=lambda text: {"input": text},
 )
 MESSAGES = Api(
     title="Anthropic's Messages API",

@@ -44,7 +44,7 @@ def _api_of(model: Model) -> Api:
 async def answer(model: Model) -> str:
     """The model's answer to the question, in one short line. Raises SetupError."""
     api = _api_of(model)
-    body = {"model": model.name, "messages": [{"role": "user", "content": QUESTION}], "stream": False, **api.fields}
+    body = {"model": model.name, **api.asked(QUESTION), "stream": False, **api.fields}
     response = await _ask("POST", api.chat_path, model, json.dumps(body).encode(), _QUESTION_S)
     try:
         text = api.text_of(response)

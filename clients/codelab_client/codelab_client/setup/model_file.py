@@ -24,7 +24,7 @@ _OWN_LINE = re.compile(r"\s*(?:export\s+)?(LLM_PROVIDER|LLM_BASE_URL|LLM_MODEL|L
 _TEXT = re.compile(r"[A-Za-z0-9_.:/@+=,~%?&!*()\[\]^|;<>{}-]+")
 _MOST_CHARS = 4_000
 #: Where endpoints are asked, which is not a part of their address.
-_CHAT_PATHS = ("/chat/completions", "/messages", "/chat")
+_CHAT_PATHS = ("/chat/completions", "/responses", "/messages", "/chat")
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import difflib
 import textwrap
 from dataclasses import dataclass
 
-from codelab_client.setup.apis import CHAT_COMPLETIONS, MESSAGES, OLLAMA, Api
+from codelab_client.setup.apis import CHAT_COMPLETIONS, MESSAGES, OLLAMA, RESPONSES, Api
 from codelab_client.setup.errors import SetupError
 
 
@@ -31,6 +31,7 @@ PROVIDERS = {
     provider.name: provider
     for provider in (
         Provider("openai", "OpenAI", "https://api.openai.com/v1"),
+        Provider("openai-responses", "OpenAI, its Responses API", "https://api.openai.com/v1", api=RESPONSES),
         Provider("anthropic-messages", "Anthropic", "https://api.anthropic.com/v1", api=MESSAGES),
         Provider("anthropic", "Anthropic, its OpenAI-compatible endpoint", "https://api.anthropic.com/v1"),
         Provider("gemini", "Google Gemini", "https://generativelanguage.googleapis.com/v1beta/openai"),

@@ -15,7 +15,7 @@ Strategy = Literal["native", "tool", "json", "calls"]
 STRATEGIES: tuple[Strategy, ...] = ("native", "tool", "json", "calls")
 
 #: The HTTP APIs of providers, see `client.api`.
-ApiName = Literal["chat_completions", "messages", "ollama"]
+ApiName = Literal["chat_completions", "responses", "messages", "ollama"]
 
 #: How much a model is told to think.
 Level = Literal["none", "low", "medium", "high"]
@@ -120,6 +120,13 @@ PROFILES: dict[str, Profile] = {
                 thinking_levels=_EFFORTS,
             )
             for name, header in (("openai", _BEARER), ("azure", _API_KEY))
+        ),
+        Profile(
+            "openai-responses",
+            api="responses",
+            max_tokens_field="max_completion_tokens",
+            thinking_models=r"^(o\d|gpt-5)",
+            thinking_levels=_EFFORTS,
         ),
         # It rejects bounds with a 400: https://docs.aws.amazon.com/bedrock/latest/userguide/structured-output.html
         Profile(

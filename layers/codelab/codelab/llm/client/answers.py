@@ -52,7 +52,7 @@ def read_object(pieces: Iterator[bytes]) -> dict[str, Any]:
         if not data.strip():
             raise TransportError("the provider's answer is empty", retryable=True) from None
         raise foreign_answer("no JSON", bytes(data)) from None
-    return _checked_object(value)
+    return checked_object(value)
 
 
 def events(pieces: Iterator[bytes]) -> Iterator[list[dict[str, Any]]]:
@@ -108,7 +108,7 @@ def _events(pieces: Iterator[bytes]) -> Iterator[list[dict[str, Any]]]:
                 if chunks:
                     yield chunks
                     chunks = []
-                chunk = _checked_object(chunk)
+                chunk = checked_object(chunk)
             chunks.append(chunk)
         if chunks:
             has_begun = True
@@ -119,7 +119,7 @@ def _events(pieces: Iterator[bytes]) -> Iterator[list[dict[str, Any]]]:
         with contextlib.suppress(
             ValueError, RecursionError
         ):  # half a line: the missing finish reason becomes the error
-            yield [_checked_object(json.loads(buffer[5:]))]
+            yield [checked_object(json.loads(buffer[5:]))]
 
 
 def json_lines(pieces: Iterator[bytes]) -> Iterator[list[dict[str, Any]]]:
@@ -162,10 +162,10 @@ def _line(line: bytes, *, has_begun: bool) -> dict[str, Any]:
         if not has_begun:
             raise foreign_answer("no JSON", line) from None
         raise TransportError("the stream contains a line that is not JSON", body=_cut(line)) from None
-    return _checked_object(value)
+    return checked_object(value)
 
 
-def _checked_object(value: Any) -> dict[str, Any]:
+def checked_object(value: Any) -> dict[str, Any]:
     """The object of an answer. Raises the error that it may be, with status 200 or in the middle of a stream."""
     if isinstance(value, list) and len(value) == 1:  # Gemini wraps errors in arrays
         value = value[0]

@@ -68,6 +68,10 @@ def api_named(name: ApiName, window: Window) -> Api:
             from codelab.llm.client.messages_api import MessagesApi
 
             return MessagesApi()
+        case "responses":
+            from codelab.llm.client.responses_api import ResponsesApi
+
+            return ResponsesApi()
         case "ollama":
             from codelab.llm.client.ollama_api import OllamaApi
 
