@@ -367,7 +367,9 @@ def test_a_call_without_arguments_has_empty_ones() -> None:
         {"type": "message_stop"},
     ]  # fmt: skip
     parts = MessagesApi().chunks(iter([b"".join(map(event, stream))]), streams=True)
-    deltas = [choice["delta"] for part in parts for chunk in part for choice in chunk["choices"]]
+    chunks = [chunk for part in parts for chunk in part]
+    assert Usage.parse(chunks[-1]["usage"]) == Usage(3, 9, None, None), "the prompt's tokens come with the beginning"
+    deltas = [choice["delta"] for chunk in chunks for choice in chunk["choices"]]
     assert deltas == [
         {"content": "So:"},
         {"tool_calls": [{"index": 0, "id": "toolu_1", "type": "function",

@@ -183,9 +183,6 @@ def _conversation(messages: Iterable[Mapping[str, Any]]) -> tuple[list[Json], li
         turns.insert(0, {"role": "user", "content": [_text(_OPENING)]})
     if turns[-1]["role"] != "user":
         turns.append({"role": "user", "content": [_text(_CLOSING)]})
-    for turn in turns:
-        if turn["role"] == "user":  # results come first, and sorting keeps the order of the others
-            turn["content"].sort(key=lambda block: block["type"] != "tool_result")
     _mark(system[:leading_blocks], turns)
     return system, turns, last_role == "tool"
 
