@@ -9,13 +9,15 @@ from codelab.process_start import begin_init
 begin_init()
 
 from codelab import aws
-from codelab.config import settings
+from codelab.config import ConfigurationError, settings
 from codelab.engine.ask_model import log_failure
 from codelab.engine.step_runner import StepRunner
 from codelab.llm.caller import CallerBounds
+from codelab.llm.client.api import api_named
 from codelab.llm.client.bare import run_bare
 from codelab.llm.client.bedrock import BedrockKey, bedrock_base_url
 from codelab.llm.client.direct import DirectTransport
+from codelab.llm.client.keys import ApiKey
 from codelab.llm.client.unsupported_cache import KEPT_S, UnsupportedFeatures
 from codelab.llm.errors import ModelError, RequestError
 from codelab.llm.outcome import Usage
@@ -30,7 +32,7 @@ from codelab.sessions.items import dumps
 from codelab.sessions.spending import Spending
 from codelab.tracing import model_call
 from codelab.turns import quotas
-from codelab.turns.models import context_tokens
+from codelab.turns.models import context_tokens, window_tokens
 from codelab.wiring import posting_engine, step_of
 
 if TYPE_CHECKING:
@@ -50,24 +52,35 @@ bounds = CallerBounds(
 )
 
 
-def _transport(**endpoint: Any) -> "DirectTransport | SdkTransport":
-    if service_settings.llm_client == "openai":
-        from codelab.llm.client.openai_sdk import SdkTransport  # takes as long as all other imports together
+def _transport() -> "DirectTransport | SdkTransport":
+    """What asks the provider that the settings name. Raises ConfigurationError, or InvalidRequest for its address."""
+    profile = PROFILES.get(service_settings.llm_provider)
+    if profile is None:
+        known_names = ", ".join(PROFILES)
+        raise ConfigurationError(
+            f"LLM_PROVIDER={service_settings.llm_provider}: unknown provider; known are {known_names}; correct "
+            "LLM_PROVIDER or unset it"
+        )
+    api = api_named(profile.api, lambda model: window_tokens(model, service_settings))
+    if profile.name == "bedrock":
+        base_url: str = service_settings.llm_base_url or bedrock_base_url()
+        api_key: ApiKey = BedrockKey()
+    else:
+        base_url = service_settings.llm_base_url or api.base_url
+        api_key = secret(service_settings.llm_api_key, service_settings.llm_api_key_secret_arn)
+    if service_settings.llm_client == "direct":
+        return DirectTransport(base_url=base_url, api_key=api_key, key_header=profile.key_header, api=api)
+    if profile.api != "chat_completions":
+        raise ConfigurationError(
+            f"LLM_CLIENT={service_settings.llm_client}: the SDK does not speak the API of LLM_PROVIDER={profile.name}; "
+            "unset LLM_CLIENT"
+        )
+    from codelab.llm.client.openai_sdk import SdkTransport  # takes as long as all other imports together
 
-        return SdkTransport(**endpoint)
-    return DirectTransport(**endpoint)
+    return SdkTransport(base_url=base_url, api_key=api_key, key_header=profile.key_header)
 
 
-if service_settings.llm_provider == "bedrock":
-    transport = _transport(base_url=service_settings.llm_base_url or bedrock_base_url(), api_key=BedrockKey())
-else:
-    transport = _transport(
-        base_url=service_settings.llm_base_url or "https://api.openai.com/v1",
-        api_key=secret(service_settings.llm_api_key, service_settings.llm_api_key_secret_arn),
-        key_header=PROFILES[service_settings.llm_provider].key_header
-        if service_settings.llm_provider in PROFILES
-        else "Authorization",
-    )
+transport = _transport()
 engine = posting_engine()
 unsupported = UnsupportedFeatures(
     UnsupportedItem(aws.dynamodb_client(), service_settings.table_name, KEPT_S), lazy=True

@@ -27,11 +27,12 @@ _INTERNAL = frozenset(
 )
 _SECTIONS: dict[str, dict[str, str]] = {
     "The model": {
-        "LLM_BASE_URL": "the address of an OpenAI-compatible endpoint; without it the demonstration model answers",
+        "LLM_BASE_URL": "the address of the model's endpoint, up to `/v1`, or `/api` for Ollama's own API; without it "
+        "the demonstration model answers",
         "LLM_API_KEY": "its key",
         "LLM_MODEL": "the model",
-        "LLM_PROVIDER": "the provider's profile, which determines how to get answers that are valid for a JSON Schema, "
-        "see [request.md](request.md)",
+        "LLM_PROVIDER": "the provider's profile, which determines what the endpoint speaks and how to get answers that "
+        "are valid for a JSON Schema, see [request.md](request.md)",
         "LLM_CLIENT": "what calls the model: `direct`, the project's own client, or `openai`, the openai SDK, for an "
         "endpoint that works with nothing else",
         "LLM_MODELS": "models that clients may choose instead of `LLM_MODEL`, separated by commas. A model in an "

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, SSLError
 from codelab.config import ConfigurationError, read_settings
+from codelab.llm.profiles import PROFILES
 
 from infra.stack import environment
 from infra.stack.page import sign_in_problems
@@ -129,6 +130,16 @@ def _settings(values: Mapping[str, str]) -> Iterator[Finding]:
             yield Finding(f"{name}: {error}")
     url = values["LlmBaseUrl"]
     host = urlsplit(url).hostname or ""
+    api = PROFILES[values["LlmProvider"]].api if values["LlmProvider"] in PROFILES else "chat_completions"
+    if api != "chat_completions" and values["LlmClient"] == "openai":
+        yield Finding(
+            f"the SDK of LlmClient=openai does not speak the API of LlmProvider={values['LlmProvider']}: "
+            "set LlmClient=direct"
+        )
+    if api == "ollama" and not url:
+        yield Finding(
+            f"LlmProvider={values['LlmProvider']} has no address: set LlmBaseUrl, such as https://host:11434/api"
+        )
     if values["LlmProvider"] == "bedrock" and url and not host.endswith(_AWS):
         yield Finding(
             f"LlmProvider=bedrock would send the role's token to LlmBaseUrl={url}, which is not AWS: "

@@ -188,6 +188,50 @@ def test_a_model_that_does_not_answer_is_not_set_up(
     assert [it.path for it in endpoint.received] == ["/v1/chat/completions"]
 
 
+OTHER_APIS = {
+    "anthropic-messages": {
+        "/v1/models": {"data": [{"type": "model", "id": "claude-sonnet-5"}], "has_more": False},
+        "/v1/messages": {"type": "message", "content": [{"type": "thinking", "thinking": "Hm."},
+                                                        {"type": "text", "text": "ready"}]},
+    },
+    "openai-responses": {
+        "/v1/models": {"data": [{"id": "gpt-6"}]},
+        "/v1/responses": {"output": [{"type": "reasoning"},
+                                     {"type": "message", "content": [{"type": "output_text", "text": "ready"}]}]},
+    },
+    "ollama-chat": {
+        "/v1/tags": {"models": [{"name": "qwen3:8b", "model": "qwen3:8b"}]},
+        "/v1/chat": {"message": {"role": "assistant", "content": "ready"}, "done": True},
+    },
+}  # fmt: skip
+
+
+OTHER_MODELS = {"anthropic-messages": "claude-sonnet-5", "openai-responses": "gpt-6", "ollama-chat": "qwen3:8b"}
+
+
+@pytest.mark.parametrize("provider", OTHER_APIS)
+def test_a_model_behind_another_api_is_asked_in_its_words(provider: str, capsys: pytest.CaptureFixture[str]) -> None:
+    pages = {path: answering(page) for path, page in OTHER_APIS[provider].items()}
+    with Site(pages) as site:
+        model = Model(provider, f"{site.url}/v1", "m", KEY)
+        assert run(asking.models(model)) == [OTHER_MODELS[provider]]
+        options = ["--base-url", f"{site.url}/v1", "--model", "m", "--key-file", "-"]
+        assert main(["setup", "--provider", provider, *options]) == 0
+        headers, body = site.received[-1].headers, site.received[-1].body
+        site.pages |= dict.fromkeys(pages, answering(READY))
+        with pytest.raises(SetupError, match=r"does not answer like .* API; its address usually ends with /"):
+            run(asking.answer(model))
+    assert "“ready”" in capsys.readouterr().err
+    if provider == "anthropic-messages":
+        assert (headers["x-api-key"], headers["anthropic-version"]) == (KEY, "2023-06-01")
+        assert "authorization" not in headers
+        assert body["max_tokens"] > 0
+    else:
+        assert headers["authorization"] == f"Bearer {KEY}"
+        assert body["stream"] is False
+    assert f"LLM_PROVIDER={provider}\n" in model_file.file().read_text()
+
+
 def test_an_endpoint_that_does_not_listen_is_reported_in_words(capsys: pytest.CaptureFixture[str]) -> None:
     with bound_socket() as bound:  # nobody listens there, nor takes the port, as long as it is open
         url = f"http://127.0.0.1:{bound.getsockname()[1]}/v1"
@@ -229,6 +273,8 @@ def test_what_is_no_address_is_refused(url: str) -> None:
     with pytest.raises(SetupError):
         checked_url(url)
     assert checked_url(" https://host/v1/chat/completions/ ") == "https://host/v1"
+    assert checked_url("https://host/v1/messages") == "https://host/v1"
+    assert checked_url("http://host:11434/api/chat") == "http://host:11434/api"
 
 
 @pytest.mark.parametrize("key", ["", "a b", "a\nLLM_BASE_URL=x", "'a", 'a"', "a\\", "a#b", "$(id)", "é", "k" * 5_000])

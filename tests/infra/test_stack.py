@@ -344,6 +344,11 @@ def test_inference_profiles_are_checked_as_such(stack: Stack, aws: EmulatedAws) 
     [
         ({"LlmBaseUrl": "https://llm.example.com/v1"}, "would send the role's token"),
         ({"LlmBaseUrl": "https://bedrock-mantle.us-east-1.api.aws/v1"}, "the role has no permission"),
+        ({"LlmProvider": "ollama-chat", "LlmModel": "m"}, "LlmProvider=ollama-chat has no address: set LlmBaseUrl"),
+        (
+            {"LlmProvider": "anthropic-messages", "LlmModel": "m", "LlmClient": "openai"},
+            "does not speak the API of LlmProvider=anthropic-messages: set LlmClient=direct",
+        ),
         ({"PlanLimits": '{"team":{"openturns":5}}'}, "PlanLimits"),
         ({"LlmPrices": '{"m":{"prompt":"much"}}'}, "LlmPrices"),
     ],
@@ -369,6 +374,7 @@ def test_an_environment_that_lambda_would_refuse_is_named(stack: Stack) -> None:
 
 def test_other_providers_models_are_not_looked_up_in_bedrock(stack: Stack) -> None:
     assert findings(stack, LlmProvider="openai", LlmModel="gpt-4.1-mini", LlmApiKey="sk") == []
+    assert findings(stack, LlmProvider="anthropic-messages", LlmModel="claude-sonnet-5", LlmApiKey="sk") == []
     fips = "https://bedrock-runtime-fips.us-east-1.amazonaws.com/openai/v1"
     assert findings(stack, LlmBaseUrl=fips, LlmModel="vendor.model-of-that-endpoint") == []
 

@@ -135,7 +135,17 @@ def test_the_catalogue_is_the_same_in_a_routed_and_titled_step_and_in_the_next()
 
 def test_each_profile_says_whether_the_schema_is_seen() -> None:
     shown = {name for name, profile in PROFILES.items() if not profile.hides_schema}
-    assert shown == {"openai", "azure", "anthropic", "gemini", "deepseek", "moonshot", "mistral"}
+    assert shown == {
+        "openai",
+        "azure",
+        "openai-responses",
+        "anthropic",
+        "anthropic-messages",
+        "gemini",
+        "deepseek",
+        "moonshot",
+        "mistral",
+    }
 
 
 @pytest.mark.parametrize(

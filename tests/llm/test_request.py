@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -21,6 +21,7 @@ from codelab.llm.config import RequestConfig
 from codelab.llm.errors import (
     Cancelled,
     ContentFilter,
+    ContextOverflow,
     DeadlineExceeded,
     Empty,
     InvalidAnswer,
@@ -34,6 +35,8 @@ from codelab.llm.outcome import TextDelta, Usage
 from codelab.llm.profiles import STRATEGIES
 
 from tests.fakes.http import Exchange, event
+from tests.fakes.model import apis
+from tests.fakes.model.apis import SPOKEN, SpokenApi
 from tests.fakes.model.wire import ScriptedServer, delta, failing, saying
 from tests.llm.answer import answer_of
 from tests.llm.schemas import INTEGER, STRING, array, closed, obj, optional
@@ -130,7 +133,38 @@ def test_an_unsupported_format_is_replaced_and_remembered(mocked: Any, llmock: A
     assert request(unsupported=unsupported, model="another").run(mocked).strategy == "native"
 
 
-# Against a scripted server.
+# Against a scripted server of each API.
+
+
+@pytest.fixture(params=["openai", *SPOKEN])
+def api(request: pytest.FixtureRequest) -> SpokenApi | None:
+    return apis.spoken(request.param)
+
+
+#: What only the chat completions API has.
+chat_completions = pytest.mark.parametrize("api", ["openai"], indirect=True)
+
+
+@pytest.fixture
+def server(api: SpokenApi | None) -> Iterator[ScriptedServer]:
+    with ScriptedServer(spoken=api) as running:
+        yield running
+
+
+@pytest.fixture
+def transport(server: ScriptedServer, api: SpokenApi | None) -> Iterator[DirectTransport]:
+    header = "Authorization" if api is None else api.key_header
+    made = DirectTransport(base_url=server.url, api_key="test", key_header=header, api=apis.client(api))
+    yield made
+    made.close()
+
+
+def reported(api: SpokenApi | None, **tokens: int | None) -> Usage:
+    """The tokens that the API counts."""
+    known = {name: count for name, count in tokens.items()
+             if api is None or name in ("prompt", "completion", *api.reports)}  # fmt: skip
+    return Usage(**known)
+
 
 ANSWER = {
     "message": "Hello, “wörld” 😀",
@@ -145,7 +179,7 @@ STRICT = {
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("streamed", [True, False])
 def test_the_solution_has_the_shape_of_the_schema(
-    server: ScriptedServer, transport: Any, strategy: str, streamed: bool
+    server: ScriptedServer, transport: Any, api: SpokenApi | None, strategy: str, streamed: bool
 ) -> None:
     said = json.dumps(ANSWER if strategy == "json" else STRICT)
     server.says(said, usage={"prompt_tokens": 7, "completion_tokens": 9, "prompt_tokens_details": {"cached_tokens": 3}})
@@ -155,8 +189,8 @@ def test_the_solution_has_the_shape_of_the_schema(
         assert (answer.text, answer.items) == (ANSWER["message"], ANSWER["calls"])
         assert result.streamed == {"message": ANSWER["message"]}
     assert result.solution == ANSWER
-    assert result.usage == Usage(prompt=7, completion=9, cached=3, reasoning=None)
-    assert result.finish_reason == "stop"
+    assert result.usage == reported(api, prompt=7, completion=9, cached=3)
+    assert result.finish_reason == ("tool_calls" if strategy == "tool" and api is not None else "stop")
 
 
 def test_an_invalid_answer_is_repaired_without_streaming_text_again(server: ScriptedServer, transport: Any) -> None:
@@ -189,27 +223,43 @@ def test_repairs_are_limited(server: ScriptedServer, transport: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("finish", "message", "error"),
+    ("api", "finish", "message", "error"),
     [
-        ("stop", {"refusal": "I will not."}, Refusal),
-        ("length", {}, Length),
-        ("content_filter", {}, ContentFilter),
-        (None, {}, Truncated),
+        ("openai", "stop", {"refusal": "I will not."}, Refusal),
+        ("openai", "length", {}, Length),
+        ("openai", "content_filter", {}, ContentFilter),
+        ("openai", None, {}, Truncated),
+        ("openai-responses", "stop", {"refusal": "I will not."}, Refusal),
+        ("openai-responses", "length", {}, Length),
+        ("openai-responses", "content_filter", {}, ContentFilter),
+        ("openai-responses", None, {}, Truncated),
+        ("anthropic-messages", "stop", {"refusal": "I will not."}, Refusal),
+        ("anthropic-messages", "refusal", {}, Refusal),
+        ("anthropic-messages", "length", {}, Length),
+        ("anthropic-messages", "model_context_window_exceeded", {}, ContextOverflow),
+        ("anthropic-messages", "pause_turn", {}, TransportError),
+        ("anthropic-messages", None, {}, Truncated),
+        ("ollama-chat", "length", {}, Length),
+        ("ollama-chat", None, {}, Truncated),
     ],
+    indirect=["api"],
 )
 @pytest.mark.parametrize("streamed", [True, False])
 def test_each_end_without_an_answer_has_its_error(
-    server: ScriptedServer, transport: Any, finish: Any, message: Any, error: Any, streamed: bool
+    server: ScriptedServer, transport: Any, api: SpokenApi | None, finish: Any, message: Any, error: Any, streamed: bool
 ) -> None:
-    usage = {"prompt_tokens": 3, "completion_tokens": 4, "completion_tokens_details": {"reasoning_tokens": 2}}
+    details = {"prompt_tokens_details": {"cached_tokens": 1}, "completion_tokens_details": {"reasoning_tokens": 2}}
+    usage = {"prompt_tokens": 3, "completion_tokens": 4, **details}
     server.answer(saying('{"message": "half an ans', finish=finish, usage=usage, **message))
     with pytest.raises(error) as caught:
         answer_of(request(), transport, streamed=streamed)
-    assert caught.value.usage == Usage(3, 4, None, 2)
+    if finish is not None or api is None:  # the others report it at the end only
+        assert caught.value.usage == reported(api, prompt=3, completion=4, cached=1, reasoning=2)
     assert caught.value.streamed == ({"message": "half an ans"} if streamed else {})
     assert caught.value.code == error.code
 
 
+@chat_completions
 @pytest.mark.parametrize("last", [{"index": 0, "error": {"message": "overloaded"}}, 5])
 def test_text_that_arrives_with_a_problem_is_kept(server: ScriptedServer, transport: Any, last: Any) -> None:
     def at_once(exchange: Exchange) -> None:
@@ -230,7 +280,9 @@ def test_an_empty_answer_is_an_error(server: ScriptedServer, transport: Any) -> 
         request().run(transport)
 
 
-def test_json_mode_allows_prose_and_a_fence_around_the_object(server: ScriptedServer, transport: Any) -> None:
+def test_json_mode_allows_prose_and_a_fence_around_the_object(
+    server: ScriptedServer, transport: Any, api: SpokenApi | None
+) -> None:
     server.says(f"<think>Hm {{}}</think>Sure {{here}}:\n```json\n{json.dumps(ANSWER, indent=1)}\n```\nDone.")
     answer = answer_of(request(strategy="json"), transport)
     assert (answer.text, answer.result.solution) == (ANSWER["message"], ANSWER)
@@ -238,7 +290,8 @@ def test_json_mode_allows_prose_and_a_fence_around_the_object(server: ScriptedSe
     assert system["role"] == "system"
     assert "JSON" in system["content"]
     assert '"_tool"' in system["content"]
-    assert server.requests[0]["response_format"] == {"type": "json_object"}
+    expected = {"type": "json_object"} if api is None or api.has_json_object else None
+    assert server.requests[0].get("response_format") == expected
 
 
 def test_a_model_may_answer_without_calling_the_function(server: ScriptedServer, transport: Any) -> None:
@@ -246,6 +299,7 @@ def test_a_model_may_answer_without_calling_the_function(server: ScriptedServer,
     assert answer_of(request(strategy="tool"), transport).result.solution == ANSWER
 
 
+@chat_completions
 def test_n_choices_give_n_solutions(server: ScriptedServer, transport: Any) -> None:
     def two(exchange: Any) -> None:
         texts = ['{"message": "one", "calls": []}', '{"message": "two", "calls": []}']
@@ -264,6 +318,7 @@ def test_the_root_of_a_schema_need_not_be_an_object(server: ScriptedServer, tran
         assert request(array(INTEGER), strategy=strategy).run(transport).solution == [1, 2]
 
 
+@chat_completions
 def test_blamed_keywords_and_strict_are_dropped(server: ScriptedServer, transport: Any) -> None:
     server.answer(
         failing(400, "Invalid schema for response_format 'answer': In context=(), 'const' is not permitted."),
@@ -351,6 +406,7 @@ def test_a_400_about_something_else_is_an_error(server: ScriptedServer, transpor
     assert (caught.value.status, caught.value.attempts) == (400, 1)
 
 
+@chat_completions
 def test_history_with_calls_is_sent_unchanged_if_the_answer_has_none(server: ScriptedServer, transport: Any) -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
     context = [
@@ -484,6 +540,7 @@ def test_a_connection_is_reused(server: ScriptedServer, transport: Any) -> None:
     assert server.connections == 1
 
 
+@chat_completions
 def test_a_silent_provider_ends_with_the_timeout(server: ScriptedServer) -> None:
     server.answer(lambda exchange: exchange.closed_by_client())
     transport = DirectTransport(base_url=server.url, api_key="x", timeout=0.2)

@@ -17,6 +17,8 @@ from codelab.turns import models
         ("o4-mini", 200_000, True, ("low", "medium", "high")),
         ("openai.gpt-oss-120b-1:0", 131_072, False, ("low", "medium", "high")),
         ("us.anthropic.claude-sonnet-4-20250514-v1:0", 200_000, True, ("none", "low", "medium", "high")),
+        ("claude-opus-5", 200_000, True, ("none", "low", "medium", "high")),
+        ("claude-opus-5-5", 200_000, True, ("low", "medium", "high")),
         ("claude-3-5-haiku-latest", 200_000, True, ()),
         ("deepseek-reasoner", 128_000, False, ("none", "high")),
         ("qwen3-coder:30b", 256_000, False, ()),

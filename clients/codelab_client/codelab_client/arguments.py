@@ -33,7 +33,7 @@ exit codes:
 _SETUP = """\
 examples:
   codelab setup
-  codelab setup --provider ollama --model qwen3-coder:30b
+  codelab setup --provider ollama-chat --model qwen3-coder:30b
   codelab setup --provider openai --model gpt-4.1-mini --key-file key
   pass openai | codelab setup --provider openai --model gpt-4.1-mini --key-file -
 
@@ -226,7 +226,9 @@ def parser() -> argparse.ArgumentParser:
         epilog=_SETUP,
         **formatted,  # type: ignore[arg-type]
     )
-    setup.add_argument("--provider", metavar="NAME", help="openai, anthropic, ollama …, or demo for the built-in model")
+    setup.add_argument(
+        "--provider", metavar="NAME", help="openai, anthropic-messages, ollama-chat …, or demo for the built-in model"
+    )
     setup.add_argument("--base-url", metavar="URL", help="the endpoint's address, if it is not the provider's own")
     setup.add_argument("--model", metavar="NAME", help="the model's name")
     setup.add_argument("--key-file", metavar="FILE", help="a file with the key; - reads it from stdin")

@@ -114,7 +114,7 @@ def _json(of: str) -> dict[str, Any]:
 
 
 #: Servers of small models. Told of five agents, they call the wrong tools or none, and routing costs a second prompt.
-_ON_ONES_OWN_MACHINE = frozenset({"llama.cpp", "ollama"})
+_ON_ONES_OWN_MACHINE = frozenset({"llama.cpp", "ollama", "ollama-chat"})
 
 _PRICE, _CAPABILITIES, _PLAN_LIMITS = _json("Price"), _json("ModelCapabilities"), _json("PlanLimits")
 

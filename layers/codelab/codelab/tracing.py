@@ -21,10 +21,13 @@ from codelab.llm.outcome import Usage
 
 #: Profiles that have another name in the conventions.
 _PROVIDERS = {
+    "anthropic-messages": "anthropic",
     "azure": "azure.ai.openai",
     "bedrock": "aws.bedrock",
     "gemini": "gcp.gemini",
     "mistral": "mistral_ai",
+    "ollama-chat": "ollama",
+    "openai-responses": "openai",
 }
 #: What a name of X-Ray may have besides letters and digits, and its most characters.
 _IN_NAMES, _NAME_CHARS = frozenset(" _.:/%&#=+\\-@"), 200

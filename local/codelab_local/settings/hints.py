@@ -23,7 +23,7 @@ def hints(environment: Mapping[str, str], functions: Collection[str], *, demo_mo
     if demo_model and lone:
         yield (
             f"{lone[0]} has no effect without LLM_BASE_URL, so the demonstration model answers: set LLM_BASE_URL to "
-            "the address of an OpenAI-compatible endpoint, or run .venv/bin/codelab setup"
+            "the address of the model's endpoint, or run .venv/bin/codelab setup"
         )
     elif not demo_model and environment.get("LLM_BASE_URL") and not environment.get("LLM_MODEL"):
         yield "LLM_MODEL is not set: name the model that the endpoint at LLM_BASE_URL has"

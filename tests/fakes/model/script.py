@@ -15,6 +15,8 @@ from typing import Any, Self
 from tests.fakes.model.told_results import tells_only_results, text_of, without_reminder
 from tests.waiting import PATIENCE
 
+#: The function whose arguments are the whole answer.
+_ANSWER = "generate_response"
 _NAME = re.compile(r"\[\[([^\]]+)\]\]")
 
 #: How the message to a model about an answer that is not valid begins.
@@ -75,9 +77,17 @@ def is_summary(body: Mapping[str, Any]) -> bool:
     return "open_tasks" in properties(body)
 
 
+def answer_function(body: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The function whose arguments are the answer, if the model is asked so."""
+    functions: list[dict[str, Any]] = [tool["function"] for tool in body.get("tools", ())]
+    return next((function for function in functions if function["name"] == _ANSWER), None)
+
+
 def properties(body: Mapping[str, Any]) -> dict[str, Any]:
     """The properties of the requested schema."""
     schema = body.get("response_format", {}).get("json_schema", {}).get("schema", {})
+    if function := answer_function(body):
+        schema = function["parameters"]
     found: dict[str, Any] = schema.get("properties", {})
     return found
 

@@ -1,4 +1,4 @@
-"""The scripted model as an OpenAI-compatible server in the test's process."""
+"""The scripted model as a server in the test's process: OpenAI-compatible, or of another API."""
 
 import json
 import time
@@ -6,20 +6,24 @@ from collections.abc import Mapping
 from typing import Any
 
 from tests.fakes.http import DONE, Exchange, HttpServer, event
-from tests.fakes.model.script import SUMMARY, Says, answer_of, is_summary, properties, script_of
-from tests.fakes.model.wire import USAGE, calls_functions, delta, in_pieces, native_calls, whole
+from tests.fakes.model.apis import Refused, SpokenApi, SpokenExchange
+from tests.fakes.model.script import SUMMARY, Says, answer_function, answer_of, is_summary, properties, script_of
+from tests.fakes.model.wire import USAGE, argument, calls_functions, delta, in_pieces, native_calls, whole
 from tests.waiting import PATIENCE
 
 
 class ScriptedModel(HttpServer):
     """`with ScriptedModel() as model: model.script("name", Says("…"))`. `requests` are the bodies by name.
 
-    `hung_up` names the scripts whose client did not stay until the end. `port` 0 is any that is free. The model `other`
-    is asked for native calls.
+    `hung_up` names the scripts whose client did not stay until the end. `refusals` say why requests were refused, which
+    are against the rules of the API `spoken`; without one, it speaks chat completions. `port` 0 is any that is free. The
+    model `other` is asked for native calls.
     """
 
-    def __init__(self, port: int = 0) -> None:
+    def __init__(self, port: int = 0, spoken: SpokenApi | None = None) -> None:
         super().__init__(port=port)
+        self.refusals: list[str] = []
+        self._spoken = spoken
         self.requests: dict[str, list[dict[str, Any]]] = {}
         self.hung_up: list[str] = []
         self._scripts: dict[str, list[Says]] = {}
@@ -28,6 +32,8 @@ class ScriptedModel(HttpServer):
     def environment(self) -> dict[str, str]:
         url = f"{self.url}/v1"
         model = {"LLM_BASE_URL": url, "LLM_API_KEY": "scripted", "LLM_MODEL": "scripted", "LLM_MODELS": "other"}
+        if self._spoken is not None:
+            model["LLM_PROVIDER"] = self._spoken.name
         takes = {"scripted": {"images": True, "thinking": ["none", "high"]}, "other": {"strategy": "calls"}}
         return {**model, "LLM_CAPABILITIES": json.dumps(takes), "DEFAULT_AGENT": "universal"}
 
@@ -38,6 +44,20 @@ class ScriptedModel(HttpServer):
         return f"[[{name}]]"
 
     def handle(self, exchange: Exchange) -> None:
+        if self._spoken is None:
+            self._answer_script(exchange)
+            return
+        spoken = SpokenExchange.of(exchange, self._spoken)
+        try:
+            spoken.body  # noqa: B018
+        except Refused as refusal:
+            self.refusals.append(refusal.message)
+            spoken.json({"error": {"message": refusal.message}}, refusal.status)
+            return
+        self._answer_script(spoken)
+        exchange.closes = spoken.closes
+
+    def _answer_script(self, exchange: Exchange) -> None:
         body = exchange.body
         if body is None:  # Whoever looks whether it is there.
             exchange.json({"object": "list", "data": []})
@@ -51,12 +71,10 @@ class ScriptedModel(HttpServer):
         if says.status != 200:
             exchange.json({"error": {"message": "scripted refusal", "type": "scripted"}}, says.status)
         elif not body.get("stream"):
-            text, calls = _spoken(says.body(chooses=chooses), body)
-            made: dict[str, Any] = {"tool_calls": calls} if calls else {}
-            exchange.json(whole(text, **made))
+            exchange.json(_whole(says.body(chooses=chooses), body))
         else:
             try:
-                _stream(exchange, says, *_spoken(says.body(chooses=chooses), body))
+                _stream(exchange, says, says.body(chooses=chooses), body)
             except ConnectionError:
                 self.hung_up.append(name)  # As a cancelled turn does.
 
@@ -65,12 +83,24 @@ class ScriptedModel(HttpServer):
         return answer_of(self._scripts.get(name, [Says("unscripted")]), said, repairs)
 
 
-def _spoken(answer: str, body: Mapping[str, Any]) -> tuple[str, list[dict[str, Any]]]:
+def _whole(answer: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    function = answer_function(body)
+    if function is not None:
+        call = {"id": "call_1", "type": "function", "function": {"name": function["name"], "arguments": answer}}
+        return whole(None, tool_calls=[call])
+    text, calls = _written(answer, body)
+    made: dict[str, Any] = {"tool_calls": calls} if calls else {}
+    return whole(text, **made)
+
+
+def _written(answer: str, body: Mapping[str, Any]) -> tuple[str, list[dict[str, Any]]]:
     """What it writes, and its native calls if it is asked for such."""
     return native_calls(answer) if calls_functions(body) else (answer, [])
 
 
-def _stream(exchange: Exchange, says: Says, text: str, calls: list[dict[str, Any]]) -> None:
+def _stream(exchange: Exchange, says: Says, answer: str, body: Mapping[str, Any]) -> None:
+    function = answer_function(body)
+    text, calls = _written(answer, body)
     exchange.begin(chunked=False)
     for thought in _pieces(says.thought, says.piece):
         exchange.write(event(delta(content=None, reasoning_content=thought)))
@@ -81,7 +111,8 @@ def _stream(exchange: Exchange, says: Says, text: str, calls: list[dict[str, Any
             return
         if says.halfway is not None and sent == len(pieces) // 2:
             says.halfway.wait(2 * PATIENCE)
-        exchange.write(event(delta(piece)))
+        name = function["name"] if function and not sent else None
+        exchange.write(event(argument(piece, name=name) if function else delta(piece)))
         time.sleep(says.delay)
     for chunk in (chunk for call in calls for chunk in in_pieces(call, says.piece)):
         exchange.write(event(chunk))

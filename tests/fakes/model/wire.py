@@ -6,16 +6,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from tests.fakes.http import Exchange, HttpServer, Script
+from tests.fakes.model.apis import Refused, SpokenApi, SpokenExchange
 
 USAGE = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
 
 
 class ScriptedServer(HttpServer):
-    """Answers each request with the next script, and repeats the last one. `requests` are the bodies."""
+    """Answers each request with the next script, and repeats the last one. `requests` are the bodies.
 
-    def __init__(self, *scripts: Script) -> None:
+    spoken: the API of the server; without one, the chat completions API. A request against its rules is refused, and
+    takes no script.
+    """
+
+    def __init__(self, *scripts: Script, spoken: SpokenApi | None = None) -> None:
         super().__init__()
         self.scripts = list(scripts)
+        self._spoken = spoken
 
     @property
     def url(self) -> str:
@@ -23,7 +29,7 @@ class ScriptedServer(HttpServer):
 
     @property
     def requests(self) -> list[Any]:
-        return [exchange.body for exchange in self.received]
+        return [self._seen(exchange).body for exchange in self.received]
 
     def answer(self, *scripts: Script) -> None:
         self.scripts = list(scripts)
@@ -32,7 +38,20 @@ class ScriptedServer(HttpServer):
         """Answer with these texts, one per request, streamed if asked."""
         self.answer(*(saying(text, usage=usage, **finish) for text in texts))
 
+    def _seen(self, exchange: Exchange) -> Exchange:
+        return exchange if self._spoken is None else SpokenExchange.of(exchange, self._spoken)
+
     def handle(self, exchange: Exchange) -> None:
+        answering = self._seen(exchange)
+        try:
+            answering.body  # noqa: B018
+        except Refused as refusal:
+            answering.json({"error": {"message": refusal.message}}, refusal.status)
+            return
+        self._answer_next(answering)
+        exchange.closes = answering.closes
+
+    def _answer_next(self, exchange: Exchange) -> None:
         script = self.scripts.pop(0) if len(self.scripts) > 1 else self.scripts[0]
         script(exchange)
 

@@ -15,7 +15,7 @@ from codelab_client.setup.providers import PROVIDERS
 
 #: Whose usual port it is: the title, the provider, and the address.
 SERVERS = (
-    ("Ollama", "ollama", "http://localhost:11434/v1"),
+    ("Ollama", "ollama-chat", "http://localhost:11434/api"),
     ("LM Studio", "generic", "http://localhost:1234/v1"),
     ("llama.cpp", "llama.cpp", "http://localhost:8080/v1"),
     ("vLLM", "vllm", "http://localhost:8000/v1"),
@@ -23,7 +23,7 @@ SERVERS = (
 #: The variables that providers' own tools read their key from.
 KEY_VARIABLES = {
     "OPENAI_API_KEY": "openai",
-    "ANTHROPIC_API_KEY": "anthropic",
+    "ANTHROPIC_API_KEY": "anthropic-messages",
     "GEMINI_API_KEY": "gemini",
     "GOOGLE_API_KEY": "gemini",
     "MISTRAL_API_KEY": "mistral",

@@ -1,12 +1,14 @@
-"""What an OpenAI-compatible endpoint says: its models, and the answer to a question. All of it may be hostile."""
+"""What an endpoint says: its models, and the answer to a question. All of it may be hostile."""
 
 import json
 from typing import Any
 
 from codelab_client.safe_text import safe_line
 from codelab_client.session import http
+from codelab_client.setup.apis import CHAT_COMPLETIONS, Api
 from codelab_client.setup.errors import SetupError
 from codelab_client.setup.model_file import Model, check_secrecy
+from codelab_client.setup.providers import PROVIDERS
 
 QUESTION = "Reply with one word: ready"
 
@@ -18,28 +20,37 @@ _MOST_NAME_CHARS = 200
 
 async def models(model: Model, most_s: float = _LIST_S) -> list[str]:
     """The names of the models that the endpoint lists, sorted. Raises SetupError if it lists none in that time."""
-    response = await _ask("GET", "/models", model, None, most_s)
-    data = response.get("data")
-    names = {item["id"] for item in data[:_MOST_MODELS] if _is_model(item)} if isinstance(data, list) else set()
-    if not names:
+    api = _api_of(model)
+    response = await _ask("GET", api.models_path, model, None, most_s)
+    items = response.get(api.models_field)
+    listed = items[:_MOST_MODELS] if isinstance(items, list) else []
+    valid_names = sorted({item[api.name_field] for item in listed if _is_model(item, api.name_field)})
+    if not valid_names:
         raise SetupError(f"{model.host} lists no models")
-    return sorted(names)
+    return valid_names
 
 
-def _is_model(item: Any) -> bool:
-    name = item.get("id") if isinstance(item, dict) else None
+def _is_model(item: Any, name_field: str) -> bool:
+    name = item.get(name_field) if isinstance(item, dict) else None
     return isinstance(name, str) and 0 < len(name) <= _MOST_NAME_CHARS and name.isprintable() and " " not in name
+
+
+def _api_of(model: Model) -> Api:
+    """What the model's endpoint speaks. The file may name a provider that this version does not know."""
+    provider = PROVIDERS.get(model.provider)
+    return CHAT_COMPLETIONS if provider is None else provider.api
 
 
 async def answer(model: Model) -> str:
     """The model's answer to the question, in one short line. Raises SetupError."""
-    body = {"model": model.name, "messages": [{"role": "user", "content": QUESTION}], "stream": False}
-    response = await _ask("POST", "/chat/completions", model, json.dumps(body).encode(), _QUESTION_S)
+    api = _api_of(model)
+    body = {"model": model.name, **api.asked(QUESTION), "stream": False, **api.fields}
+    response = await _ask("POST", api.chat_path, model, json.dumps(body).encode(), _QUESTION_S)
     try:
-        text = response["choices"][0]["message"].get("content")
+        text = api.text_of(response)
     except (KeyError, IndexError, TypeError, AttributeError):
         raise SetupError(
-            f"{model.host} does not answer like an OpenAI-compatible endpoint; its address usually ends with /v1"
+            f"{model.host} does not answer like {api.title}; its address usually ends with {api.ending}"
         ) from None
     return safe_line(text if isinstance(text, str) else "", 100)
 
@@ -47,12 +58,13 @@ async def answer(model: Model) -> str:
 async def _ask(method: str, path: str, model: Model, body: bytes | None, most_s: float) -> dict[str, Any]:
     """Ask the endpoint for a JSON object, within bounds. Raises SetupError."""
     check_secrecy(model)
-    headers = {"Accept": "application/json", "User-Agent": "codelab"}
+    api = _api_of(model)
+    headers = {"Accept": "application/json", "User-Agent": "codelab", **api.headers}
     if body is not None:
         headers["Content-Type"] = "application/json"
     if model.key:
-        name, value = ("api-key", model.key) if model.provider == "azure" else ("Authorization", f"Bearer {model.key}")
-        headers[name] = value
+        key_header = "api-key" if model.provider == "azure" else api.key_header
+        headers |= {key_header: model.key} if key_header else {"Authorization": f"Bearer {model.key}"}
     url = f"{model.url}{path}"
     try:
         http_answer = await http.send(method, url, body, headers, most_s, in_all_s=most_s, most_bytes=_MOST_BYTES)

@@ -23,6 +23,8 @@ _OWN_LINE = re.compile(r"\s*(?:export\s+)?(LLM_PROVIDER|LLM_BASE_URL|LLM_MODEL|L
 #: What needs no quotes in the file, whoever reads it.
 _TEXT = re.compile(r"[A-Za-z0-9_.:/@+=,~%?&!*()\[\]^|;<>{}-]+")
 _MOST_CHARS = 4_000
+#: Where endpoints are asked, which is not a part of their address.
+_CHAT_PATHS = ("/chat/completions", "/responses", "/messages", "/chat")
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,8 @@ def checked(text: str, label: str) -> str:
 
 def checked_url(text: str) -> str:
     """The address of an endpoint. Raises SetupError."""
-    url = checked(text, "The address").rstrip("/").removesuffix("/chat/completions")
+    url = checked(text, "The address").rstrip("/")
+    url = next((url.removesuffix(path) for path in _CHAT_PATHS if url.endswith(path)), url)
     try:
         parts = urlsplit(url)
         has_host = bool(parts.hostname) and (parts.port is None or parts.port > 0)

@@ -1,4 +1,4 @@
-"""Providers of models: the addresses of their OpenAI-compatible endpoints.
+"""Providers of models: the addresses of their endpoints, and what these speak.
 
 Their names are those of `LLM_PROVIDER`.
 """
@@ -7,6 +7,7 @@ import difflib
 import textwrap
 from dataclasses import dataclass
 
+from codelab_client.setup.apis import CHAT_COMPLETIONS, MESSAGES, OLLAMA, RESPONSES, Api
 from codelab_client.setup.errors import SetupError
 
 
@@ -14,7 +15,8 @@ from codelab_client.setup.errors import SetupError
 class Provider:
     """A provider.
 
-    url: empty if every user has their own, which then looks like `example`. needs_key: False if a key is unusual.
+    url: empty if every user has their own, which then looks like `example`. needs_key: False if a key is unusual. api:
+    what its endpoint speaks.
     """
 
     name: str
@@ -22,13 +24,16 @@ class Provider:
     url: str = ""
     needs_key: bool = True
     example: str = ""
+    api: Api = CHAT_COMPLETIONS
 
 
 PROVIDERS = {
     provider.name: provider
     for provider in (
         Provider("openai", "OpenAI", "https://api.openai.com/v1"),
-        Provider("anthropic", "Anthropic", "https://api.anthropic.com/v1"),
+        Provider("openai-responses", "OpenAI, its Responses API", "https://api.openai.com/v1", api=RESPONSES),
+        Provider("anthropic-messages", "Anthropic", "https://api.anthropic.com/v1", api=MESSAGES),
+        Provider("anthropic", "Anthropic, its OpenAI-compatible endpoint", "https://api.anthropic.com/v1"),
         Provider("gemini", "Google Gemini", "https://generativelanguage.googleapis.com/v1beta/openai"),
         Provider("mistral", "Mistral", "https://api.mistral.ai/v1"),
         Provider("groq", "Groq", "https://api.groq.com/openai/v1"),
@@ -36,7 +41,8 @@ PROVIDERS = {
         Provider("moonshot", "Moonshot", "https://api.moonshot.ai/v1"),
         Provider("openrouter", "OpenRouter, models of many providers", "https://openrouter.ai/api/v1"),
         Provider("azure", "Azure OpenAI", example="https://RESOURCE.openai.azure.com/openai/v1"),
-        Provider("ollama", "Ollama on this machine", "http://localhost:11434/v1", needs_key=False),
+        Provider("ollama-chat", "Ollama on this machine", "http://localhost:11434/api", needs_key=False, api=OLLAMA),
+        Provider("ollama", "Ollama, its OpenAI-compatible endpoint", "http://localhost:11434/v1", needs_key=False),
         Provider("llama.cpp", "llama.cpp on this machine", "http://localhost:8080/v1", needs_key=False),
         Provider("vllm", "vLLM", needs_key=False, example="http://localhost:8001/v1"),
         Provider("generic", "any other OpenAI-compatible endpoint", example="https://host/v1"),
@@ -71,5 +77,5 @@ def listed() -> str:
     """All choices, one in each line."""
     titles = [*(provider.title for provider in PROVIDERS.values()), "the demonstration model: offline, no key"]
     return "\n".join(
-        f"  {number:2}  {name:11} {title}" for number, (name, title) in enumerate(zip(_NAMES, titles, strict=True), 1)
+        f"  {number:2}  {name:18} {title}" for number, (name, title) in enumerate(zip(_NAMES, titles, strict=True), 1)
     )

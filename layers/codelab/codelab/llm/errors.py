@@ -203,7 +203,7 @@ _SENTENCES = {
     FailureKind.RATE: "its provider gets too many requests; try again in a minute",
     FailureKind.COMPILING: "its provider is preparing the first use of a schema; try again in a minute",
     FailureKind.BUSY: "its provider is overloaded; try again in a minute",
-    FailureKind.PROTOCOL: "its address is not that of an OpenAI-compatible API; correct it with `codelab setup`",
+    FailureKind.PROTOCOL: "its address is not that of its provider's API; correct it with `codelab setup`",
 }
 
 

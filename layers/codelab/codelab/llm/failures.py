@@ -58,7 +58,10 @@ _WORDS: tuple[tuple[FailureKind, re.Pattern[str]], ...] = (
             r"incorrect api.?key|unauthori[sz]ed|authentication|unauthenticated|permission_?denied|access.?denied",
         ),
     ),
-    (FailureKind.QUOTA, _any(r"insufficient.{0,12}(quota|balance|credit|funds)|billing|payment required")),
+    (
+        FailureKind.QUOTA,
+        _any(r"insufficient.{0,12}(quota|balance|credit|funds)|billing|payment required|credit balance is too low"),
+    ),
     (
         FailureKind.MODEL,
         _any(

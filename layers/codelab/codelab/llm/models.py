@@ -50,6 +50,7 @@ _ROWS: tuple[tuple[str, ModelCapabilities], ...] = (
     (r"gpt-3\.5", ModelCapabilities(16_385)),
     (r"\bo3-mini", ModelCapabilities(200_000, thinking=_EFFORTS)),
     (r"\bo[134](-|$)", ModelCapabilities(200_000, images=True, thinking=_EFFORTS)),
+    (r"claude-(fable|mythos|opus-5[-.][5-9])", ModelCapabilities(200_000, images=True, thinking=_EFFORTS)),
     (r"claude-(3-7|3\.7|(opus|sonnet|haiku)-[4-9])", ModelCapabilities(200_000, images=True, thinking=LEVELS)),
     (r"claude", ModelCapabilities(200_000, images=True)),
     (r"gemini-2\.5-pro|gemini-[3-9]", ModelCapabilities(1_048_576, images=True, thinking=_EFFORTS)),

@@ -14,6 +14,9 @@ from typing import Any, Literal
 Strategy = Literal["native", "tool", "json", "calls"]
 STRATEGIES: tuple[Strategy, ...] = ("native", "tool", "json", "calls")
 
+#: The HTTP APIs of providers, see `client.api`.
+ApiName = Literal["chat_completions", "responses", "messages", "ollama"]
+
 #: How much a model is told to think.
 Level = Literal["none", "low", "medium", "high"]
 LEVELS: tuple[Level, ...] = ("none", "low", "medium", "high")
@@ -41,14 +44,15 @@ class SchemaHidden:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A provider's dialect of the chat completions API."""
+    """A provider's dialect of the chat completions API, or what a Request asks of another API in the same words."""
 
     name: str
+    api: ApiName = "chat_completions"
     order: tuple[Strategy, ...] = ("native", "tool", "json")
     unsupported: tuple[UnsupportedWhen, ...] = ()
     max_tokens_field: str = "max_tokens"
     # The header that takes the key; a token of Microsoft Entra goes into `Authorization` all the same.
-    key_header: Literal["Authorization", "api-key"] = "Authorization"
+    key_header: Literal["Authorization", "api-key", "x-api-key"] = "Authorization"
     stream_usage: bool = True
     # Features "keyword:NAME" for the keywords that strict schemas must not contain.
     unsupported_keywords: frozenset[str] = frozenset()
@@ -117,6 +121,13 @@ PROFILES: dict[str, Profile] = {
             )
             for name, header in (("openai", _BEARER), ("azure", _API_KEY))
         ),
+        Profile(
+            "openai-responses",
+            api="responses",
+            max_tokens_field="max_completion_tokens",
+            thinking_models=r"^(o\d|gpt-5)",
+            thinking_levels=_EFFORTS,
+        ),
         # It rejects bounds with a 400: https://docs.aws.amazon.com/bedrock/latest/userguide/structured-output.html
         Profile(
             "bedrock",
@@ -138,6 +149,18 @@ PROFILES: dict[str, Profile] = {
             ),
             thinking_body=_enabled(budget_tokens=4096),
             thinking_levels=_budgets(low=2_048, medium=8_192, high=24_576),
+        ),
+        # Forced tools are refused while thinking, and by some models always: those that think by default are asked
+        # without force. Schemas are enforced too (`strategy`), but grammars of a step's size are refused as too large.
+        Profile(
+            "anthropic-messages",
+            api="messages",
+            order=("tool", "json"),
+            unsupported=(*_NO_STRICT, UnsupportedWhen("tool_choice", thinking=True), UnsupportedWhen("json_object")),
+            key_header="x-api-key",
+            thinking_models=r"claude-(fable|mythos|(opus|sonnet|haiku)-[5-9])",
+            thinking_body=_enabled(),
+            thinking_levels=_EFFORTS,
         ),
         Profile(
             "gemini",
@@ -187,6 +210,14 @@ PROFILES: dict[str, Profile] = {
             thinking_levels=_REASONING,
         ),
         Profile("ollama", unsupported=_NO_STRICT, hides_schema=_GRAMMAR, thinking_levels=_EFFORTS),
+        Profile(
+            "ollama-chat",
+            api="ollama",
+            unsupported=(*_NO_STRICT, UnsupportedWhen("tool_choice")),
+            hides_schema=_GRAMMAR,
+            thinking_body={True: {"think": True}, False: {"think": False}},
+            thinking_levels=_EFFORTS,
+        ),
         Profile(
             "vllm",
             unsupported=(UnsupportedWhen("tool:strict"),),

@@ -70,6 +70,12 @@ def context_tokens(name: str, settings: Settings) -> int:
     return min(CEILING, window - min(window // _ANSWER_SHARE, _ANSWER_TOKENS))
 
 
+def window_tokens(name: str, settings: Settings) -> int:
+    """The tokens that the model needs room for, where a server reserves it: a session's and an answer's."""
+    tokens = context_tokens(name, settings)
+    return tokens + min(tokens // (_ANSWER_SHARE - 1), _ANSWER_TOKENS)
+
+
 def budget(register: Register, settings: Settings) -> Budget:
     """How much of the session its model is sent."""
     tokens = context_tokens(model_of(register, settings), settings)

@@ -51,8 +51,8 @@ def read_object(pieces: Iterator[bytes]) -> dict[str, Any]:
     except (ValueError, RecursionError):
         if not data.strip():
             raise TransportError("the provider's answer is empty", retryable=True) from None
-        raise _no_answer("no JSON", bytes(data)) from None
-    return _checked_object(value)
+        raise foreign_answer("no JSON", bytes(data)) from None
+    return checked_object(value)
 
 
 def events(pieces: Iterator[bytes]) -> Iterator[list[dict[str, Any]]]:
@@ -108,26 +108,69 @@ def _events(pieces: Iterator[bytes]) -> Iterator[list[dict[str, Any]]]:
                 if chunks:
                     yield chunks
                     chunks = []
-                chunk = _checked_object(chunk)
+                chunk = checked_object(chunk)
             chunks.append(chunk)
         if chunks:
             has_begun = True
             yield chunks
     if not (has_begun or _FIELD.match(stray_line or buffer)):
-        raise _no_answer("no event stream", bytes(stray_line or buffer))
+        raise foreign_answer("no event stream", bytes(stray_line or buffer))
     if buffer.startswith(b"data:") and not buffer[5:].strip().startswith(b"[DONE]"):
         with contextlib.suppress(
             ValueError, RecursionError
         ):  # half a line: the missing finish reason becomes the error
-            yield [_checked_object(json.loads(buffer[5:]))]
+            yield [checked_object(json.loads(buffer[5:]))]
 
 
-def _checked_object(value: Any) -> dict[str, Any]:
+def json_lines(pieces: Iterator[bytes]) -> Iterator[list[dict[str, Any]]]:
+    """The objects of newline-delimited JSON. Those of one piece come in one list. Raises ModelError.
+
+    A last line without its end counts if it is whole.
+    """
+    buffer, has_begun = bytearray(), False
+    for piece in pieces:
+        buffer += piece
+        if b"\n" not in piece:
+            if len(buffer) > MAX_ANSWER_BYTES:
+                raise _too_large()
+            continue
+        lines = bytes(buffer).split(b"\n")
+        buffer = bytearray(lines.pop())
+        values: list[dict[str, Any]] = []
+        try:
+            for line in filter(bytes.strip, lines):
+                values.append(_line(line, has_begun=has_begun))
+                has_begun = True
+        except ModelError:
+            if values:
+                yield values
+            raise
+        if values:
+            yield values
+    if buffer.strip():
+        try:
+            yield [_line(bytes(buffer), has_begun=False)]
+        except TransportError as error:
+            if not has_begun or error.kind is not FailureKind.PROTOCOL:
+                raise  # of half a line, the missing finish reason becomes the error
+
+
+def _line(line: bytes, *, has_begun: bool) -> dict[str, Any]:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        if not has_begun:
+            raise foreign_answer("no JSON", line) from None
+        raise TransportError("the stream contains a line that is not JSON", body=_cut(line)) from None
+    return checked_object(value)
+
+
+def checked_object(value: Any) -> dict[str, Any]:
     """The object of an answer. Raises the error that it may be, with status 200 or in the middle of a stream."""
     if isinstance(value, list) and len(value) == 1:  # Gemini wraps errors in arrays
         value = value[0]
     if not isinstance(value, dict):
-        raise _no_answer("no JSON object", json.dumps(value).encode())
+        raise foreign_answer("no JSON object", json.dumps(value).encode())
     error = _error_of(value)
     if error is None:
         return value
@@ -193,10 +236,10 @@ def _failure(
     )
 
 
-def _no_answer(format_name: str, data: bytes) -> TransportError:
+def foreign_answer(format_name: str, data: bytes, api: str = "its provider's API") -> TransportError:
     """The error of an answer that is not of the protocol: another call would get the same."""
     return TransportError(
-        f"the provider's answer is {format_name}: is its address that of an OpenAI-compatible API?",
+        f"the provider's answer is {format_name}: is its address that of {api}?",
         body=_cut(data),
         kind=FailureKind.PROTOCOL,
     )
@@ -212,6 +255,7 @@ def unreachable(base_url: str, reason: str) -> TransportError:
 def refusal_of(status: int, headers: Mapping[str, str], body: bytes) -> ModelError:
     """The error of an answer with an error's status, with a message like the openai SDK's."""
     text = body.decode("utf-8", "replace").strip()
+    reason = ""
     try:
         error = json.loads(text)
     except (ValueError, RecursionError):
@@ -220,7 +264,9 @@ def refusal_of(status: int, headers: Mapping[str, str], body: bytes) -> ModelErr
         error = error[0]
     if isinstance(error, dict):
         error = error.get("error", error)
-    reason = _message_of(error) if isinstance(error, dict | list) else ""
+        reason = _message_of(error)
+    elif isinstance(error, list):
+        reason = _message_of(error)
     return _failure(status, headers, f"Error code: {status}" + (f" - {reason}" if reason else ""), error)
 
 

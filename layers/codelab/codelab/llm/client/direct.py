@@ -1,4 +1,4 @@
-"""Asks an OpenAI-compatible endpoint over kept connections, without an SDK: JSON out, JSON in."""
+"""Asks an endpoint over kept connections, without an SDK: JSON out, JSON in."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from typing import Any
 
-from codelab.llm.client.answers import NO_LIST, events, read_object, refusal_of, unreachable
+from codelab.llm.client.answers import NO_LIST, refusal_of, unreachable
+from codelab.llm.client.api import Api, ChatCompletionsApi
 from codelab.llm.client.connections import ConnectionFailed, Connections, Response
 from codelab.llm.client.keys import ApiKey, KeyHeader, key_headers, keyed
 from codelab.llm.client.transport import Call
-from codelab.llm.encoding import encode
 from codelab.llm.errors import ModelError, TransportError
 
 #: The most bytes that are read of an error.
@@ -25,32 +25,38 @@ class DirectTransport:
 
     api_key: a string, or a function that returns the current key before each call. If the function has a method
     `renew(rejected)` that returns whether there is another key now, a call with a rejected key is repeated once.
-    key_header: where the endpoint takes the key. timeout: the longest silence between two reads, in seconds; the
-    deadline bounds the whole answer. Raises InvalidRequest if the URL, or the proxy that HTTPS_PROXY names, cannot be
-    used.
+    key_header: where the endpoint takes the key. api: what it speaks, by default the chat completions API. timeout: the
+    longest silence between two reads, in seconds; the deadline bounds the whole answer. Raises InvalidRequest if the
+    URL, or the proxy that HTTPS_PROXY names, cannot be used.
     """
 
     def __init__(
-        self, *, base_url: str, api_key: ApiKey, key_header: KeyHeader = "Authorization", timeout: float = 600.0
+        self,
+        *,
+        base_url: str,
+        api_key: ApiKey,
+        key_header: KeyHeader = "Authorization",
+        api: Api | None = None,
+        timeout: float = 600.0,
     ) -> None:
         self.base_url = base_url.rstrip("/")
         self._key, self._key_header = api_key, key_header
+        self._api = api or ChatCompletionsApi()
         self._connections = Connections(self.base_url, silence_s=timeout)
 
     def send(self, body: Mapping[str, Any], call: Call) -> Iterator[list[dict[str, Any]]]:
         """See `Transport.send`."""
         call.check()
         call.begin()
-        data = encode(body)
-        response = keyed(self._key, lambda key: self._open("POST", "/chat/completions", key, data, call), call.check)
+        data = self._api.encode(body)
+        response = keyed(self._key, lambda key: self._open("POST", self._api.path, key, data, call), call.check)
         disconnect_reason = ""
         try:
             pieces = response.pieces()
-            if body.get("stream"):
-                yield from events(pieces)
+            streams = bool(body.get("stream"))
+            yield from self._api.chunks(pieces, streams=streams)
+            if streams:
                 response.end(pieces)
-            else:
-                yield [read_object(pieces)]
         except ConnectionFailed as error:
             disconnect_reason = _reason(error)
         finally:
@@ -65,7 +71,7 @@ class DirectTransport:
         """
         call = Call(deadline=time.monotonic() + timeout_s)
         try:
-            keyed(self._key, lambda key: self._open("GET", "/models", key, b"", call), call.check).close()
+            keyed(self._key, lambda key: self._open("GET", self._api.models_path, key, b"", call), call.check).close()
         except TransportError as error:
             return error.status in NO_LIST
         except ModelError:  # the deadline
@@ -80,7 +86,7 @@ class DirectTransport:
         """The answer, if its status is a success's. Raises TransportError, Cancelled or DeadlineExceeded."""
         if not (key.isascii() and key.isprintable()):
             raise TransportError("the API key has characters that a header must not have")
-        headers = key_headers(key, self._key_header)
+        headers = {**self._api.headers, **key_headers(key, self._key_header)}
         if body:
             headers["Content-Type"] = "application/json"
         error_body, disconnect_reason = bytearray(), ""

@@ -12,7 +12,7 @@ from codelab.llm.errors import TransportError
 ApiKey = str | Callable[[], str]
 
 #: Where a provider takes its key.
-KeyHeader = Literal["Authorization", "api-key"]
+KeyHeader = Literal["Authorization", "api-key", "x-api-key"]
 #: A JSON Web Token, such as Microsoft Entra's: Azure takes it as a bearer, and only keys in a header of their own.
 _JWT = re.compile(r"ey[\w-]+\.ey[\w-]+\.[\w-]*")
 
