@@ -1,9 +1,8 @@
 """Sessions of the client with the running system."""
 
-import asyncio
 import itertools
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
@@ -20,16 +19,6 @@ _sessions = (f"client_{n}" for n in itertools.count(1))
 FAST = Timing(repeat_s=3.0, tick_s=0.05, pause_s=0.02, longest_pause_s=0.2)
 
 Open = Callable[..., AbstractAsyncContextManager[Session]]
-
-
-def run(test: Awaitable[Any]) -> Any:
-    """Run a coroutine to its end, for two minutes at most."""
-
-    async def limited() -> Any:
-        async with asyncio.timeout(120):
-            return await test
-
-    return asyncio.run(limited())
 
 
 @pytest.fixture

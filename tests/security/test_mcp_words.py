@@ -14,7 +14,7 @@ from codelab_client.mcp import McpError, McpTools, ServerConfig
 from codelab_client.mcp.bounded import MOST_BYTES, Lines
 from codelab_client.mcp.transports import _bounded
 
-from tests.client.conftest import run
+from tests.waiting import run
 
 PROGRAM = str(Path(__file__).with_name("shifty_server.py"))
 TEXT = {"type": "object", "properties": {"text": {"type": "string", "description": "What to say"}}}
@@ -313,10 +313,7 @@ def test_a_large_answer_over_http_is_bounded_too(kind: str) -> None:
     assert json.loads(message)["result"]["content"][0]["text"].startswith("[The result has 60,000,")
 
 
-def test_an_answer_over_http_that_was_compressed_unasked_is_refused() -> None:
-    async def read() -> None:
-        response = httpx.Response(200, headers={"content-encoding": "gzip"}, request=httpx.Request("GET", "http://x"))
-        with pytest.raises(httpx.DecodingError):
-            await _bounded(response)
-
-    run(read())
+async def test_an_answer_over_http_that_was_compressed_unasked_is_refused() -> None:
+    response = httpx.Response(200, headers={"content-encoding": "gzip"}, request=httpx.Request("GET", "http://x"))
+    with pytest.raises(httpx.DecodingError):
+        await _bounded(response)

@@ -177,7 +177,9 @@ INFO = {"session_id": "s", "agent": "coder", "status": "idle", "last_seq": 5, "s
     "answer",
     [{"type": "resync_required", "last_seq": 5}, {"type": "resumed", "last_seq": 5, "open_calls": [], "more": True}],
 )
-def test_a_server_that_never_lets_the_handshake_end_is_not_stormed(tmp_path: Path, answer: dict[str, object]) -> None:
+async def test_a_server_that_never_lets_the_handshake_end_is_not_stormed(
+    tmp_path: Path, answer: dict[str, object]
+) -> None:
     frames: list[str] = []
 
     async def serve_it(socket: ServerConnection) -> None:
@@ -186,20 +188,17 @@ def test_a_server_that_never_lets_the_handshake_end_is_not_stormed(tmp_path: Pat
             reply = {"type": "session_info", **INFO} if frames[-1] == "hello" else answer
             await socket.send(json.dumps(reply))
 
-    async def talk() -> None:
-        async with serve(serve_it, "127.0.0.1", 0) as server:
-            url = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(STORM_S), connect(url, tmp_path, viewer=True, timing=TIMING, state=tmp_path):
-                    pytest.fail("it is never up to date")
-
-    asyncio.run(talk())
+    async with serve(serve_it, "127.0.0.1", 0) as server:
+        url = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(STORM_S), connect(url, tmp_path, viewer=True, timing=TIMING, state=tmp_path):
+                pytest.fail("it is never up to date")
     print(f"{answer['type']} again and again: {len(frames)} frames in 30 s")  # noqa: T201 - the figures
     assert len(frames) <= 2 * MOST_FRAMES
 
 
 @pytest.mark.parametrize("how", ["429 on the upgrade", "401 for each new token", "1013 after each handshake"])
-def test_a_server_that_takes_no_connection_for_long_is_not_stormed(tmp_path: Path, how: str) -> None:
+async def test_a_server_that_takes_no_connection_for_long_is_not_stormed(tmp_path: Path, how: str) -> None:
     connections = 0
     tokens = itertools.count(1)
 
@@ -216,15 +215,12 @@ def test_a_server_that_takes_no_connection_for_long_is_not_stormed(tmp_path: Pat
             if kind == "resume":
                 await socket.close(1013)
 
-    async def talk() -> None:
-        async with serve(close, "127.0.0.1", 0, process_request=process) as server:
-            url = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-            options: dict[str, Any] = {"viewer": True, "timing": TIMING, "state": tmp_path}
-            opening = connect(url, tmp_path, token=lambda: f"token-{next(tokens)}", **options)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(STORM_S), opening:
-                    await asyncio.sleep(STORM_S)
-
-    asyncio.run(talk())
+    async with serve(close, "127.0.0.1", 0, process_request=process) as server:
+        url = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        options: dict[str, Any] = {"viewer": True, "timing": TIMING, "state": tmp_path}
+        opening = connect(url, tmp_path, token=lambda: f"token-{next(tokens)}", **options)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(STORM_S), opening:
+                await asyncio.sleep(STORM_S)
     print(f"{how}: {connections} connections in 30 s")  # noqa: T201 - the figures
     assert 0 < connections <= MOST_FRAMES
