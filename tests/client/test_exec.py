@@ -1,5 +1,6 @@
-"""`codelab exec` and `codelab doctor`, typed as a user types them."""
+"""`codelab exec`, `codelab prompt` and `codelab doctor`: what they print, and their exit codes."""
 
+import io
 import json
 import re
 import signal
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from codelab_client.command_line import main
 from codelab_local import LocalCloud
 
 from tests.fakes.model.script import Says, call
@@ -24,17 +26,32 @@ Codelab = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture
-def codelab(environment: dict[str, str], folder: Path) -> Codelab:
+def codelab(
+    environment: dict[str, str], folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Codelab:
+    """Runs the command in this process, which has imported it already."""
+
     def typed(*arguments: str, stdin: str = "", **more: str) -> Any:
-        return run(*CODELAB, *arguments, cwd=folder, input=stdin, env={**environment, **more})
+        with monkeypatch.context() as patched:
+            for name, value in {**environment, **more}.items():
+                patched.setenv(name, value)
+            patched.chdir(folder)
+            patched.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+            try:
+                code = main(arguments)
+            except SystemExit as end:
+                code = int(end.code or 0)
+        return subprocess.CompletedProcess(arguments, code, *capsys.readouterr())
 
     return typed
 
 
-def test_the_answer_is_on_stdout_and_the_rest_on_stderr(codelab: Codelab, folder: Path, model: ScriptedModel) -> None:
+def test_the_answer_is_on_stdout_and_the_rest_on_stderr(
+    environment: dict[str, str], folder: Path, model: ScriptedModel
+) -> None:
     (folder / "a.py").write_text("print(1)")
     script = model.script("exec-read", Says("I look", [call("read_file", path="a.py")]), Says("It prints 1"))
-    done = codelab("exec", script)
+    done = run(*CODELAB, "exec", script, cwd=folder, env=environment)
     assert (done.returncode, done.stdout, done.stderr) == (0, "It prints 1\n", "read_file a.py\n")
     assert "print(1)" in model.requests["exec-read"][1]["messages"][-1]["content"]
 
