@@ -34,10 +34,15 @@ def new_session(cloud: LocalCloud, tmp_path: Path) -> Open:
     return open_session
 
 
+def environment_at(cloud: LocalCloud, home: Path) -> dict[str, str]:
+    """The variables with which `codelab` talks to `cloud`, with its own files in `home`."""
+    homes = {"XDG_STATE_HOME": str(home / "state"), "XDG_CONFIG_HOME": str(home / "config")}
+    return {**os.environ, **homes, "CODELAB_URL": cloud.http, "CODELAB_TOKEN": ""}
+
+
 @pytest.fixture
 def environment(cloud: LocalCloud, tmp_path: Path) -> dict[str, str]:
-    homes = {"XDG_STATE_HOME": str(tmp_path / "state"), "XDG_CONFIG_HOME": str(tmp_path / "config")}
-    return {**os.environ, **homes, "CODELAB_URL": cloud.http, "CODELAB_TOKEN": ""}
+    return environment_at(cloud, tmp_path)
 
 
 @pytest.fixture
