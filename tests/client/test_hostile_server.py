@@ -2,54 +2,17 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from codelab_client.session import InvalidAddress, Session, SessionClosed, Timing, Unauthorized, Unreachable, connect
+from codelab_client.session import InvalidAddress, Session, SessionClosed, Unauthorized, Unreachable
 from codelab_client.session import events as on
-from websockets.asyncio.server import Server, ServerConnection, serve
+from websockets.asyncio.server import ServerConnection
 
 from tests.client.executing import CountingExecutor
-
-INFO = {
-    "session_id": "s",
-    "agent": "coder",
-    "status": "idle",
-    "title": "",
-    "last_seq": 0,
-    "pending_calls": [],
-    "plan": [],
-}
-FAST = Timing(repeat_s=1, tick_s=0.02, pause_s=0.01, longest_pause_s=0.05)
-
-Answer = Callable[[ServerConnection, dict[str, Any]], Any]
-
-
-@asynccontextmanager
-async def server(answer: Answer) -> AsyncIterator[str]:
-    """A server that greets as ours does, and gives each other frame to `answer`. Yields its address."""
-
-    async def talk(socket: ServerConnection) -> None:
-        async for message in socket:
-            frame = json.loads(message)
-            if frame["type"] == "hello":
-                await socket.send(json.dumps({"type": "session_info", "settings": {}, "limits": {}, **INFO}))
-            elif frame["type"] == "resume":
-                await socket.send(json.dumps({"type": "resumed", "last_seq": frame["last_seq"], "open_calls": []}))
-            else:
-                await answer(socket, frame)
-
-    running: Server
-    async with serve(talk, "127.0.0.1", 0) as running:
-        yield f"ws://127.0.0.1:{running.sockets[0].getsockname()[1]}"
-
-
-def opened(url: str, state: Path, executor: CountingExecutor | None = None, **options: Any) -> Any:
-    given = {"session_id": "s", "state": state, "timing": FAST, "executor": executor or CountingExecutor(), **options}
-    return connect(url, state, **given)
+from tests.client.played_server import INFO, greeting, opened, serving
 
 
 async def until(session: Session, kind: type[on.Event]) -> list[on.Event]:
@@ -102,7 +65,7 @@ async def test_malformed_frames_are_ignored(nonsense: str, tmp_path: Path) -> No
         await socket.send(nonsense)
         await socket.send(json.dumps({"type": "queued", "client_msg_id": "other", "position": 1, "seq": 1}))
 
-    async with server(answer) as url, opened(url, tmp_path, executor) as session:
+    async with serving(greeting(answer)) as url, opened(url, tmp_path, executor) as session:
         sending = asyncio.ensure_future(session.send("hello"))
         events = await until(session, on.Queued)
         assert any(isinstance(event, on.Ignored) for event in events)
@@ -117,7 +80,7 @@ async def test_an_unknown_frame_is_shown_and_keeps_its_place(tmp_path: Path) -> 
             json.dumps({"type": "queued", "client_msg_id": frame["client_msg_id"], "position": 1, "seq": 2})
         )
 
-    async with server(answer) as url, opened(url, tmp_path) as session:
+    async with serving(greeting(answer)) as url, opened(url, tmp_path) as session:
         await session.send("hello")
         events = await until(session, on.Queued)
         assert [event.type for event in events if isinstance(event, on.UnknownFrame)] == ["of_the_future"]
@@ -132,7 +95,7 @@ async def test_frames_in_any_order_and_twice_are_shown_once_in_order(tmp_path: P
             await socket.send(json.dumps({"type": "assistant_message", **piece}))
         await socket.send(json.dumps({"type": "queued", "client_msg_id": "other", "position": 1, "seq": 7}))
 
-    async with server(answer) as url, opened(url, tmp_path) as session:
+    async with serving(greeting(answer)) as url, opened(url, tmp_path) as session:
         sending = asyncio.ensure_future(session.send("hello"))
         events = await until(session, on.Queued)
         assert "".join(event.token for event in events if isinstance(event, on.AssistantMessage)) == "123456"
@@ -154,7 +117,7 @@ async def test_a_repeated_call_is_executed_once_and_answered_each_time(tmp_path:
                 json.dumps({"type": "queued", "client_msg_id": frame["client_msg_id"], "position": 1, "seq": 2})
             )
 
-    async with server(answer) as url, opened(url, tmp_path, executor) as session:
+    async with serving(greeting(answer)) as url, opened(url, tmp_path, executor) as session:
         await session.send("hello")
         while len(results) < 3:
             await asyncio.sleep(0.01)
@@ -184,7 +147,7 @@ async def test_arguments_at_a_strange_address_are_an_error_of_the_call(url: str,
         else:
             await socket.send(json.dumps({**call, "requires_approval": False}))
 
-    async with server(answer) as address, opened(address, tmp_path, executor) as session:
+    async with serving(greeting(answer)) as address, opened(address, tmp_path, executor) as session:
         sending = asyncio.ensure_future(session.send("hello"))
         await answered.wait()
         sending.cancel()
@@ -196,7 +159,7 @@ async def test_a_message_that_is_too_large_breaks_the_connection_and_not_the_cli
     async def answer(socket: ServerConnection, _: dict[str, Any]) -> None:
         await socket.send("x" * 5_000_000)
 
-    async with server(answer) as url, opened(url, tmp_path) as session:
+    async with serving(greeting(answer)) as url, opened(url, tmp_path) as session:
         sending = asyncio.ensure_future(session.send("hello"))
         await until(session, on.Disconnected)
         sending.cancel()
@@ -212,7 +175,7 @@ async def test_a_flood_ends_with_an_error_instead_of_all_memory(
             await socket.send(f'{{"type": "agent_status", "status": "thinking", "seq": {n + 1}}}')
         await socket.send('{"type": "rules", "rules": []}')
 
-    async with server(answer) as url, opened(url, tmp_path) as session:
+    async with serving(greeting(answer)) as url, opened(url, tmp_path) as session:
         reading = aiter(session.events())
         await anext(reading)
         await session.rules()
@@ -225,7 +188,7 @@ async def test_a_final_close_ends_the_session(code: int, error: type[Exception],
     async def answer(socket: ServerConnection, _: dict[str, Any]) -> None:
         await socket.close(code)
 
-    async with server(answer) as url, opened(url, tmp_path) as session:
+    async with serving(greeting(answer)) as url, opened(url, tmp_path) as session:
         with pytest.raises(error):
             await session.send("hello")
         with pytest.raises(error):
@@ -242,9 +205,9 @@ async def test_a_refused_upgrade_says_why(status: int, error: type[Exception], t
 
     async def nothing(_: ServerConnection) -> None: ...
 
-    async with serve(nothing, "127.0.0.1", 0, process_request=refuse) as running:
+    async with serving(nothing, process_request=refuse) as url:
         with pytest.raises(error):
-            async with opened(f"ws://127.0.0.1:{running.sockets[0].getsockname()[1]}", tmp_path):
+            async with opened(url, tmp_path):
                 pass
 
 
@@ -280,8 +243,7 @@ async def test_a_call_waits_for_its_decision_although_the_log_does_not_reach_bac
         async for message in socket:
             frame, answers = json.loads(message), list[dict[str, Any]]()
             if frame["type"] == "hello":
-                told = {**INFO, "last_seq": 9, "pending_calls": [{**shown, "call_id": 1}, {"state": 2}, shown]}
-                answers = [{"type": "session_info", "settings": {}, "limits": {}, **told}]
+                answers = [{**INFO, "last_seq": 9, "pending_calls": [{**shown, "call_id": 1}, {"state": 2}, shown]}]
             elif frame["type"] == "resume" and not frame["last_seq"]:
                 answers = [{"type": "resync_required", "last_seq": 9}]
             elif frame["type"] == "resume":
@@ -292,14 +254,12 @@ async def test_a_call_waits_for_its_decision_although_the_log_does_not_reach_bac
             for answer in answers:
                 await socket.send(json.dumps(answer))
 
-    async with serve(talk_to, "127.0.0.1", 0) as running:
-        url = f"ws://127.0.0.1:{running.sockets[0].getsockname()[1]}"
-        async with opened(url, tmp_path) as session:
-            events = await until(session, on.ToolCall)
-            [asked] = [event for event in events if isinstance(event, on.ToolCall)]
-            assert (asked.arguments, asked.requires_approval) == (shown["arguments"], True)
-            assert list(session.open_calls) == ["c"]
-            await session.reject("c")
-            await until(session, on.CallUpdate)
-            assert not session.open_calls
+    async with serving(talk_to) as url, opened(url, tmp_path) as session:
+        events = await until(session, on.ToolCall)
+        [asked] = [event for event in events if isinstance(event, on.ToolCall)]
+        assert (asked.arguments, asked.requires_approval) == (shown["arguments"], True)
+        assert list(session.open_calls) == ["c"]
+        await session.reject("c")
+        await until(session, on.CallUpdate)
+        assert not session.open_calls
     assert set(decided) == {("c", "reject")}  # a repeat has no effect
