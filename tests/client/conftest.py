@@ -1,13 +1,16 @@
 """Sessions of the client with the running system."""
 
+import io
 import itertools
 import os
+import subprocess
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from codelab_client.command_line import main
 from codelab_client.session import Session, Timing, connect
 from codelab_local import LocalCloud
 
@@ -19,6 +22,7 @@ _sessions = (f"client_{n}" for n in itertools.count(1))
 FAST = Timing(repeat_s=3.0, tick_s=0.05, pause_s=0.02, longest_pause_s=0.2)
 
 Open = Callable[..., AbstractAsyncContextManager[Session]]
+Codelab = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture
@@ -49,3 +53,24 @@ def environment(cloud: LocalCloud, tmp_path: Path) -> dict[str, str]:
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "work").mkdir()
     return tmp_path / "work"
+
+
+@pytest.fixture
+def codelab(
+    environment: dict[str, str], folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Codelab:
+    """Runs the command in this process, which has imported it already."""
+
+    def typed(*arguments: str, stdin: str = "", **more: str) -> Any:
+        with monkeypatch.context() as patched:
+            for name, value in {**environment, **more}.items():
+                patched.setenv(name, value)
+            patched.chdir(folder)
+            patched.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+            try:
+                code = main(arguments)
+            except SystemExit as end:
+                code = int(end.code or 0)
+        return subprocess.CompletedProcess(arguments, code, *capsys.readouterr())
+
+    return typed

@@ -1,19 +1,17 @@
 """`codelab exec`, `codelab prompt` and `codelab doctor`: what they print, and their exit codes."""
 
-import io
 import json
 import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from codelab_client.command_line import main
 from codelab_local import LocalCloud
 
+from tests.client.conftest import Codelab
 from tests.fakes.model.script import Says, call
 from tests.fakes.model.server import ScriptedModel
 from tests.processes import run
@@ -21,29 +19,6 @@ from tests.waiting import until
 
 CODELAB = (sys.executable, "-m", "codelab_client.command_line")
 WRITE = call("write_file", path="a.py", content="x")
-
-Codelab = Callable[..., "subprocess.CompletedProcess[str]"]
-
-
-@pytest.fixture
-def codelab(
-    environment: dict[str, str], folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Codelab:
-    """Runs the command in this process, which has imported it already."""
-
-    def typed(*arguments: str, stdin: str = "", **more: str) -> Any:
-        with monkeypatch.context() as patched:
-            for name, value in {**environment, **more}.items():
-                patched.setenv(name, value)
-            patched.chdir(folder)
-            patched.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
-            try:
-                code = main(arguments)
-            except SystemExit as end:
-                code = int(end.code or 0)
-        return subprocess.CompletedProcess(arguments, code, *capsys.readouterr())
-
-    return typed
 
 
 def test_the_answer_is_on_stdout_and_the_rest_on_stderr(
