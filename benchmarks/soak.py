@@ -28,6 +28,7 @@ from codelab_local import LocalCloud
 from benchmarks.rig import instant_model, system
 from benchmarks.soak_model import FAILURES, asks, text
 from tests.fakes.ide.follower import Follower
+from tests.fakes.ide.received import messages
 
 SESSIONS, MINUTES = 12, 20.0
 #: Tokens of a context; a summary is due after a few turns.
@@ -155,11 +156,11 @@ class Session:
                     first = first or time.monotonic() - began
                 self._react(frame)
             self._told = len(client.frames)
-            for reply in client.unnumbered[self._resumed :]:
+            for reply in client.replies[self._resumed :]:
                 assert reply["type"] != "error", f"refused: {reply}"
                 for call in reply.get("open_calls", ()):
                     self._execute(call)
-            self._resumed = len(client.unnumbered)
+            self._resumed = len(client.replies)
             if client.frames[at:] and self._choose.randrange(BREAKS) == 0:
                 client.drop(clean=self._choose.random() < 0.5)
         self._seen.turns.append((began, first, time.monotonic() - began, turn))
@@ -185,13 +186,8 @@ class Session:
         errors = [frame for frame in frames if frame["type"] == "error"]
         assert not errors, f"an error: {errors[0]}"
         assert end["reason"] == "completed", f"ended: {end['reason']}"
-        read: dict[str, str] = {}
-        for frame in frames:
-            if frame["type"] == "assistant_message":
-                read[frame["message_id"]] = read.get(frame["message_id"], "") + frame["token"]
-            elif frame["type"] == "message_discarded":
-                read.pop(frame["message_id"], None)
-        assert list(read.values()) == said, f"read: {list(read.values())}"
+        read = list(messages(frames).values())
+        assert read == said, f"read: {read}"
 
 
 def pss(pid: int) -> int:

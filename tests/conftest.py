@@ -2,6 +2,7 @@
 
 import gc
 import gzip
+import inspect
 import itertools
 import json
 import os
@@ -18,6 +19,7 @@ from xdist.scheduler import LoadFileScheduling
 
 from tests.fakes.ide.ide import Ide
 from tests.fakes.model.server import ScriptedModel
+from tests.waiting import run
 
 TESTS = Path(__file__).parent
 TEMPLATE = TESTS.parent / "template.yaml"
@@ -117,6 +119,16 @@ def pytest_sessionfinish() -> None:
     """pytest collects five times at its end, to see what fails as it is deleted: the first one finds it."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine, in an event loop of its own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    arguments = inspect.signature(pyfuncitem.obj).parameters
+    run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in arguments}))
+    return True
 
 
 @pytest.hookimpl(optionalhook=True)

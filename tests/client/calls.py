@@ -7,7 +7,7 @@ import os
 import stat
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,20 @@ class Output:
 
     def of(self, stream: str) -> str:
         return "".join(text for name, text in self.pieces if name == stream)
+
+
+class Answers:
+    """A Dialogue that gives one answer, if it may be given, and one to a review. `questions` are those that it had."""
+
+    def __init__(self, answer: str | None = None, chunks: Sequence[int] | None = None) -> None:
+        self.answer, self.chunks, self.questions = answer, chunks, list[str]()
+
+    async def choose(self, message: str, actions: Sequence[str]) -> str | None:
+        self.questions.append(message)
+        return next((action for action in actions if action == self.answer), None)
+
+    async def review(self, message: str, diff: str, chunks: int) -> Sequence[int] | None:
+        return self.chunks
 
 
 async def call(executor: Executor, tool: str, output: Output | None = None, **arguments: Any) -> ToolOutcome:

@@ -1,14 +1,16 @@
 """Sessions of the client with the running system."""
 
-import asyncio
+import io
 import itertools
 import os
-from collections.abc import Awaitable, Callable
+import subprocess
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from codelab_client.command_line import main
 from codelab_client.session import Session, Timing, connect
 from codelab_local import LocalCloud
 
@@ -20,16 +22,7 @@ _sessions = (f"client_{n}" for n in itertools.count(1))
 FAST = Timing(repeat_s=3.0, tick_s=0.05, pause_s=0.02, longest_pause_s=0.2)
 
 Open = Callable[..., AbstractAsyncContextManager[Session]]
-
-
-def run(test: Awaitable[Any]) -> Any:
-    """Run a coroutine to its end, for two minutes at most."""
-
-    async def limited() -> Any:
-        async with asyncio.timeout(120):
-            return await test
-
-    return asyncio.run(limited())
+Codelab = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture
@@ -45,13 +38,39 @@ def new_session(cloud: LocalCloud, tmp_path: Path) -> Open:
     return open_session
 
 
+def environment_at(cloud: LocalCloud, home: Path) -> dict[str, str]:
+    """The variables with which `codelab` talks to `cloud`, with its own files in `home`."""
+    homes = {"XDG_STATE_HOME": str(home / "state"), "XDG_CONFIG_HOME": str(home / "config")}
+    return {**os.environ, **homes, "CODELAB_URL": cloud.http, "CODELAB_TOKEN": ""}
+
+
 @pytest.fixture
 def environment(cloud: LocalCloud, tmp_path: Path) -> dict[str, str]:
-    homes = {"XDG_STATE_HOME": str(tmp_path / "state"), "XDG_CONFIG_HOME": str(tmp_path / "config")}
-    return {**os.environ, **homes, "CODELAB_URL": cloud.http, "CODELAB_TOKEN": ""}
+    return environment_at(cloud, tmp_path)
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "work").mkdir()
     return tmp_path / "work"
+
+
+@pytest.fixture
+def codelab(
+    environment: dict[str, str], folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Codelab:
+    """Runs the command in this process, which has imported it already."""
+
+    def typed(*arguments: str, stdin: str = "", **more: str) -> Any:
+        with monkeypatch.context() as patched:
+            for name, value in {**environment, **more}.items():
+                patched.setenv(name, value)
+            patched.chdir(folder)
+            patched.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+            try:
+                code = main(arguments)
+            except SystemExit as end:
+                code = int(end.code or 0)
+        return subprocess.CompletedProcess(arguments, code, *capsys.readouterr())
+
+    return typed

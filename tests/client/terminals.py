@@ -108,6 +108,13 @@ class Terminal:
                 self._shown = "\n".join(line.rstrip() for line in self._screen.display).rstrip()
             return self._shown
 
+    def clear(self) -> None:
+        """Have the program, which waits for input, draw the screen anew, and forget what it wrote."""
+        self.type("\x15\x0c")  # Ctrl-U, Ctrl-L
+        until(lambda: b"\x1b[2J" in self.raw)
+        with self._lock:
+            self.raw = b""
+
     def all_lines(self) -> str:
         """The screen's lines, and those that have scrolled away."""
         with self._lock:

@@ -34,10 +34,10 @@ from codelab_client.tools.failure import ToolFailure
 from codelab_client.tools.tree import Change
 from codelab_local import LocalCloud
 
-from tests.client.conftest import run
 from tests.client.editors import CODELAB, Editor
 from tests.fakes.model.script import Says, call
 from tests.fakes.model.server import ScriptedModel
+from tests.waiting import run
 
 Answer = Callable[[str, dict[str, Any]], Any]
 
@@ -94,54 +94,45 @@ class Wire:
         (b'{"jsonrpc": "2.0", "id": "a", "method": "x"}', METHOD_NOT_FOUND, "a"),
     ],
 )
-def test_a_malformed_message_has_the_error_that_json_rpc_names(line: bytes, code: int, answered_id: Any) -> None:
-    async def receive() -> None:
-        wire = Wire()
+async def test_a_malformed_message_has_the_error_that_json_rpc_names(line: bytes, code: int, answered_id: Any) -> None:
+    wire = Wire()
+    wire.peer.receive(line)
+    await wire.until(1)
+    assert [(one["id"], one["error"]["code"]) for one in wire.sent] == [(answered_id, code)]
+
+
+async def test_what_needs_no_answer_gets_none() -> None:
+    wire = Wire()
+    for line in (
+        b"",
+        b"  ",
+        b'{"jsonrpc": "2.0", "method": "unknown"}',
+        b'{"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": []}}',
+        b'{"jsonrpc": "2.0", "id": 77, "result": {}}',
+        b'{"jsonrpc": "2.0", "id": [], "result": {}}',
+        b'{"jsonrpc": "2.0", "id": null, "error": {"code": -32700, "message": "x"}}',
+    ):
         wire.peer.receive(line)
-        await wire.until(1)
-        assert [(one["id"], one["error"]["code"]) for one in wire.sent] == [(answered_id, code)]
-
-    run(receive())
+    await asyncio.sleep(0.01)
+    assert wire.sent == []
 
 
-def test_what_needs_no_answer_gets_none() -> None:
-    async def receive() -> None:
-        wire = Wire()
-        for line in (
-            b"",
-            b"  ",
-            b'{"jsonrpc": "2.0", "method": "unknown"}',
-            b'{"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": []}}',
-            b'{"jsonrpc": "2.0", "id": 77, "result": {}}',
-            b'{"jsonrpc": "2.0", "id": [], "result": {}}',
-            b'{"jsonrpc": "2.0", "id": null, "error": {"code": -32700, "message": "x"}}',
-        ):
-            wire.peer.receive(line)
-        await asyncio.sleep(0.01)
-        assert wire.sent == []
+async def test_requests_are_cancelled_bounded_and_never_answered_twice() -> None:
+    async def wait(*_: Any) -> None:
+        await asyncio.sleep(30)
 
-    run(receive())
-
-
-def test_requests_are_cancelled_bounded_and_never_answered_twice() -> None:
-    async def receive() -> None:
-        async def wait(*_: Any) -> None:
-            await asyncio.sleep(30)
-
-        wire = Wire(handle=wait)
-        for number in range(120):
-            wire.peer.receive(b'{"jsonrpc": "2.0", "id": %d, "method": "x"}' % number)
-        wire.peer.receive(b'{"jsonrpc": "2.0", "id": 5, "method": "x"}')
-        await wire.until(21)
-        assert [one["id"] for one in wire.sent] == [*range(100, 120), None]
-        # It has not begun yet: all of this came at once.
-        wire.peer.receive(b'{"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": 7}}')
-        await wire.until(22)
-        assert (wire.sent[-1]["id"], wire.sent[-1]["error"]["code"]) == (7, REQUEST_CANCELLED)
-        await wire.peer.aclose()
-        assert len({one["id"] for one in wire.sent}) == 121
-
-    run(receive())
+    wire = Wire(handle=wait)
+    for number in range(120):
+        wire.peer.receive(b'{"jsonrpc": "2.0", "id": %d, "method": "x"}' % number)
+    wire.peer.receive(b'{"jsonrpc": "2.0", "id": 5, "method": "x"}')
+    await wire.until(21)
+    assert [one["id"] for one in wire.sent] == [*range(100, 120), None]
+    # It has not begun yet: all of this came at once.
+    wire.peer.receive(b'{"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": 7}}')
+    await wire.until(22)
+    assert (wire.sent[-1]["id"], wire.sent[-1]["error"]["code"]) == (7, REQUEST_CANCELLED)
+    await wire.peer.aclose()
+    assert len({one["id"] for one in wire.sent}) == 121
 
 
 # -- the editor's answers --------------------------------------------------------------------------------------------
@@ -288,20 +279,17 @@ def test_a_terminal_that_answers_nonsense_fails_the_call(folder: Path, answers: 
     assert failed.value.code == "EXECUTION_FAILED"
 
 
-def test_a_cancelled_command_gives_its_terminal_back(folder: Path) -> None:
+async def test_a_cancelled_command_gives_its_terminal_back(folder: Path) -> None:
     wire = Wire(lambda method, _: {"terminalId": "t", "output": ""} if method != "terminal/wait_for_exit" else None)
 
     async def show(*_: Any) -> None:
         pass
 
-    async def cancel() -> None:
-        running = asyncio.ensure_future(EditorTerminals(wire.peer, "s", lambda *_: None).run("x", folder, show, 0.01))
-        while "terminal/wait_for_exit" not in [one["method"] for one in wire.sent]:
-            await asyncio.sleep(0.01)
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-
-    run(cancel())
+    running = asyncio.ensure_future(EditorTerminals(wire.peer, "s", lambda *_: None).run("x", folder, show, 0.01))
+    while "terminal/wait_for_exit" not in [one["method"] for one in wire.sent]:
+        await asyncio.sleep(0.01)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
     assert wire.sent[-1]["method"] == "terminal/release"
     assert "$/cancel_request" in [one["method"] for one in wire.sent]
 
@@ -420,26 +408,22 @@ class SdkClient:
         pass
 
 
-def test_the_sdks_own_client(cloud: LocalCloud, folder: Path, tmp_path: Path, model: ScriptedModel) -> None:
+async def test_the_sdks_own_client(cloud: LocalCloud, folder: Path, tmp_path: Path, model: ScriptedModel) -> None:
     import acp  # half a second, in every process of the tests
 
     environment = {**os.environ, "CODELAB_URL": cloud.http, "XDG_STATE_HOME": str(tmp_path), "CODELAB_TOKEN": ""}
     write = call("write_file", path="a.py", content="x")
     script = model.script("acp-sdk", Says("I write", [write]), Says("Done"))
-
-    async def talk() -> None:
-        client: Any = SdkClient()
-        async with acp.spawn_agent_process(client, *CODELAB, env=environment) as (connection, _):
-            found = await connection.initialize(protocol_version=acp.PROTOCOL_VERSION)
-            assert found.agent_info.name == "codelab"
-            session = await connection.new_session(cwd=str(folder), mcp_servers=[])
-            prompt = [acp.text_block(script)]
-            answer = await connection.prompt(session_id=session.session_id, prompt=prompt)
-            assert answer.stop_reason == "end_turn"
-            kinds = [update.session_update for update in client.updates]
-            assert {"agent_message_chunk", "tool_call", "tool_call_update", "session_info_update"} <= set(kinds)
-
-    run(talk())
+    client: Any = SdkClient()
+    async with acp.spawn_agent_process(client, *CODELAB, env=environment) as (connection, _):
+        found = await connection.initialize(protocol_version=acp.PROTOCOL_VERSION)
+        assert found.agent_info.name == "codelab"
+        session = await connection.new_session(cwd=str(folder), mcp_servers=[])
+        prompt = [acp.text_block(script)]
+        answer = await connection.prompt(session_id=session.session_id, prompt=prompt)
+        assert answer.stop_reason == "end_turn"
+        kinds = [update.session_update for update in client.updates]
+        assert {"agent_message_chunk", "tool_call", "tool_call_update", "session_info_update"} <= set(kinds)
     assert (folder / "a.py").read_text() == "x"
 
 

@@ -1,6 +1,5 @@
 """Where a client connects, and where it sends a token."""
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +8,6 @@ from codelab_client.session import Address, InsecureAddress, InvalidAddress, Ses
 from codelab_client.session.address import is_secure
 from codelab_client.session.rest import Rest, RestError
 
-from tests.client.conftest import run
 from tests.client.executing import CountingExecutor
 from tests.fakes.http import Exchange, HttpServer
 
@@ -55,43 +53,33 @@ def redirecting() -> Iterator[HttpServer]:
         yield running
 
 
-def test_no_token_is_sent_to_another_machine_without_encryption(tmp_path: Path) -> None:
-    async def talk() -> None:
-        with pytest.raises(InsecureAddress, match="anybody on the way"):
-            async with connect("ws://192.0.2.1:8000", tmp_path, token="t", state=tmp_path, executor=CountingExecutor()):
-                pass
-        rest = Rest(Address.parse("wss://box.example/prod", "http://192.0.2.1"), lambda: "t")
-        with pytest.raises(RestError, match="anybody on the way"):
-            await rest.get("/agents")
-
-    run(talk())
+async def test_no_token_is_sent_to_another_machine_without_encryption(tmp_path: Path) -> None:
+    with pytest.raises(InsecureAddress, match="anybody on the way"):
+        async with connect("ws://192.0.2.1:8000", tmp_path, token="t", state=tmp_path, executor=CountingExecutor()):
+            pass
+    rest = Rest(Address.parse("wss://box.example/prod", "http://192.0.2.1"), lambda: "t")
+    with pytest.raises(RestError, match="anybody on the way"):
+        await rest.get("/agents")
 
 
-def test_a_redirect_is_not_followed(tmp_path: Path, redirecting: HttpServer) -> None:
-    async def talk() -> None:
-        with pytest.raises(SessionError, match="HTTP 302"):
-            async with connect(
-                f"ws://127.0.0.1:{redirecting.port}", tmp_path, token="t", state=tmp_path, executor=CountingExecutor()
-            ):
-                pass
-        assert [it.path.startswith("/ws/") for it in redirecting.received] == [True]
-
-    run(talk())
+async def test_a_redirect_is_not_followed(tmp_path: Path, redirecting: HttpServer) -> None:
+    with pytest.raises(SessionError, match="HTTP 302"):
+        async with connect(
+            f"ws://127.0.0.1:{redirecting.port}", tmp_path, token="t", state=tmp_path, executor=CountingExecutor()
+        ):
+            pass
+    assert [it.path.startswith("/ws/") for it in redirecting.received] == [True]
 
 
-def test_a_proxy_of_the_environment_does_not_see_this_machines_connections(
+async def test_a_proxy_of_the_environment_does_not_see_this_machines_connections(
     tmp_path: Path, redirecting: HttpServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("http_proxy", "all_proxy"):
         monkeypatch.setenv(name, redirecting.url)
     monkeypatch.delenv("no_proxy", raising=False)
-
-    async def talk() -> None:
-        with pytest.raises(SessionError, match="nothing listens there"):
-            async with connect("ws://localhost:9", tmp_path, token="t", state=tmp_path, executor=CountingExecutor()):
-                pass
-
-    asyncio.run(talk())
+    with pytest.raises(SessionError, match="nothing listens there"):
+        async with connect("ws://localhost:9", tmp_path, token="t", state=tmp_path, executor=CountingExecutor()):
+            pass
     assert redirecting.received == []
 
 

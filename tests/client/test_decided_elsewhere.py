@@ -8,7 +8,7 @@ from codelab_client.session import events as on
 from codelab_client.session.events import CallDecidedElsewhere
 from codelab_local import LocalCloud
 
-from tests.client.conftest import Open, run
+from tests.client.conftest import Open
 from tests.client.executing import CountingExecutor
 from tests.fakes.ide.ide import Ide
 from tests.fakes.model.script import Says, call
@@ -19,32 +19,28 @@ DONE = Says("Done")
 
 
 @pytest.mark.parametrize("runs", [True, False])
-def test_what_another_window_approves_is_asked_about_here(
+async def test_what_another_window_approves_is_asked_about_here(
     new_session: Open, model: ScriptedModel, cloud: LocalCloud, runs: bool
 ) -> None:
     name = f"elsewhere-{runs}"
     script = model.script(name, Says("", [WRITE]), DONE)
     executor, asked = CountingExecutor(), []
-
-    async def talk() -> None:
-        async with new_session(executor) as session:
-            with Ide(cloud.url(session.session_id, extensions=1, viewer=1)) as window:
-                async for event in session.prompt(script):
-                    if isinstance(event, CallDecidedElsewhere):
-                        asked.append(event.call_id)
-                        await asyncio.sleep(1)  # the server hears meanwhile that the call is not forgotten
-                        await (session.approve if runs else session.reject)(event.call_id)
-                    elif isinstance(event, on.ToolCall) and event.requires_approval:
-                        await asyncio.to_thread(lambda: window.decide(window.expect("tool_call"), "approve"))
-
-    run(talk())
+    async with new_session(executor) as session:
+        with Ide(cloud.url(session.session_id, extensions=1, viewer=1)) as window:
+            async for event in session.prompt(script):
+                if isinstance(event, CallDecidedElsewhere):
+                    asked.append(event.call_id)
+                    await asyncio.sleep(1)  # the server hears meanwhile that the call is not forgotten
+                    await (session.approve if runs else session.reject)(event.call_id)
+                elif isinstance(event, on.ToolCall) and event.requires_approval:
+                    await asyncio.to_thread(lambda: window.decide(window.expect("tool_call"), "approve"))
     assert len(asked) == 1
     assert len(executor.calls) == runs
     told = model.requests[name][1]["messages"][-1]["content"]
     assert ("content of" in told) if runs else ("PERMISSION_DENIED" in told)
 
 
-def test_what_is_approved_here_runs_without_another_question(
+async def test_what_is_approved_here_runs_without_another_question(
     new_session: Open, model: ScriptedModel, tmp_path: Path
 ) -> None:
     """Approved, edited, covered by a rule, and covered by an autonomy of this client: as before."""
@@ -53,22 +49,18 @@ def test_what_is_approved_here_runs_without_another_question(
     script = model.script("elsewhere-own", *(Says("", [one]) for one in calls), DONE)
     other = model.script("elsewhere-own-2", Says("", [call("delete_file", path="old.txt")]), DONE)
     executor, asked = CountingExecutor(), []
-
-    async def talk() -> None:
-        async with new_session(executor) as session:
-            async for event in session.prompt(script):
-                assert not isinstance(event, CallDecidedElsewhere)
-                if isinstance(event, on.ToolCall) and event.requires_approval:
-                    asked.append(event.call_id)
-                    if len(asked) == 2:
-                        await session.edit(event.call_id, edited)
-                    else:
-                        await session.approve(event.call_id, remember="session" if len(asked) == 3 else None)
-            await session.configure(autonomy="autonomous")
-            async for event in session.prompt(other):
-                assert not (isinstance(event, on.ToolCall) and event.requires_approval)
-
-    run(talk())
+    async with new_session(executor) as session:
+        async for event in session.prompt(script):
+            assert not isinstance(event, CallDecidedElsewhere)
+            if isinstance(event, on.ToolCall) and event.requires_approval:
+                asked.append(event.call_id)
+                if len(asked) == 2:
+                    await session.edit(event.call_id, edited)
+                else:
+                    await session.approve(event.call_id, remember="session" if len(asked) == 3 else None)
+        await session.configure(autonomy="autonomous")
+        async for event in session.prompt(other):
+            assert not (isinstance(event, on.ToolCall) and event.requires_approval)
     assert len(asked) == 3  # the rule covers the fourth call
     names = [one.tool_name for one in executor.calls]
     assert names == ["write_file"] * 4 + ["delete_file"]

@@ -1,17 +1,17 @@
-"""`codelab exec` and `codelab doctor`, typed as a user types them."""
+"""`codelab exec`, `codelab prompt` and `codelab doctor`: what they print, and their exit codes."""
 
 import json
 import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from codelab_local import LocalCloud
 
+from tests.client.conftest import Codelab
 from tests.fakes.model.script import Says, call
 from tests.fakes.model.server import ScriptedModel
 from tests.processes import run
@@ -20,21 +20,13 @@ from tests.waiting import until
 CODELAB = (sys.executable, "-m", "codelab_client.command_line")
 WRITE = call("write_file", path="a.py", content="x")
 
-Codelab = Callable[..., "subprocess.CompletedProcess[str]"]
 
-
-@pytest.fixture
-def codelab(environment: dict[str, str], folder: Path) -> Codelab:
-    def typed(*arguments: str, stdin: str = "", **more: str) -> Any:
-        return run(*CODELAB, *arguments, cwd=folder, input=stdin, env={**environment, **more})
-
-    return typed
-
-
-def test_the_answer_is_on_stdout_and_the_rest_on_stderr(codelab: Codelab, folder: Path, model: ScriptedModel) -> None:
+def test_the_answer_is_on_stdout_and_the_rest_on_stderr(
+    environment: dict[str, str], folder: Path, model: ScriptedModel
+) -> None:
     (folder / "a.py").write_text("print(1)")
     script = model.script("exec-read", Says("I look", [call("read_file", path="a.py")]), Says("It prints 1"))
-    done = codelab("exec", script)
+    done = run(*CODELAB, "exec", script, cwd=folder, env=environment)
     assert (done.returncode, done.stdout, done.stderr) == (0, "It prints 1\n", "read_file a.py\n")
     assert "print(1)" in model.requests["exec-read"][1]["messages"][-1]["content"]
 

@@ -12,23 +12,9 @@ from codelab_client.sandbox import Unsandboxed, choose
 from codelab_client.tools.executor import Executor
 from codelab_client.tools.workspace import DiskWorkspace
 
-from tests.client.calls import call, execute, git, result, snapshot
+from tests.client.calls import Answers, call, execute, git, result, snapshot
 
 SECRET = "the user's private key"
-
-
-class Answers:
-    """A Dialogue that gives one answer, and remembers the questions."""
-
-    def __init__(self, answer: str | None) -> None:
-        self.answer, self.questions = answer, list[str]()
-
-    async def choose(self, message: str, actions: Sequence[str]) -> str | None:
-        self.questions.append(message)
-        return next((action for action in actions if action == self.answer), None)
-
-    async def review(self, message: str, diff: str, chunks: int) -> Sequence[int] | None:
-        return None
 
 
 YES = "Run them, then commit"

@@ -2,55 +2,17 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from codelab_client.session import InvalidAddress, Session, SessionClosed, Timing, Unauthorized, Unreachable, connect
+from codelab_client.session import InvalidAddress, Session, SessionClosed, Unauthorized, Unreachable
 from codelab_client.session import events as on
-from websockets.asyncio.server import Server, ServerConnection, serve
+from websockets.asyncio.server import ServerConnection
 
-from tests.client.conftest import run
 from tests.client.executing import CountingExecutor
-
-INFO = {
-    "session_id": "s",
-    "agent": "coder",
-    "status": "idle",
-    "title": "",
-    "last_seq": 0,
-    "pending_calls": [],
-    "plan": [],
-}
-FAST = Timing(repeat_s=1, tick_s=0.02, pause_s=0.01, longest_pause_s=0.05)
-
-Answer = Callable[[ServerConnection, dict[str, Any]], Any]
-
-
-@asynccontextmanager
-async def server(answer: Answer) -> AsyncIterator[str]:
-    """A server that greets as ours does, and gives each other frame to `answer`. Yields its address."""
-
-    async def talk(socket: ServerConnection) -> None:
-        async for message in socket:
-            frame = json.loads(message)
-            if frame["type"] == "hello":
-                await socket.send(json.dumps({"type": "session_info", "settings": {}, "limits": {}, **INFO}))
-            elif frame["type"] == "resume":
-                await socket.send(json.dumps({"type": "resumed", "last_seq": frame["last_seq"], "open_calls": []}))
-            else:
-                await answer(socket, frame)
-
-    running: Server
-    async with serve(talk, "127.0.0.1", 0) as running:
-        yield f"ws://127.0.0.1:{running.sockets[0].getsockname()[1]}"
-
-
-def opened(url: str, state: Path, executor: CountingExecutor | None = None, **options: Any) -> Any:
-    given = {"session_id": "s", "state": state, "timing": FAST, "executor": executor or CountingExecutor(), **options}
-    return connect(url, state, **given)
+from tests.client.played_server import INFO, greeting, opened, serving
 
 
 async def until(session: Session, kind: type[on.Event]) -> list[on.Event]:
@@ -96,41 +58,35 @@ NONSENSE = [
 
 
 @pytest.mark.parametrize("nonsense", NONSENSE, ids=lambda text: text[:60])
-def test_malformed_frames_are_ignored(nonsense: str, tmp_path: Path) -> None:
+async def test_malformed_frames_are_ignored(nonsense: str, tmp_path: Path) -> None:
     executor = CountingExecutor()
 
     async def answer(socket: ServerConnection, _: dict[str, Any]) -> None:
         await socket.send(nonsense)
         await socket.send(json.dumps({"type": "queued", "client_msg_id": "other", "position": 1, "seq": 1}))
 
-    async def talk() -> None:
-        async with server(answer) as url, opened(url, tmp_path, executor) as session:
-            sending = asyncio.ensure_future(session.send("hello"))
-            events = await until(session, on.Queued)
-            assert any(isinstance(event, on.Ignored) for event in events)
-            sending.cancel()
-
-    run(talk())
+    async with serving(greeting(answer)) as url, opened(url, tmp_path, executor) as session:
+        sending = asyncio.ensure_future(session.send("hello"))
+        events = await until(session, on.Queued)
+        assert any(isinstance(event, on.Ignored) for event in events)
+        sending.cancel()
     assert not executor.calls
 
 
-def test_an_unknown_frame_is_shown_and_keeps_its_place(tmp_path: Path) -> None:
+async def test_an_unknown_frame_is_shown_and_keeps_its_place(tmp_path: Path) -> None:
     async def answer(socket: ServerConnection, frame: dict[str, Any]) -> None:
         await socket.send('{"type": "of_the_future", "seq": 1, "x": 1}')
         await socket.send(
             json.dumps({"type": "queued", "client_msg_id": frame["client_msg_id"], "position": 1, "seq": 2})
         )
 
-    async def talk() -> None:
-        async with server(answer) as url, opened(url, tmp_path) as session:
-            await session.send("hello")
-            events = await until(session, on.Queued)
-            assert [event.type for event in events if isinstance(event, on.UnknownFrame)] == ["of_the_future"]
-
-    run(talk())
+    async with serving(greeting(answer)) as url, opened(url, tmp_path) as session:
+        await session.send("hello")
+        events = await until(session, on.Queued)
+        assert [event.type for event in events if isinstance(event, on.UnknownFrame)] == ["of_the_future"]
 
 
-def test_frames_in_any_order_and_twice_are_shown_once_in_order(tmp_path: Path) -> None:
+async def test_frames_in_any_order_and_twice_are_shown_once_in_order(tmp_path: Path) -> None:
     order = [3, 1, 1, 5, 2, 4, 3, 5, 6]
 
     async def answer(socket: ServerConnection, _: dict[str, Any]) -> None:
@@ -139,17 +95,14 @@ def test_frames_in_any_order_and_twice_are_shown_once_in_order(tmp_path: Path) -
             await socket.send(json.dumps({"type": "assistant_message", **piece}))
         await socket.send(json.dumps({"type": "queued", "client_msg_id": "other", "position": 1, "seq": 7}))
 
-    async def talk() -> None:
-        async with server(answer) as url, opened(url, tmp_path) as session:
-            sending = asyncio.ensure_future(session.send("hello"))
-            events = await until(session, on.Queued)
-            assert "".join(event.token for event in events if isinstance(event, on.AssistantMessage)) == "123456"
-            sending.cancel()
-
-    run(talk())
+    async with serving(greeting(answer)) as url, opened(url, tmp_path) as session:
+        sending = asyncio.ensure_future(session.send("hello"))
+        events = await until(session, on.Queued)
+        assert "".join(event.token for event in events if isinstance(event, on.AssistantMessage)) == "123456"
+        sending.cancel()
 
 
-def test_a_repeated_call_is_executed_once_and_answered_each_time(tmp_path: Path) -> None:
+async def test_a_repeated_call_is_executed_once_and_answered_each_time(tmp_path: Path) -> None:
     executor, results = CountingExecutor(), []
     call = {"type": "tool_call", "call_id": "c1", "tool_name": "read_file", "arguments": {"path": "a"}, "seq": 1}
 
@@ -164,13 +117,10 @@ def test_a_repeated_call_is_executed_once_and_answered_each_time(tmp_path: Path)
                 json.dumps({"type": "queued", "client_msg_id": frame["client_msg_id"], "position": 1, "seq": 2})
             )
 
-    async def talk() -> None:
-        async with server(answer) as url, opened(url, tmp_path, executor) as session:
-            await session.send("hello")
-            while len(results) < 3:
-                await asyncio.sleep(0.01)
-
-    run(talk())
+    async with serving(greeting(answer)) as url, opened(url, tmp_path, executor) as session:
+        await session.send("hello")
+        while len(results) < 3:
+            await asyncio.sleep(0.01)
     assert executor.executed == {"c1": 1}
     assert all(result == results[0] for result in results)
 
@@ -178,7 +128,7 @@ def test_a_repeated_call_is_executed_once_and_answered_each_time(tmp_path: Path)
 @pytest.mark.parametrize(
     "url", ["file:///etc/passwd", "http://127.0.0.1:1/x", "gopher://x", "", "http://[", "http://a b/"]
 )
-def test_arguments_at_a_strange_address_are_an_error_of_the_call(url: str, tmp_path: Path) -> None:
+async def test_arguments_at_a_strange_address_are_an_error_of_the_call(url: str, tmp_path: Path) -> None:
     executor, results = CountingExecutor(), []
     call = {
         "type": "tool_call",
@@ -197,31 +147,27 @@ def test_arguments_at_a_strange_address_are_an_error_of_the_call(url: str, tmp_p
         else:
             await socket.send(json.dumps({**call, "requires_approval": False}))
 
-    async def talk() -> None:
-        async with server(answer) as address, opened(address, tmp_path, executor) as session:
-            sending = asyncio.ensure_future(session.send("hello"))
-            await answered.wait()
-            sending.cancel()
-
-    run(talk())
+    async with serving(greeting(answer)) as address, opened(address, tmp_path, executor) as session:
+        sending = asyncio.ensure_future(session.send("hello"))
+        await answered.wait()
+        sending.cancel()
     assert not executor.calls
     assert results[0]["error"]["code"] == "EXECUTION_FAILED"
 
 
-def test_a_message_that_is_too_large_breaks_the_connection_and_not_the_client(tmp_path: Path) -> None:
+async def test_a_message_that_is_too_large_breaks_the_connection_and_not_the_client(tmp_path: Path) -> None:
     async def answer(socket: ServerConnection, _: dict[str, Any]) -> None:
         await socket.send("x" * 5_000_000)
 
-    async def talk() -> None:
-        async with server(answer) as url, opened(url, tmp_path) as session:
-            sending = asyncio.ensure_future(session.send("hello"))
-            await until(session, on.Disconnected)
-            sending.cancel()
-
-    run(talk())
+    async with serving(greeting(answer)) as url, opened(url, tmp_path) as session:
+        sending = asyncio.ensure_future(session.send("hello"))
+        await until(session, on.Disconnected)
+        sending.cancel()
 
 
-def test_a_flood_ends_with_an_error_instead_of_all_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_flood_ends_with_an_error_instead_of_all_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("codelab_client.session.stream._MOST_EVENTS", 1_000)
 
     async def answer(socket: ServerConnection, _: dict[str, Any]) -> None:
@@ -229,80 +175,65 @@ def test_a_flood_ends_with_an_error_instead_of_all_memory(tmp_path: Path, monkey
             await socket.send(f'{{"type": "agent_status", "status": "thinking", "seq": {n + 1}}}')
         await socket.send('{"type": "rules", "rules": []}')
 
-    async def talk() -> None:
-        async with server(answer) as url, opened(url, tmp_path) as session:
-            reading = aiter(session.events())
-            await anext(reading)
-            await session.rules()
-            with pytest.raises(SessionClosed, match="faster"):
-                await read_all(reading)
-
-    run(talk())
+    async with serving(greeting(answer)) as url, opened(url, tmp_path) as session:
+        reading = aiter(session.events())
+        await anext(reading)
+        await session.rules()
+        with pytest.raises(SessionClosed, match="faster"):
+            await read_all(reading)
 
 
 @pytest.mark.parametrize(("code", "error"), [(1000, SessionClosed), (1003, SessionClosed)])
-def test_a_final_close_ends_the_session(code: int, error: type[Exception], tmp_path: Path) -> None:
+async def test_a_final_close_ends_the_session(code: int, error: type[Exception], tmp_path: Path) -> None:
     async def answer(socket: ServerConnection, _: dict[str, Any]) -> None:
         await socket.close(code)
 
-    async def talk() -> None:
-        async with server(answer) as url, opened(url, tmp_path) as session:
-            with pytest.raises(error):
-                await session.send("hello")
-            with pytest.raises(error):
-                await session.approve("c1")
-
-    run(talk())
+    async with serving(greeting(answer)) as url, opened(url, tmp_path) as session:
+        with pytest.raises(error):
+            await session.send("hello")
+        with pytest.raises(error):
+            await session.approve("c1")
 
 
 @pytest.mark.parametrize(
     ("status", "error"),
     [(401, Unauthorized), (403, Unauthorized), (404, Unreachable), (400, InvalidAddress), (200, Unreachable)],
 )
-def test_a_refused_upgrade_says_why(status: int, error: type[Exception], tmp_path: Path) -> None:
+async def test_a_refused_upgrade_says_why(status: int, error: type[Exception], tmp_path: Path) -> None:
     async def refuse(connection: ServerConnection, _: Any) -> Any:
         return connection.respond(status, "no\n")
 
-    async def talk() -> None:
-        async def nothing(_: ServerConnection) -> None: ...
+    async def nothing(_: ServerConnection) -> None: ...
 
-        async with serve(nothing, "127.0.0.1", 0, process_request=refuse) as running:
-            with pytest.raises(error):
-                async with opened(f"ws://127.0.0.1:{running.sockets[0].getsockname()[1]}", tmp_path):
-                    pass
-
-    run(talk())
+    async with serving(nothing, process_request=refuse) as url:
+        with pytest.raises(error):
+            async with opened(url, tmp_path):
+                pass
 
 
-def test_a_server_that_is_no_websocket_server(tmp_path: Path) -> None:
+async def test_a_server_that_is_no_websocket_server(tmp_path: Path) -> None:
     async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")  # else the connection may be reset before its answer is read
         writer.write(b"SSH-2.0-OpenSSH\r\n")
         writer.close()
 
-    async def talk() -> None:
-        listening = await asyncio.start_server(hang_up, "127.0.0.1", 0)
-        async with listening:
-            with pytest.raises(Unreachable, match="does not speak WebSocket"):
-                async with opened(f"ws://127.0.0.1:{listening.sockets[0].getsockname()[1]}", tmp_path):
-                    pass
-
-    run(talk())
+    listening = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+    async with listening:
+        with pytest.raises(Unreachable, match="does not speak WebSocket"):
+            async with opened(f"ws://127.0.0.1:{listening.sockets[0].getsockname()[1]}", tmp_path):
+                pass
 
 
 @pytest.mark.parametrize(
     "url", ["localhost:8000", "ftp://x", "ws://", "ws://u:p@host", "ws://[", "", "ws://host:99999999"]
 )
-def test_a_wrong_address_is_refused(url: str, tmp_path: Path) -> None:
-    async def talk() -> None:
-        with pytest.raises(InvalidAddress):
-            async with opened(url, tmp_path):
-                pass
-
-    run(talk())
+async def test_a_wrong_address_is_refused(url: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidAddress):
+        async with opened(url, tmp_path):
+            pass
 
 
-def test_a_call_waits_for_its_decision_although_the_log_does_not_reach_back_to_it(tmp_path: Path) -> None:
+async def test_a_call_waits_for_its_decision_although_the_log_does_not_reach_back_to_it(tmp_path: Path) -> None:
     """A server of ours, whose log has expired: only `session_info` tells about the call."""
     call = {"call_id": "c", "tool_name": "write_file", "state": "awaiting_approval", "deadline": 1}
     shown = {**call, "arguments": {"path": "a.py", "content": "1"}, "risk": "write", "turn_id": "t"}
@@ -312,8 +243,7 @@ def test_a_call_waits_for_its_decision_although_the_log_does_not_reach_back_to_i
         async for message in socket:
             frame, answers = json.loads(message), list[dict[str, Any]]()
             if frame["type"] == "hello":
-                told = {**INFO, "last_seq": 9, "pending_calls": [{**shown, "call_id": 1}, {"state": 2}, shown]}
-                answers = [{"type": "session_info", "settings": {}, "limits": {}, **told}]
+                answers = [{**INFO, "last_seq": 9, "pending_calls": [{**shown, "call_id": 1}, {"state": 2}, shown]}]
             elif frame["type"] == "resume" and not frame["last_seq"]:
                 answers = [{"type": "resync_required", "last_seq": 9}]
             elif frame["type"] == "resume":
@@ -324,17 +254,12 @@ def test_a_call_waits_for_its_decision_although_the_log_does_not_reach_back_to_i
             for answer in answers:
                 await socket.send(json.dumps(answer))
 
-    async def talk() -> None:
-        async with serve(talk_to, "127.0.0.1", 0) as running:
-            url = f"ws://127.0.0.1:{running.sockets[0].getsockname()[1]}"
-            async with opened(url, tmp_path) as session:
-                events = await until(session, on.ToolCall)
-                [asked] = [event for event in events if isinstance(event, on.ToolCall)]
-                assert (asked.arguments, asked.requires_approval) == (shown["arguments"], True)
-                assert list(session.open_calls) == ["c"]
-                await session.reject("c")
-                await until(session, on.CallUpdate)
-                assert not session.open_calls
-
-    run(talk())
+    async with serving(talk_to) as url, opened(url, tmp_path) as session:
+        events = await until(session, on.ToolCall)
+        [asked] = [event for event in events if isinstance(event, on.ToolCall)]
+        assert (asked.arguments, asked.requires_approval) == (shown["arguments"], True)
+        assert list(session.open_calls) == ["c"]
+        await session.reject("c")
+        await until(session, on.CallUpdate)
+        assert not session.open_calls
     assert set(decided) == {("c", "reject")}  # a repeat has no effect

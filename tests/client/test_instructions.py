@@ -10,12 +10,10 @@ from codelab_client.tools.memory import MemoryWorkspace
 from codelab_client.tools.tree import Tree
 from codelab_client.tools.workspace import DiskWorkspace
 
-from tests.client.conftest import Open, run
-from tests.client.test_exec import CODELAB
+from tests.client.conftest import Codelab, Open
 from tests.fakes.model.script import Says
 from tests.fakes.model.server import ScriptedModel
 from tests.frames import check_sent
-from tests.processes import run as run_program
 
 
 def found(files: dict[tuple[str, ...], bytes]) -> list[dict[str, str]]:
@@ -51,33 +49,30 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
     assert topmost_instructions(Tree(tmp_path / "ws")) == []
 
 
-def test_the_model_reads_them_and_newer_ones_replace_them(new_session: Open, model: ScriptedModel) -> None:
+async def test_the_model_reads_them_and_newer_ones_replace_them(new_session: Open, model: ScriptedModel) -> None:
     one, two = model.script("agents-md-1", Says("Hello")), model.script("agents-md-2", Says("Hello"))
 
     async def said(session: object, prompt: str) -> None:
         async for _ in session.prompt(prompt):  # type: ignore[attr-defined]
             pass
 
-    async def talk() -> None:
-        async with new_session(instructions=[{"path": "AGENTS.md", "content": "Use tabs."}]) as session:
-            await said(session, one)
-            await session.instruct([{"path": "b/AGENTS.md", "content": "Use spaces."}])
-            await said(session, two)
-            assert isinstance(session.info, on.SessionInfo)
-
-    run(talk())
+    async with new_session(instructions=[{"path": "AGENTS.md", "content": "Use tabs."}]) as session:
+        await said(session, one)
+        await session.instruct([{"path": "b/AGENTS.md", "content": "Use spaces."}])
+        await said(session, two)
+        assert isinstance(session.info, on.SessionInfo)
     assert "Use tabs." in str(model.requests["agents-md-1"][0]["messages"])
     second = str(model.requests["agents-md-2"][0]["messages"])
     assert "Use spaces." in second
     assert "Use tabs." not in second
 
 
-def test_codelab_exec_brings_nested_files_too(environment: dict[str, str], folder: Path, model: ScriptedModel) -> None:
+def test_codelab_exec_brings_nested_files_too(codelab: Codelab, folder: Path, model: ScriptedModel) -> None:
     (folder / "sub").mkdir()
     (folder / "AGENTS.md").write_text("Be brief.")
     (folder / "sub" / "AGENTS.md").write_text("Be exact.")
     script = model.script("agents-md-exec", Says("Yes"))
-    done = run_program(*CODELAB, "exec", script, cwd=folder, env=environment)
+    done = codelab("exec", script)
     assert done.returncode == 0, done.stderr
     asked = str(model.requests["agents-md-exec"][0]["messages"])
     assert "Be brief." in asked

@@ -24,9 +24,8 @@ from codelab_client.session.address import Address
 from keyring.backend import KeyringBackend
 from keyring.backends import fail
 
-from tests.client.conftest import run
 from tests.client.sign_in import SignIn
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, run
 
 
 class Keyring(KeyringBackend):

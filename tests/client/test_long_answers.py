@@ -14,9 +14,9 @@ import pytest
 from websockets.asyncio.server import ServerConnection
 
 from benchmarks.rig import cpu_seconds
+from tests.client.played_server import greeting, serving
 from tests.client.terminals import Terminal
 from tests.client.test_exec import CODELAB
-from tests.client.test_hostile_server import server
 from tests.waiting import until
 
 PIECES, RATE = 10_000, 200.0
@@ -47,7 +47,7 @@ def answering() -> Iterator[str]:
     loop = asyncio.new_event_loop()
 
     async def serve() -> None:
-        async with server(_answer) as url:
+        async with serving(greeting(_answer)) as url:
             address.append(url)
             await stop.wait()
 

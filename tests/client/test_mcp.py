@@ -25,7 +25,7 @@ from codelab_client.mcp import (
 from codelab_client.own_tools import WithOwnTools
 from codelab_client.session import events as on
 
-from tests.client.conftest import Open, run
+from tests.client.conftest import Open
 from tests.client.executing import CountingExecutor
 from tests.client.mcp_config import PROGRAM, PYTHON, sandboxed, write_config, write_settings
 from tests.client.terminals import Terminal
@@ -33,7 +33,7 @@ from tests.client.test_exec import CODELAB
 from tests.client.test_terminal import decide
 from tests.fakes.model.script import Says, call
 from tests.fakes.model.server import ScriptedModel
-from tests.waiting import until
+from tests.waiting import run, until
 
 __all__ = ["sandboxed"]
 
@@ -44,60 +44,53 @@ async def called(tools: McpTools, name: str, **arguments: Any) -> ToolOutcome:
     return await tools.execute(ToolCall("c", name, arguments))
 
 
-def test_tools_are_called_and_a_server_that_dies_costs_only_its_own(
+async def test_tools_are_called_and_a_server_that_dies_costs_only_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     changes: list[int] = []
-
-    async def talk() -> None:
-        tools = McpTools(tmp_path, tmp_path / "state", lambda: changes.append(1))
-        await tools.add(SMALL)
-        try:
-            assert not any(tool.read_only for tool in tools.declared_tools)
-            tools.trust_tools(tools.offer("small"))
-            declared = {tool.name: tool for tool in tools.declared_tools}
-            assert declared["small.echo"].read_only
-            assert not declared["small.fail"].read_only
-            assert (await called(tools, "small.echo", text="hi")).result == {"content": "hi"}
-            assert (await called(tools, "small.fail")).error is not None
-            where = json.loads((await called(tools, "small.where")).result["content"])
-            assert (Path(where["cwd"]), where["own"]) == (tmp_path, "default")
-            assert "AWS_SECRET_ACCESS_KEY" not in where["variables"]
-            await called(tools, "small.grow")
-            while "small.late" not in {tool.name for tool in tools.declared_tools}:
-                await asyncio.sleep(0.01)
-            assert len(changes) >= 2
-            late = await tools.execute(ToolCall("c", "small.slow", deadline=1))
-            assert late.error is not None
-            assert late.error.code == "TIMEOUT"
-            assert (await called(tools, "small.nothing")).error is not None
-        finally:
-            await tools.aclose()
-        again = McpTools(tmp_path, tmp_path / "state")
-        await again.add(SMALL)
-        assert (await called(again, "small.die")).error is not None
-        while again.servers:
+    tools = McpTools(tmp_path, tmp_path / "state", lambda: changes.append(1))
+    await tools.add(SMALL)
+    try:
+        assert not any(tool.read_only for tool in tools.declared_tools)
+        tools.trust_tools(tools.offer("small"))
+        declared = {tool.name: tool for tool in tools.declared_tools}
+        assert declared["small.echo"].read_only
+        assert not declared["small.fail"].read_only
+        assert (await called(tools, "small.echo", text="hi")).result == {"content": "hi"}
+        assert (await called(tools, "small.fail")).error is not None
+        where = json.loads((await called(tools, "small.where")).result["content"])
+        assert (Path(where["cwd"]), where["own"]) == (tmp_path, "default")
+        assert "AWS_SECRET_ACCESS_KEY" not in where["variables"]
+        await called(tools, "small.grow")
+        while "small.late" not in {tool.name for tool in tools.declared_tools}:
             await asyncio.sleep(0.01)
-        assert list(again.declared_tools) == []
-        await again.add(SMALL)
-        assert (await called(again, "small.echo", text="alive")).result == {"content": "alive"}
-        await again.aclose()
-        assert (tmp_path / "state" / "mcp-small.log").read_text() == "a line of the log\n"
-
-    run(talk())
+        assert len(changes) >= 2
+        late = await tools.execute(ToolCall("c", "small.slow", deadline=1))
+        assert late.error is not None
+        assert late.error.code == "TIMEOUT"
+        assert (await called(tools, "small.nothing")).error is not None
+    finally:
+        await tools.aclose()
+    again = McpTools(tmp_path, tmp_path / "state")
+    await again.add(SMALL)
+    assert (await called(again, "small.die")).error is not None
+    while again.servers:
+        await asyncio.sleep(0.01)
+    assert list(again.declared_tools) == []
+    await again.add(SMALL)
+    assert (await called(again, "small.echo", text="alive")).result == {"content": "alive"}
+    await again.aclose()
+    assert (tmp_path / "state" / "mcp-small.log").read_text() == "a line of the log\n"
 
 
 @pytest.mark.parametrize("server", [ServerConfig("x", "no-such-program"), ServerConfig("x", "false")])
-def test_a_server_that_does_not_start_is_an_error(tmp_path: Path, server: ServerConfig) -> None:
-    async def talk() -> None:
-        with pytest.raises(McpError, match="x does not start"):
-            await McpTools(tmp_path, tmp_path).add(server)
-
-    run(talk())
+async def test_a_server_that_does_not_start_is_an_error(tmp_path: Path, server: ServerConfig) -> None:
+    with pytest.raises(McpError, match="x does not start"):
+        await McpTools(tmp_path, tmp_path).add(server)
 
 
-def test_a_program_of_the_workspace_is_not_taken_for_one_of_the_users(
+async def test_a_program_of_the_workspace_is_not_taken_for_one_of_the_users(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = tmp_path / "npx"
@@ -105,21 +98,14 @@ def test_a_program_of_the_workspace_is_not_taken_for_one_of_the_users(
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f".:{tmp_path}")
     monkeypatch.chdir(tmp_path)
-
-    async def talk() -> None:
-        with pytest.raises(McpError, match="there is no program npx"):
-            await McpTools(tmp_path, tmp_path).add(ServerConfig("x", "npx"))
-
-    run(talk())
+    with pytest.raises(McpError, match="there is no program npx"):
+        await McpTools(tmp_path, tmp_path).add(ServerConfig("x", "npx"))
     assert not (tmp_path / "started").exists()
 
 
-def test_an_address_without_encryption_is_refused(tmp_path: Path) -> None:
-    async def talk() -> None:
-        with pytest.raises(McpError, match="not encrypted"):
-            await McpTools(tmp_path, tmp_path).add(ServerConfig("x", url="http://192.0.2.1/mcp", headers={"Key": "k"}))
-
-    run(talk())
+async def test_an_address_without_encryption_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(McpError, match="not encrypted"):
+        await McpTools(tmp_path, tmp_path).add(ServerConfig("x", url="http://192.0.2.1/mcp", headers={"Key": "k"}))
 
 
 def test_a_description_does_not_end_where_a_value_wants() -> None:
@@ -226,26 +212,22 @@ def test_a_variable_that_is_not_set_is_named() -> None:
     assert ServerConfig("x", url="https://${HOST}/").expanded({"HOST": "box"}).url == "https://box/"
 
 
-def test_the_agent_calls_a_tool_and_the_user_approves_what_is_not_read_only(
+async def test_the_agent_calls_a_tool_and_the_user_approves_what_is_not_read_only(
     new_session: Open, model: ScriptedModel, tmp_path: Path
 ) -> None:
     script = model.script(
         "mcp-call", Says("", [call("small.echo", text="hi")]), Says("", [call("small.fail")]), Says("Done")
     )
     asked: list[str] = []
-
-    async def talk() -> None:
-        tools = McpTools(tmp_path, tmp_path / "state")
-        await tools.add(SMALL)
-        tools.trust_tools(tools.offer("small"))
-        async with new_session(WithOwnTools(CountingExecutor(), [tools])) as session:
-            async for event in session.prompt(script):
-                if isinstance(event, on.ToolCall) and event.requires_approval:
-                    asked.append(event.tool_name)
-                    await session.approve(event.call_id)
-        assert tools.servers == {}
-
-    run(talk())
+    tools = McpTools(tmp_path, tmp_path / "state")
+    await tools.add(SMALL)
+    tools.trust_tools(tools.offer("small"))
+    async with new_session(WithOwnTools(CountingExecutor(), [tools])) as session:
+        async for event in session.prompt(script):
+            if isinstance(event, on.ToolCall) and event.requires_approval:
+                asked.append(event.tool_name)
+                await session.approve(event.call_id)
+    assert tools.servers == {}
     assert asked == ["small.fail"]
     assert "hi" in model.requests["mcp-call"][1]["messages"][-1]["content"]
 

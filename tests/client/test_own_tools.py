@@ -12,7 +12,7 @@ from codelab_client.session import events as on
 from codelab_client.session.hello import Hello
 from codelab_client.skills import Skills
 
-from tests.client.conftest import FAST, Open, run
+from tests.client.conftest import FAST, Open
 from tests.client.executing import CountingExecutor
 from tests.fakes.model.script import Says, call
 from tests.fakes.model.server import ScriptedModel
@@ -42,32 +42,26 @@ class Tools:
         self.closed = True
 
 
-def test_the_agent_reads_a_skill_when_it_needs_it(new_session: Open, model: ScriptedModel, tmp_path: Path) -> None:
+async def test_the_agent_reads_a_skill_when_it_needs_it(
+    new_session: Open, model: ScriptedModel, tmp_path: Path
+) -> None:
     add_skill(tmp_path, "release", '---\nname: release\ndescription: "How we release"\n---\nTag, then push.')
     script = model.script("own-skill", Says("", [call("read_skill", name="release")]), Says("Done"))
-
-    async def talk() -> None:
-        async with new_session(WithOwnTools(CountingExecutor(), [Skills(tmp_path)])) as session:
-            async for event in session.prompt(script):
-                assert not (isinstance(event, on.ToolCall) and event.requires_approval)
-
-    run(talk())
+    async with new_session(WithOwnTools(CountingExecutor(), [Skills(tmp_path)])) as session:
+        async for event in session.prompt(script):
+            assert not (isinstance(event, on.ToolCall) and event.requires_approval)
     first, second = model.requests["own-skill"]
     assert "release: How we release" in str(first)
     assert "Tag, then push." in second["messages"][-1]["content"]
 
 
-def test_no_source_takes_a_tool_of_the_catalogue() -> None:
+async def test_no_source_takes_a_tool_of_the_catalogue() -> None:
     """An MCP server `git` may have a tool `status`; the catalogue's runs without asking."""
     executor = CountingExecutor()
     tool = executor.tools_supported[0]
-
-    async def talk() -> None:
-        both = WithOwnTools(executor, [Tools(tool)])
-        outcome = await both.execute(ToolCall("c1", tool, {}), lambda *_: asyncio.sleep(0))
-        assert outcome.result != f"{tool} was called"
-
-    run(talk())
+    both = WithOwnTools(executor, [Tools(tool)])
+    outcome = await both.execute(ToolCall("c1", tool, {}), lambda *_: asyncio.sleep(0))
+    assert outcome.result != f"{tool} was called"
 
 
 def test_a_long_description_takes_no_long_time(tmp_path: Path) -> None:
@@ -108,20 +102,16 @@ def test_what_the_server_does_not_take_is_left_out(tmp_path: Path) -> None:
     assert large.left_out == {}
 
 
-def test_a_tool_that_the_server_refuses_does_not_cost_the_others(new_session: Open) -> None:
+async def test_a_tool_that_the_server_refuses_does_not_cost_the_others(new_session: Open) -> None:
     tools = Tools("good", "read_file", "better")
-
-    async def talk() -> None:
-        patient = replace(FAST, repeat_s=60)  # a hello that is sent twice is refused twice
-        async with new_session(WithOwnTools(CountingExecutor(), [tools]), timing=patient) as session:
-            assert list(session.tools_left_out) == ["read_file"]
-            tools.declared_tools += Tools("write_file", "best").declared_tools
-            assert list(await session.declare()) == ["read_file", "write_file"]
-
-    run(talk())
+    patient = replace(FAST, repeat_s=60)  # a hello that is sent twice is refused twice
+    async with new_session(WithOwnTools(CountingExecutor(), [tools]), timing=patient) as session:
+        assert list(session.tools_left_out) == ["read_file"]
+        tools.declared_tools += Tools("write_file", "best").declared_tools
+        assert list(await session.declare()) == ["read_file", "write_file"]
 
 
-def test_a_call_of_an_own_tool_asks_and_can_be_cancelled(new_session: Open, model: ScriptedModel) -> None:
+async def test_a_call_of_an_own_tool_asks_and_can_be_cancelled(new_session: Open, model: ScriptedModel) -> None:
     script = model.script("own-cancel", Says("", [call("slow")]), Says("Done"))
     before: list[str] = []
     after: list[str] = []
@@ -134,30 +124,24 @@ def test_a_call_of_an_own_tool_asks_and_can_be_cancelled(new_session: Open, mode
         finally:
             after.append(call.tool_name)
 
-    async def talk() -> None:
-        tools = Tools("slow", waits=True)
-        async with new_session(WithOwnTools(CountingExecutor(), [tools], note)) as session:
-            async for event in session.prompt(script):
-                if isinstance(event, on.ToolCall) and event.requires_approval:
-                    assert before == []
-                    await session.approve(event.call_id)
-                if isinstance(event, on.CallStarted):
-                    await session.cancel()
-        assert tools.closed
-
-    run(talk())
+    tools = Tools("slow", waits=True)
+    async with new_session(WithOwnTools(CountingExecutor(), [tools], note)) as session:
+        async for event in session.prompt(script):
+            if isinstance(event, on.ToolCall) and event.requires_approval:
+                assert before == []
+                await session.approve(event.call_id)
+            if isinstance(event, on.CallStarted):
+                await session.cancel()
+    assert tools.closed
     assert before == after == ["slow"]
 
 
-def test_an_unknown_tool_goes_to_the_other_executor() -> None:
-    async def execute() -> None:
-        executor = WithOwnTools(CountingExecutor(), [Tools("mine")])
+async def test_an_unknown_tool_goes_to_the_other_executor() -> None:
+    executor = WithOwnTools(CountingExecutor(), [Tools("mine")])
 
-        async def nowhere(_: object, __: str) -> None:
-            pass
+    async def nowhere(_: object, __: str) -> None:
+        pass
 
-        assert (await executor.execute(ToolCall("c", "mine"), nowhere)).result == "mine was called"
-        assert "mine" in executor.tools_supported
-        assert (await executor.execute(ToolCall("d", "read_file", {"path": "a"}), nowhere)).error is None
-
-    asyncio.run(execute())
+    assert (await executor.execute(ToolCall("c", "mine"), nowhere)).result == "mine was called"
+    assert "mine" in executor.tools_supported
+    assert (await executor.execute(ToolCall("d", "read_file", {"path": "a"}), nowhere)).error is None

@@ -9,17 +9,16 @@ from typing import Any
 import pytest
 from websockets.asyncio.server import ServerConnection
 
-from tests.client import test_hostile_server as hostile
-from tests.client.conftest import run
+from tests.client.played_server import FAST, INFO, Answer, greeting, opened, serving
 
 NEVER = 3_600.0
 
 
 @pytest.mark.parametrize(("busy", "idle", "status"), [(0.05, NEVER, "thinking"), (NEVER, 0.05, "idle")])
-def test_it_pings_by_what_goes_on(
+async def test_it_pings_by_what_goes_on(
     busy: float, idle: float, status: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(hostile.INFO, "status", status)
+    monkeypatch.setitem(INFO, "status", status)
     pinged: asyncio.Queue[None] = asyncio.Queue()
 
     async def answer(socket: ServerConnection, frame: dict[str, Any]) -> None:
@@ -27,20 +26,19 @@ def test_it_pings_by_what_goes_on(
             pinged.put_nowait(None)
             await socket.send(json.dumps({"type": "pong"}))
 
-    async def talk() -> None:
-        timing = replace(hostile.FAST, ping_s=busy, idle_ping_s=idle)
-        async with hostile.server(answer) as url, hostile.opened(url, tmp_path, timing=timing):
-            for _ in range(3):
-                await asyncio.wait_for(pinged.get(), 10)
-
-    run(talk())
+    timing = replace(FAST, ping_s=busy, idle_ping_s=idle)
+    async with serving(greeting(answer)) as url, opened(url, tmp_path, timing=timing):
+        for _ in range(3):
+            await asyncio.wait_for(pinged.get(), 10)
 
 
-def test_an_idle_session_does_not_ping_as_a_busy_one_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_idle_session_does_not_ping_as_a_busy_one_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pings: dict[str, int] = {"idle": 0, "thinking": 0}
     enough = asyncio.Event()
 
-    def count(status: str) -> hostile.Answer:
+    def count(status: str) -> Answer:
         async def answer(socket: ServerConnection, frame: dict[str, Any]) -> None:
             pings[status] += frame["type"] == "ping"
             if pings["thinking"] > 3:
@@ -48,12 +46,9 @@ def test_an_idle_session_does_not_ping_as_a_busy_one_does(tmp_path: Path, monkey
 
         return answer
 
-    async def talk() -> None:
-        timing = replace(hostile.FAST, ping_s=0.05, idle_ping_s=NEVER)
-        async with hostile.server(count("idle")) as one, hostile.opened(one, tmp_path / "1", timing=timing):
-            monkeypatch.setitem(hostile.INFO, "status", "thinking")
-            async with hostile.server(count("thinking")) as two, hostile.opened(two, tmp_path / "2", timing=timing):
-                await asyncio.wait_for(enough.wait(), 20)
-
-    run(talk())
+    timing = replace(FAST, ping_s=0.05, idle_ping_s=NEVER)
+    async with serving(greeting(count("idle"))) as one, opened(one, tmp_path / "1", timing=timing):
+        monkeypatch.setitem(INFO, "status", "thinking")
+        async with serving(greeting(count("thinking"))) as two, opened(two, tmp_path / "2", timing=timing):
+            await asyncio.wait_for(enough.wait(), 20)
     assert pings["idle"] == 0

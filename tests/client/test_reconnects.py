@@ -8,9 +8,10 @@ from codelab_client.session import events as on
 from codelab_local import LocalCloud
 
 from tests.client.breakable_proxy import BreakableProxy
-from tests.client.conftest import FAST, Open, run
+from tests.client.conftest import FAST, Open
 from tests.fakes.model.script import Says
 from tests.fakes.model.server import ScriptedModel
+from tests.waiting import run
 
 TEXT = "".join(f"w{n} " for n in range(400))
 
@@ -43,26 +44,22 @@ def test_the_text_is_whole_however_often_the_connection_breaks(
         run(talk(proxy.port, proxy))
 
 
-def test_an_old_connection_is_replaced_without_a_word(
+async def test_an_old_connection_is_replaced_without_a_word(
     new_session: Open, cloud: LocalCloud, model: ScriptedModel
 ) -> None:
     one, two = model.script("client-old", Says("one")), model.script("client-old-2", Says("two"))
-
-    async def talk() -> None:
-        async with new_session(timing=replace(FAST, lifetime_s=0.5)) as session:
-            async for _ in session.prompt(one):
-                pass
-            seen: list[on.Event] = []
-            async for event in session.events():
-                seen.append(event)
-                if sum(isinstance(one, on.Connected) for one in seen) == 2:
-                    break
-            said = "".join([e.token async for e in session.prompt(two) if isinstance(e, on.AssistantMessage)])
-            assert said == "two"
-            async for event in session.events():
-                seen.append(event)
-                if sum(isinstance(one, on.TurnEnd) for one in seen) == 2:
-                    break
-            assert not [event for event in seen if isinstance(event, on.Disconnected)]
-
-    run(talk())
+    async with new_session(timing=replace(FAST, lifetime_s=0.5)) as session:
+        async for _ in session.prompt(one):
+            pass
+        seen: list[on.Event] = []
+        async for event in session.events():
+            seen.append(event)
+            if sum(isinstance(one, on.Connected) for one in seen) == 2:
+                break
+        said = "".join([e.token async for e in session.prompt(two) if isinstance(e, on.AssistantMessage)])
+        assert said == "two"
+        async for event in session.events():
+            seen.append(event)
+            if sum(isinstance(one, on.TurnEnd) for one in seen) == 2:
+                break
+        assert not [event for event in seen if isinstance(event, on.Disconnected)]

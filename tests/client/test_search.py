@@ -151,22 +151,18 @@ def test_ripgrep_is_stopped_when_there_are_enough_matches(folder: Path, by_ripgr
     assert ([match["line"] for match in found["matches"]], found["truncated"]) == ([2, 2, 1], True)
 
 
-def test_a_search_ends_when_it_is_cancelled(folder: Path) -> None:
+async def test_a_search_ends_when_it_is_cancelled(folder: Path) -> None:
     script = folder.parent / "rg"
     script.write_text("#!/bin/sh\nexec sleep 60\n")
     script.chmod(0o755)
     sandbox = choose(folder.parent / "home").sandbox
     slow = Executor(DiskWorkspace(folder), sandbox, environment={"PATH": f"{folder.parent}:{os.defpath}"})
-
-    async def cancelled() -> None:
-        running = asyncio.ensure_future(slow.execute(ToolCall("call", "find_files", {"glob": "*"}), Output()))
-        await asyncio.sleep(0.2)
-        await slow.cancel("call")
-        outcome = await running
-        assert outcome.error is not None
-        assert outcome.error.code == "CANCELLED"
-
-    asyncio.run(cancelled())
+    running = asyncio.ensure_future(slow.execute(ToolCall("call", "find_files", {"glob": "*"}), Output()))
+    await asyncio.sleep(0.2)
+    await slow.cancel("call")
+    outcome = await running
+    assert outcome.error is not None
+    assert outcome.error.code == "CANCELLED"
 
 
 def test_a_walk_looks_at_little_more_than_it_may(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,11 +9,11 @@ from codelab_client.session import Refused, Session, Unreachable, connect
 from codelab_client.session import events as on
 from codelab_local import LocalCloud
 
-from tests.client.conftest import Open, run
+from tests.client.conftest import Open
 from tests.client.executing import CountingExecutor
 from tests.fakes.model.script import Says, call
 from tests.fakes.model.server import ScriptedModel
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, run
 
 READ = call("read_file", path="a.py")
 WRITE = call("write_file", path="a.py", content="x")
@@ -35,95 +35,82 @@ def text(events: list[on.Event]) -> str:
     return "".join(event.token for event in events if isinstance(event, on.AssistantMessage))
 
 
-def test_a_prompt_yields_the_events_of_its_turn(new_session: Open, model: ScriptedModel) -> None:
+async def test_a_prompt_yields_the_events_of_its_turn(new_session: Open, model: ScriptedModel) -> None:
     script = model.script("client-talk", Says("Hello, this is the answer"))
-
-    async def talk() -> None:
-        async with new_session() as session:
-            events = await turn(session, script)
-        assert text(events) == "Hello, this is the answer"
-        assert isinstance(events[-1], on.TurnEnd)
-        assert events[-1].reason == "completed"
-        assert events[-1].usage["completion_tokens"] > 0
-
-    run(talk())
+    async with new_session() as session:
+        events = await turn(session, script)
+    assert text(events) == "Hello, this is the answer"
+    assert isinstance(events[-1], on.TurnEnd)
+    assert events[-1].reason == "completed"
+    assert events[-1].usage["completion_tokens"] > 0
 
 
-def test_calls_are_executed_and_approved_calls_only_after_the_approval(new_session: Open, model: ScriptedModel) -> None:
+async def test_calls_are_executed_and_approved_calls_only_after_the_approval(
+    new_session: Open, model: ScriptedModel
+) -> None:
     script = model.script("client-calls", Says("I read", [READ]), Says("I write", [WRITE]), DONE)
     executor = CountingExecutor()
-
-    async def talk() -> None:
-        async with new_session(executor) as session:
-            before_approval = None
-            async for event in session.prompt(script):
-                if isinstance(event, on.ToolCall) and event.requires_approval:
-                    before_approval = [one.tool_name for one in executor.calls]
-                    assert event.arguments == {"path": "a.py", "content": "x"}
-                    assert event.remember is not None
-                    await session.approve(event.call_id)
-            assert before_approval == ["read_file"]
-
-    run(talk())
+    async with new_session(executor) as session:
+        before_approval = None
+        async for event in session.prompt(script):
+            if isinstance(event, on.ToolCall) and event.requires_approval:
+                before_approval = [one.tool_name for one in executor.calls]
+                assert event.arguments == {"path": "a.py", "content": "x"}
+                assert event.remember is not None
+                await session.approve(event.call_id)
+        assert before_approval == ["read_file"]
     assert [one.tool_name for one in executor.calls] == ["read_file", "write_file"]
     assert "content of a.py" in model.requests["client-calls"][1]["messages"][-1]["content"]
 
 
-def test_a_rejection_reaches_the_model_and_an_edit_changes_the_call(new_session: Open, model: ScriptedModel) -> None:
+async def test_a_rejection_reaches_the_model_and_an_edit_changes_the_call(
+    new_session: Open, model: ScriptedModel
+) -> None:
     script = model.script("client-decisions", Says("", [WRITE]), Says("", [WRITE]), DONE)
     executor = CountingExecutor()
-
-    async def talk() -> None:
-        async with new_session(executor) as session:
-            asked = 0
-            async for event in session.prompt(script):
-                if isinstance(event, on.ToolCall) and event.requires_approval:
-                    asked += 1
-                    if asked == 1:
-                        await session.reject(event.call_id, "not this file")
-                    else:
-                        await session.edit(event.call_id, {"path": "b.py", "content": "y"})
-
-    run(talk())
+    async with new_session(executor) as session:
+        asked = 0
+        async for event in session.prompt(script):
+            if isinstance(event, on.ToolCall) and event.requires_approval:
+                asked += 1
+                if asked == 1:
+                    await session.reject(event.call_id, "not this file")
+                else:
+                    await session.edit(event.call_id, {"path": "b.py", "content": "y"})
     assert [one.arguments for one in executor.calls] == [{"path": "b.py", "content": "y"}]
     assert "not this file" in model.requests["client-decisions"][1]["messages"][-1]["content"]
 
 
-def test_a_large_result_goes_by_reference(new_session: Open, model: ScriptedModel) -> None:
+async def test_a_large_result_goes_by_reference(new_session: Open, model: ScriptedModel) -> None:
     script = model.script("client-large", Says("", [READ]), DONE)
     large = "".join(f"line {n}\n" for n in range(100_000))[:900_000]
 
     async def read(_: ToolCall, __: OnOutput) -> dict[str, str]:
         return {"content": large}
 
-    async def talk() -> None:
-        async with new_session(CountingExecutor(read)) as session:
-            events = await turn(session, script)
-            assert text(events) == "Done"
-
-    run(talk())
+    async with new_session(CountingExecutor(read)) as session:
+        events = await turn(session, script)
+        assert text(events) == "Done"
     assert "line 1\\n" in model.requests["client-large"][1]["messages"][-1]["content"]
 
 
-def test_a_large_call_is_fetched_before_it_is_shown_or_executed(new_session: Open, model: ScriptedModel) -> None:
+async def test_a_large_call_is_fetched_before_it_is_shown_or_executed(new_session: Open, model: ScriptedModel) -> None:
     content = "y" * 140_000
     script = model.script(
         "client-big-call", Says("", [call("write_file", path="a.py", content=content)], piece=9_000), DONE
     )
     executor = CountingExecutor()
-
-    async def talk() -> None:
-        async with new_session(executor) as session:
-            events = await turn(session, script)
-            asked = next(event for event in events if isinstance(event, on.ToolCall) and event.requires_approval)
-            assert asked.frame.get("payload_url")
-            assert asked.arguments == {"path": "a.py", "content": content}
-
-    run(talk())
+    async with new_session(executor) as session:
+        events = await turn(session, script)
+        asked = next(event for event in events if isinstance(event, on.ToolCall) and event.requires_approval)
+        assert asked.frame.get("payload_url")
+        assert asked.arguments == {"path": "a.py", "content": content}
     assert [one.arguments["content"] for one in executor.calls] == [content]
 
 
-def test_output_is_shown_as_it_comes_and_a_long_command_stays_open(new_session: Open, model: ScriptedModel) -> None:
+async def test_output_is_shown_as_it_comes_and_a_long_command_stays_open(
+    new_session: Open, model: ScriptedModel
+) -> None:
     script = model.script("client-output", Says("", [BUILD]), DONE)
 
     async def build(_: ToolCall, on_output: OnOutput) -> dict[str, object]:
@@ -132,15 +119,12 @@ def test_output_is_shown_as_it_comes_and_a_long_command_stays_open(new_session: 
         await on_output("stderr", "a warning\n")
         return {"stdout": "compiling\n", "stderr": "a warning\n", "exit_code": 0}
 
-    async def talk() -> None:
-        async with new_session(CountingExecutor(build)) as session, new_session(CountingExecutor()) as other:
-            seen = asyncio.ensure_future(first(other, on.ToolProgress))
-            events = await turn(session, script)
-            pieces = [(event.stream, event.text) for event in events if isinstance(event, on.CallOutput)]
-            assert pieces == [("stdout", "compiling\n"), ("stderr", "a warning\n")]
-            assert (await seen).result["stdout"] == "compiling\n"
-
-    run(talk())
+    async with new_session(CountingExecutor(build)) as session, new_session(CountingExecutor()) as other:
+        seen = asyncio.ensure_future(first(other, on.ToolProgress))
+        events = await turn(session, script)
+        pieces = [(event.stream, event.text) for event in events if isinstance(event, on.CallOutput)]
+        assert pieces == [("stdout", "compiling\n"), ("stderr", "a warning\n")]
+        assert (await seen).result["stdout"] == "compiling\n"
 
 
 async def first(session: Session, kind: type[on.Event]) -> on.Event:
@@ -150,79 +134,63 @@ async def first(session: Session, kind: type[on.Event]) -> on.Event:
     raise AssertionError(f"no {kind}")
 
 
-def test_a_second_client_shows_the_turn_and_executes_nothing(
+async def test_a_second_client_shows_the_turn_and_executes_nothing(
     new_session: Open, model: ScriptedModel, tmp_path: Path
 ) -> None:
     script = model.script("client-two", Says("", [READ]), DONE)
     executor, spare = CountingExecutor(), CountingExecutor()
-
-    async def talk() -> None:
-        async with (
-            new_session(executor) as session,
-            new_session(spare, state=tmp_path / "other-machine") as other,
-        ):
-            ended = asyncio.ensure_future(first(other, on.TurnEnd))
-            await turn(session, script)
-            await ended
-            assert other.title == session.title
-
-    run(talk())
+    async with (
+        new_session(executor) as session,
+        new_session(spare, state=tmp_path / "other-machine") as other,
+    ):
+        ended = asyncio.ensure_future(first(other, on.TurnEnd))
+        await turn(session, script)
+        await ended
+        assert other.title == session.title
     assert (len(executor.calls), len(spare.calls)) == (1, 0)
 
 
-def test_messages_sent_during_a_turn_are_answered_in_order(new_session: Open, model: ScriptedModel) -> None:
+async def test_messages_sent_during_a_turn_are_answered_in_order(new_session: Open, model: ScriptedModel) -> None:
     slow = model.script("client-slow", Says("first answer", delay=0.1))
     script = model.script("client-next", Says("second answer"))
-
-    async def talk() -> None:
-        async with new_session() as session:
-            running = asyncio.ensure_future(turn(session, slow))
-            while not model.requests["client-slow"]:
-                await asyncio.sleep(0.01)
-            events = await turn(session, script)
-            assert text(events).endswith("second answer")
-            assert text(await running) == "first answer"
-            assert session.status != "thinking" or isinstance(events[-1], on.TurnEnd)
-
-    run(talk())
+    async with new_session() as session:
+        running = asyncio.ensure_future(turn(session, slow))
+        while not model.requests["client-slow"]:
+            await asyncio.sleep(0.01)
+        events = await turn(session, script)
+        assert text(events).endswith("second answer")
+        assert text(await running) == "first answer"
+        assert session.status != "thinking" or isinstance(events[-1], on.TurnEnd)
 
 
-def test_a_cancel_ends_the_turn_and_the_running_call(new_session: Open, model: ScriptedModel) -> None:
+async def test_a_cancel_ends_the_turn_and_the_running_call(new_session: Open, model: ScriptedModel) -> None:
     script = model.script("client-cancel", Says("", [BUILD]), DONE)
 
     async def build(_: ToolCall, __: OnOutput) -> None:
         await asyncio.sleep(60)
 
     executor = CountingExecutor(build)
-
-    async def talk() -> None:
-        async with new_session(executor) as session:
-            async for event in session.prompt(script):
-                if isinstance(event, on.ToolCall) and event.requires_approval:
-                    await session.approve(event.call_id)
-                if isinstance(event, on.CallStarted):
-                    await session.cancel()
-                if isinstance(event, on.TurnEnd):
-                    assert event.reason == "cancelled"
-            while not executor.cancelled:
-                await asyncio.sleep(0.01)
-
-    run(talk())
+    async with new_session(executor) as session:
+        async for event in session.prompt(script):
+            if isinstance(event, on.ToolCall) and event.requires_approval:
+                await session.approve(event.call_id)
+            if isinstance(event, on.CallStarted):
+                await session.cancel()
+            if isinstance(event, on.TurnEnd):
+                assert event.reason == "cancelled"
+        while not executor.cancelled:
+            await asyncio.sleep(0.01)
 
 
-def test_a_cancel_right_after_the_message_stops_its_turn(new_session: Open, model: ScriptedModel) -> None:
+async def test_a_cancel_right_after_the_message_stops_its_turn(new_session: Open, model: ScriptedModel) -> None:
     script = model.script("client-early-cancel", Says("word " * 200, delay=0.1))
-
-    async def talk() -> None:
-        async with new_session() as session:
-            running = asyncio.ensure_future(turn(session, script))
-            await asyncio.sleep(0)
-            await session.cancel()
-            events = await running
-            assert isinstance(events[-1], on.TurnEnd)
-            assert events[-1].reason == "cancelled"
-
-    run(talk())
+    async with new_session() as session:
+        running = asyncio.ensure_future(turn(session, script))
+        await asyncio.sleep(0)
+        await session.cancel()
+        events = await running
+        assert isinstance(events[-1], on.TurnEnd)
+        assert events[-1].reason == "cancelled"
 
 
 def test_a_cancel_of_an_accepted_message_stops_its_turn_before_the_turn_shows(
@@ -245,89 +213,70 @@ def test_a_cancel_of_an_accepted_message_stops_its_turn_before_the_turn_shows(
     run(talk())
 
 
-def test_settings_rules_agents_and_context_files(new_session: Open, model: ScriptedModel) -> None:
+async def test_settings_rules_agents_and_context_files(new_session: Open, model: ScriptedModel) -> None:
     script = model.script("client-rules", Says("", [WRITE]), DONE)
-
-    async def talk() -> None:
-        async with new_session() as session:
-            info = await session.configure(model="other", autonomy="manual", title="A talk")
-            assert (info.title, info.settings["model"], info.settings["autonomy"]) == ("A talk", "other", "manual")
-            with pytest.raises(Refused, match="Unknown model"):
-                await session.configure(model="nonsense")
-            await session.switch_agent("coder")
-            assert session.agent == "coder"
-            with pytest.raises(Refused, match="Unknown agent"):
-                await session.switch_agent("nobody")
-            assert (await session.add_file("a.py", "text")).files == 1
-            assert (await session.clear_files()).files == 0
-            async for event in session.prompt(script):
-                if isinstance(event, on.ToolCall) and event.requires_approval:
-                    await session.approve(event.call_id, remember="session")
-            [rule] = await session.rules()
-            assert rule["covers"] == "a.py"
-            assert await session.revoke(rule["rule_id"]) == []
-
-    run(talk())
+    async with new_session() as session:
+        info = await session.configure(model="other", autonomy="manual", title="A talk")
+        assert (info.title, info.settings["model"], info.settings["autonomy"]) == ("A talk", "other", "manual")
+        with pytest.raises(Refused, match="Unknown model"):
+            await session.configure(model="nonsense")
+        await session.switch_agent("coder")
+        assert session.agent == "coder"
+        with pytest.raises(Refused, match="Unknown agent"):
+            await session.switch_agent("nobody")
+        assert (await session.add_file("a.py", "text")).files == 1
+        assert (await session.clear_files()).files == 0
+        async for event in session.prompt(script):
+            if isinstance(event, on.ToolCall) and event.requires_approval:
+                await session.approve(event.call_id, remember="session")
+        [rule] = await session.rules()
+        assert rule["covers"] == "a.py"
+        assert await session.revoke(rule["rule_id"]) == []
 
 
-def test_a_refused_message_raises(new_session: Open) -> None:
-    async def talk() -> None:
-        async with new_session() as session:
-            with pytest.raises(Refused) as refused:
-                await session.send("x" * 100_001)
-            assert refused.value.code == "INVALID_ARGUMENTS"
-
-    run(talk())
+async def test_a_refused_message_raises(new_session: Open) -> None:
+    async with new_session() as session:
+        with pytest.raises(Refused) as refused:
+            await session.send("x" * 100_001)
+        assert refused.value.code == "INVALID_ARGUMENTS"
 
 
-def test_a_decision_that_cannot_be_remembered_leaves_the_call_open(new_session: Open, model: ScriptedModel) -> None:
+async def test_a_decision_that_cannot_be_remembered_leaves_the_call_open(
+    new_session: Open, model: ScriptedModel
+) -> None:
     script = model.script("client-always", Says("", [BUILD]), DONE)
-
-    async def talk() -> None:
-        async with new_session() as session:
-            refusals = 0
-            async for event in session.prompt(script):
-                if isinstance(event, on.ToolCall) and event.requires_approval:
-                    assert event.remember is None
-                    await session.approve(event.call_id, remember="user")
-                if isinstance(event, on.Error):
-                    refusals += 1
-                    await session.approve(event.call_id or "")
-            assert refusals == 1
-
-    run(talk())
+    async with new_session() as session:
+        refusals = 0
+        async for event in session.prompt(script):
+            if isinstance(event, on.ToolCall) and event.requires_approval:
+                assert event.remember is None
+                await session.approve(event.call_id, remember="user")
+            if isinstance(event, on.Error):
+                refusals += 1
+                await session.approve(event.call_id or "")
+        assert refusals == 1
 
 
-def test_a_new_process_goes_on_where_the_last_turn_ended(new_session: Open, model: ScriptedModel) -> None:
+async def test_a_new_process_goes_on_where_the_last_turn_ended(new_session: Open, model: ScriptedModel) -> None:
     one, two = model.script("client-one", Says("first")), model.script("client-two-turns", Says("second"))
-
-    async def talk() -> None:
-        async with new_session() as session:
-            await turn(session, one)
-        async with new_session() as session:
-            reading = asyncio.ensure_future(first(session, on.TurnEnd))
-            events = await turn(session, two)
-            assert text(events) == "second"
-            assert (await reading).seq == events[-1].seq
-        async with new_session(last_seq=0) as session:
-            assert (await first(session, on.TurnEnd)).seq < (events[-1].seq or 0)
-
-    run(talk())
+    async with new_session() as session:
+        await turn(session, one)
+    async with new_session() as session:
+        reading = asyncio.ensure_future(first(session, on.TurnEnd))
+        events = await turn(session, two)
+        assert text(events) == "second"
+        assert (await reading).seq == events[-1].seq
+    async with new_session(last_seq=0) as session:
+        assert (await first(session, on.TurnEnd)).seq < (events[-1].seq or 0)
 
 
-def test_nothing_listens(tmp_path: Path) -> None:
-    async def talk() -> None:
-        with pytest.raises(Unreachable, match="No CodeLab server answers at ws://localhost:9: nothing listens there"):
-            async with connect("ws://localhost:9", tmp_path, state=tmp_path, executor=CountingExecutor()):
-                pass
-
-    run(talk())
+async def test_nothing_listens(tmp_path: Path) -> None:
+    with pytest.raises(Unreachable, match="No CodeLab server answers at ws://localhost:9: nothing listens there"):
+        async with connect("ws://localhost:9", tmp_path, state=tmp_path, executor=CountingExecutor()):
+            pass
 
 
-def test_an_http_address_and_a_missing_path_mean_the_local_cloud(cloud: LocalCloud, tmp_path: Path) -> None:
-    async def talk() -> None:
-        async with connect(cloud.http, tmp_path, state=tmp_path, executor=CountingExecutor()) as session:
-            assert session.info is not None
-            assert session.info.session_id == session.session_id
-
-    run(talk())
+async def test_an_http_address_and_a_missing_path_mean_the_local_cloud(cloud: LocalCloud, tmp_path: Path) -> None:
+    async with connect(cloud.http, tmp_path, state=tmp_path, executor=CountingExecutor()) as session:
+        assert session.info is not None
+        assert session.info.session_id == session.session_id

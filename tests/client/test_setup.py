@@ -22,10 +22,10 @@ from codelab_local.host.processes import bound_socket
 from codelab_local.settings.env_file import with_env_file
 from keyring.backends import fail
 
-from tests.client.conftest import run
 from tests.client.terminals import Terminal
 from tests.client.test_login import Keyring
 from tests.fakes.http import Exchange, Script, Site, answering
+from tests.waiting import run
 
 CODELAB = [sys.executable, "-m", "codelab_client.command_line"]
 KEY = "sk-secret-1234"

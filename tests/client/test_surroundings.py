@@ -15,11 +15,10 @@ from codelab_client.tools.surroundings import place, tree
 from codelab_client.tools.workspace import DiskWorkspace
 
 from tests.client.calls import git, repository
-from tests.client.test_exec import CODELAB
+from tests.client.conftest import Codelab
 from tests.fakes.model.script import Says
 from tests.fakes.model.server import ScriptedModel
 from tests.frames import check_sent
-from tests.processes import run as run_program
 
 if TYPE_CHECKING:
     from codelab_client.tools.commands import CommandRunner
@@ -107,10 +106,10 @@ def test_without_a_repository_and_with_thousands_of_changes_it_is_one_short_line
     assert len(told) <= 300
 
 
-def test_codelab_exec_tells_both(environment: dict[str, str], folder: Path, model: ScriptedModel) -> None:
+def test_codelab_exec_tells_both(codelab: Codelab, folder: Path, model: ScriptedModel) -> None:
     (folder / "cart.py").write_text("")
     script = model.script("surroundings-exec", Says("Yes"))
-    done = run_program(*CODELAB, "exec", script, cwd=folder, env=environment)
+    done = codelab("exec", script)
     assert done.returncode == 0, done.stderr
     *_, asked = model.requests["surroundings-exec"][0]["messages"]
     before, after = asked["content"].split(script)

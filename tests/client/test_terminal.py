@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -14,7 +15,7 @@ import pytest
 from codelab_local import LocalCloud
 
 from tests.client.breakable_proxy import BreakableProxy
-from tests.client.conftest import Open
+from tests.client.conftest import Open, environment_at
 from tests.client.terminals import Terminal
 from tests.client.test_exec import CODELAB
 from tests.fakes.model.script import Says, call
@@ -26,6 +27,35 @@ DONE = Says("All done.")
 EVIL = "\x1b]0;owned\x07 \x1b[2J\x9b31m \u202etxt.exe\r over"
 
 Codelab = Callable[..., Terminal]
+
+
+@pytest.fixture(scope="module")
+def shared(cloud: LocalCloud, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Terminal, Path]]:
+    """A terminal, and the folder in which it works."""
+    home = tmp_path_factory.mktemp("home")
+    (home / "work").mkdir()
+    with Terminal(CODELAB, environment_at(cloud, home), home / "work") as terminal:
+        terminal.expect("/help lists the commands")
+        yield terminal, home / "work"
+
+
+@pytest.fixture
+def folder(shared: tuple[Terminal, Path]) -> Path:
+    """An empty folder: the one in which the shared terminal works."""
+    for path in shared[1].iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    return shared[1]
+
+
+@pytest.fixture
+def terminal(shared: tuple[Terminal, Path], folder: Path) -> Terminal:
+    """The shared terminal, in a new conversation, with an empty screen. Starting `codelab` takes half a second."""
+    terminal = shared[0]
+    terminal.clear()
+    terminal.type("/new\r")
+    terminal.expect("/help lists the commands")
+    terminal.clear()
+    return terminal
 
 
 @pytest.fixture
@@ -79,8 +109,7 @@ def test_a_call_is_shown_in_full_before_it_is_approved(
     assert max(map(len, shown.splitlines())) <= columns
 
 
-def test_a_rejection_has_a_reason(codelab: Codelab, folder: Path, model: ScriptedModel) -> None:
-    terminal = codelab()
+def test_a_rejection_has_a_reason(terminal: Terminal, folder: Path, model: ScriptedModel) -> None:
     terminal.type(model.script("tty-no", Says("", [WRITE]), DONE) + "\r")
     decide(terminal, "n")
     terminal.expect("Why not?")
@@ -107,8 +136,7 @@ def test_an_edit_in_the_users_editor_changes_the_call(
     assert (folder / "a.py").read_text() == "print(2)\n"
 
 
-def test_always_shows_the_rule_before_it_counts(codelab: Codelab, folder: Path, model: ScriptedModel) -> None:
-    terminal = codelab()
+def test_always_shows_the_rule_before_it_counts(terminal: Terminal, folder: Path, model: ScriptedModel) -> None:
     terminal.type(model.script("tty-always", Says("", [WRITE]), Says("", [WRITE]), DONE) + "\r")
     decide(terminal, "a")
     terminal.expect("Allow from now on: write_file a.py")
@@ -119,8 +147,7 @@ def test_always_shows_the_rule_before_it_counts(codelab: Codelab, folder: Path, 
     assert terminal.shown().count("? write_file a.py") == 1
 
 
-def test_a_command_that_cannot_be_remembered_says_so(codelab: Codelab, model: ScriptedModel) -> None:
-    terminal = codelab()
+def test_a_command_that_cannot_be_remembered_says_so(terminal: Terminal, model: ScriptedModel) -> None:
     command = "printf 'one\\ntwo\\n'; exit 3"
     terminal.type(model.script("tty-command", Says("", [call("run_command", command=command)]), DONE) + "\r")
     terminal.expect(f"$ {command}")
@@ -139,10 +166,9 @@ def test_a_command_that_cannot_be_remembered_says_so(codelab: Codelab, model: Sc
         terminal.expect(shown)
 
 
-def test_what_the_user_types_approves_nothing(codelab: Codelab, folder: Path, model: ScriptedModel) -> None:
+def test_what_the_user_types_approves_nothing(terminal: Terminal, folder: Path, model: ScriptedModel) -> None:
     go = threading.Event()
     script = model.script("tty-typing", Says("", [WRITE], until=go), DONE)
-    terminal = codelab()
     terminal.type(f"{script}\r")
     until(lambda: model.requests["tty-typing"])
     terminal.type("yyy")
@@ -192,11 +218,10 @@ def test_ctrl_c_twice_quits_in_every_state(codelab: Codelab, model: ScriptedMode
     assert b"Traceback" not in terminal.raw
 
 
-def test_messages_typed_during_a_turn_wait(codelab: Codelab, model: ScriptedModel) -> None:
+def test_messages_typed_during_a_turn_wait(terminal: Terminal, model: ScriptedModel) -> None:
     go = threading.Event()
     slow = model.script("tty-slow", Says("first answer", until=go))
     fast = model.script("tty-fast", Says("second answer"))
-    terminal = codelab()
     terminal.type(f"{slow}\r")
     until(lambda: model.requests["tty-slow"])
     terminal.type(f"{fast}\r")
@@ -207,11 +232,10 @@ def test_messages_typed_during_a_turn_wait(codelab: Codelab, model: ScriptedMode
     assert shown.index("first answer") < shown.index("second answer")
 
 
-def test_hostile_text_stays_text(codelab: Codelab, folder: Path, model: ScriptedModel) -> None:
+def test_hostile_text_stays_text(terminal: Terminal, folder: Path, model: ScriptedModel) -> None:
     command = f"echo hi # {EVIL}"
     script = model.script("tty-evil", Says(f"text {EVIL}\n\nmore\n\n"), Says("unused"), DONE)
     attack = model.script("tty-evil-call", Says("x", [call("run_command", command=command)]), DONE)
-    terminal = codelab()
     terminal.type(f"{script}\r")
     terminal.expect("more")
     terminal.type(f"{attack}\r")
@@ -276,9 +300,8 @@ def test_the_plain_mode_writes_lines_only(codelab: Codelab, folder: Path, model:
     assert b"\x1b" not in terminal.raw
 
 
-def test_commands_with_a_slash(codelab: Codelab, folder: Path, model: ScriptedModel) -> None:
+def test_commands_with_a_slash(terminal: Terminal, folder: Path, model: ScriptedModel) -> None:
     subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
-    terminal = codelab()
     terminal.type("/nonsense\r")
     terminal.expect("There is no command /nonsense")
     terminal.type("/hlep\r")
@@ -313,8 +336,7 @@ def test_commands_with_a_slash(codelab: Codelab, folder: Path, model: ScriptedMo
     until(lambda: not (folder / "a.py").exists())
 
 
-def test_after_a_failure_of_the_model_the_user_can_try_again(codelab: Codelab, model: ScriptedModel) -> None:
-    terminal = codelab()
+def test_after_a_failure_of_the_model_the_user_can_try_again(terminal: Terminal, model: ScriptedModel) -> None:
     terminal.type("/retry\r")
     terminal.expect("The model has not failed since the last message")
     script = model.script("tty-retry", Says(status=400))
@@ -343,21 +365,19 @@ def test_a_conversation_goes_on_with_its_history(codelab: Codelab, model: Script
     other.expect("The second answer.")
 
 
-def test_files_are_completed(codelab: Codelab, folder: Path) -> None:
+def test_files_are_completed(terminal: Terminal, folder: Path) -> None:
     (folder / "src").mkdir()
     (folder / "src" / "parser.py").touch()
-    terminal = codelab()
     terminal.type("look at @pars")
     terminal.expect("src/parser.py")
 
 
 def test_an_image_comes_with_the_message_that_has_its_path(
-    codelab: Codelab, folder: Path, tmp_path: Path, model: ScriptedModel
+    terminal: Terminal, folder: Path, tmp_path: Path, model: ScriptedModel
 ) -> None:
     (tmp_path / "my shot.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(100))
     (folder / "two.gif").write_bytes(b"GIF89a" + bytes(100))
     escaped = str(tmp_path / "my shot.png").replace(" ", "\\ ")
-    terminal = codelab()
     terminal.type(f"{escaped} and @two.gif {model.script('tty-image', DONE)}\r")
     terminal.expect("with my shot.png, two.gif")
     terminal.expect("All done.")
@@ -387,9 +407,8 @@ def test_ctrl_c_stops_the_turn_in_the_plain_mode(codelab: Codelab, model: Script
     assert terminal.ended() == 0
 
 
-def test_thoughts_are_folded_and_shown_on_request(codelab: Codelab, model: ScriptedModel) -> None:
+def test_thoughts_are_folded_and_shown_on_request(terminal: Terminal, model: ScriptedModel) -> None:
     script = model.script("tty-think", Says("The answer.", thought="First I look.\nThen I decide."))
-    terminal = codelab()
     terminal.type(f"{script}\r")
     terminal.expect("thought for")
     assert "First I look." not in terminal.expect("The answer.")
@@ -419,9 +438,8 @@ def test_a_message_and_a_call_of_another_window_are_shown_once(
     assert [terminal.shown().count(shown) for shown in once] == [1] * len(once)
 
 
-def test_enter_sends_a_message_also_while_something_is_printed(codelab: Codelab, model: ScriptedModel) -> None:
+def test_enter_sends_a_message_also_while_something_is_printed(terminal: Terminal, model: ScriptedModel) -> None:
     long = model.script("tty-print", Says("word\n" * 8_000, piece=40_000))
-    terminal = codelab()
     with terminal.looked_away():
         terminal.type(f"{long}\r")
         until(lambda: model.requests["tty-print"])
@@ -430,8 +448,7 @@ def test_enter_sends_a_message_also_while_something_is_printed(codelab: Codelab,
     terminal.expect("All done.")
 
 
-def test_agents_and_models_are_listed(codelab: Codelab) -> None:
-    terminal = codelab()
+def test_agents_and_models_are_listed(terminal: Terminal) -> None:
     terminal.type("/agent\r")
     terminal.expect("▸  universal")
     terminal.type("/model\r")
@@ -467,11 +484,10 @@ def test_messages_that_wait_can_be_changed_and_dropped(codelab: Codelab, model: 
     terminal.expect("Taken back: [[tty-queue-fast]] now please")
 
 
-def test_a_message_can_steer_the_running_turn(codelab: Codelab, folder: Path, model: ScriptedModel) -> None:
+def test_a_message_can_steer_the_running_turn(terminal: Terminal, folder: Path, model: ScriptedModel) -> None:
     command = "until [ -e go ]; do sleep 0.1; done"
     script = model.script("tty-steer", Says("", [call("run_command", command=command)]))
     steered = model.script("tty-steered", Says("All done."))
-    terminal = codelab()
     terminal.type(f"{script}\r")
     decide(terminal, "y")
     terminal.expect("◌ run_command")

@@ -14,7 +14,7 @@ from codelab_client.session import Unauthorized, connect
 from codelab_client.session import events as on
 from codelab_local import LocalCloud
 
-from tests.client.conftest import FAST, run
+from tests.client.conftest import FAST
 from tests.client.executing import CountingExecutor
 from tests.client.sign_in import SECRET, SignIn
 from tests.conftest import TEMPLATE
@@ -43,7 +43,7 @@ def token(provider: SignIn) -> Callable[[int], str]:
     return lambda seconds: provider.signed(exp=int(time.time()) + seconds)
 
 
-def test_a_token_is_replaced_before_and_after_it_expires(
+async def test_a_token_is_replaced_before_and_after_it_expires(
     strict: LocalCloud, model: ScriptedModel, tmp_path: Path, token: Callable[[int], str]
 ) -> None:
     script = model.script("client-token", Says("Hello"))
@@ -53,39 +53,30 @@ def test_a_token_is_replaced_before_and_after_it_expires(
         given.append(token(6))
         return given[-1]
 
-    async def talk() -> None:
-        options = {"session_id": "tokens", "state": tmp_path, "executor": CountingExecutor(), "timing": FAST}
-        async with connect(strict.http, tmp_path, token=newest, **options) as session:
-            while len(given) < 3:
-                await asyncio.sleep(0.05)
-            text = [event.token async for event in session.prompt(script) if isinstance(event, on.AssistantMessage)]
-            assert "".join(text) == "Hello"
-
-    run(talk())
+    options = {"session_id": "tokens", "state": tmp_path, "executor": CountingExecutor(), "timing": FAST}
+    async with connect(strict.http, tmp_path, token=newest, **options) as session:
+        while len(given) < 3:
+            await asyncio.sleep(0.05)
+        text = [event.token async for event in session.prompt(script) if isinstance(event, on.AssistantMessage)]
+        assert "".join(text) == "Hello"
 
 
-def test_an_expired_token_that_cannot_be_replaced_ends_the_session(
+async def test_an_expired_token_that_cannot_be_replaced_ends_the_session(
     strict: LocalCloud, tmp_path: Path, token: Callable[[int], str]
 ) -> None:
-    async def talk() -> None:
-        options = {"session_id": "expired", "state": tmp_path, "executor": CountingExecutor(), "timing": FAST}
-        expires = time.time() + 6  # enough to connect
-        async with connect(strict.http, tmp_path, token=token(6), **options) as session:
-            await asyncio.sleep(expires + 0.1 - time.time())
-            with pytest.raises(Unauthorized, match="expired"):
-                await session.send("hello")
-
-    run(talk())
+    options = {"session_id": "expired", "state": tmp_path, "executor": CountingExecutor(), "timing": FAST}
+    expires = time.time() + 6  # enough to connect
+    async with connect(strict.http, tmp_path, token=token(6), **options) as session:
+        await asyncio.sleep(expires + 0.1 - time.time())
+        with pytest.raises(Unauthorized, match="expired"):
+            await session.send("hello")
 
 
 @pytest.mark.parametrize("wrong", ["", "nonsense", "a.b.c", "x" * 1_000])
-def test_a_wrong_token_is_refused(strict: LocalCloud, tmp_path: Path, wrong: str) -> None:
-    async def talk() -> None:
-        with pytest.raises(Unauthorized):
-            async with connect(strict.http, tmp_path, token=wrong, state=tmp_path, executor=CountingExecutor()):
-                pass
-
-    run(talk())
+async def test_a_wrong_token_is_refused(strict: LocalCloud, tmp_path: Path, wrong: str) -> None:
+    with pytest.raises(Unauthorized):
+        async with connect(strict.http, tmp_path, token=wrong, state=tmp_path, executor=CountingExecutor()):
+            pass
 
 
 def test_what_a_user_signed_in_with_is_enough_to_talk(

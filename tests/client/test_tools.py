@@ -20,26 +20,7 @@ from codelab_client.tools.failure import Code
 from codelab_client.tools.memory import MemoryWorkspace
 from codelab_client.tools.workspace import DiskWorkspace, Workspace
 
-from tests.client.calls import Output, error_code, execute, git, repository, result, snapshot
-
-
-class Answers:
-    """A user who answers with what was given."""
-
-    def __init__(self, action: str | None = None, chunks: list[int] | None = None) -> None:
-        self.action, self.chunks = action, chunks
-
-    async def choose(self, message: str, actions: Any) -> str | None:
-        return self.action
-
-    async def review(self, message: str, diff: str, chunks: int) -> list[int] | None:
-        return self.chunks
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    (tmp_path / "ws").mkdir()
-    return tmp_path / "ws"
+from tests.client.calls import Answers, Output, error_code, execute, git, repository, result, snapshot
 
 
 @pytest.fixture

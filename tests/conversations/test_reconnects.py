@@ -20,6 +20,7 @@ from tests.conftest import Open
 from tests.conversations.table import Table
 from tests.fakes.ide.follower import Follower
 from tests.fakes.ide.ide import text_of
+from tests.fakes.ide.received import messages
 from tests.fakes.model.script import Says
 from tests.fakes.model.server import ScriptedModel
 
@@ -90,7 +91,7 @@ def test_repeated_resumes_during_a_stream_show_every_frame_unchanged(
     reader.say(model.script("resuming", Says(text, delay=0.005)))
     asked, choose = 0, random.Random(1)
     while not device.count("turn_end"):
-        if sum(frame["type"] == "resumed" for frame in device.unnumbered) >= asked:
+        if sum(frame["type"] == "resumed" for frame in device.replies) >= asked:
             device.send("resume", last_seq=choose.randrange(device.last_seq + 1))
             asked += 1
         device.receive(0.5)
@@ -118,12 +119,9 @@ def test_a_stream_and_other_writers_share_the_log_without_gaps(
     reader.read_to("turn_end", 16)
     assert [frame["seq"] for frame in reader.frames] == list(range(1, len(reader.frames) + 1))
     assert any(frame["type"] == "queued" for frame in reader.frames)
-    messages: dict[str, str] = {}
-    for frame in reader.frames:
-        if frame["type"] == "assistant_message":
-            messages[frame["message_id"]] = messages.get(frame["message_id"], "") + frame["token"]
-    assert next(iter(messages.values())) == text
-    assert sorted(list(messages.values())[1:]) == sorted(f"<{n}>" for n in range(15))
+    first, *others = messages(reader.frames).values()
+    assert first == text
+    assert sorted(others) == sorted(f"<{n}>" for n in range(15))
     reader.close()
 
 

@@ -19,6 +19,7 @@ from infra.docs.schemas import frames_of
 from tests.conftest import Open
 from tests.conversations.test_identity import bearing, guarded, token
 from tests.fakes.ide.ide import Ide, put
+from tests.fakes.ide.received import Received
 from tests.fakes.model.script import Says, call
 from tests.fakes.model.server import ScriptedModel
 from tests.frames import DOCUMENT
@@ -127,13 +128,12 @@ SCRIPTS: dict[str, list[list[Says]]] = {
 
 
 class Scene:
-    """A conversation that follows a diagram, in a session with `seq` logged frames."""
+    """A conversation that follows a diagram, in a session in which `before` was logged."""
 
-    def __init__(self, open_ide: Callable[[], Ide], says: list[str], seq: int = 0) -> None:
+    def __init__(self, open_ide: Callable[[], Ide], says: list[str], *before: dict[str, Any]) -> None:
         self._open, self.says = open_ide, deque(says)
-        self._seq = seq
-        self._logged: dict[int, dict[str, Any]] = {}
-        self._replies: deque[dict[str, Any]] = deque()
+        self._received = Received(list(before))
+        self._shown, self._replies = len(before), 0
         self._call: dict[str, Any] = {}
         self._repeated: Line | None = None
         self._ide: Ide
@@ -149,7 +149,7 @@ class Scene:
         elif line.kind == "the connection breaks":
             self._ide.expect("agent_status", status="executing_tool")  # The client loses the frames up to this one.
             self._ide.socket.socket.close()
-            self._logged.clear()
+            self._received, self._replies = Received(self._received.frames[: self._shown]), 0
         else:
             assert line.kind == "the token expires"
             until(lambda: time.time() > self.expires + 0.1)
@@ -209,20 +209,20 @@ class Scene:
             self._ticket = frame
 
     def _next(self) -> dict[str, Any]:
-        while True:
-            if self._replies:
-                return self._replies.popleft()
-            if self._seq + 1 in self._logged:
-                self._seq += 1
-                return self._logged.pop(self._seq)
-            frame = self._ide.receive()
-            if "seq" not in frame:
-                self._replies.append(frame)
-            elif frame["seq"] > self._seq:
-                self._logged[frame["seq"]] = frame
+        received = self._received
+        while self._has_shown_all():
+            received.take(self._ide.receive())
+        if self._replies < len(received.replies):
+            self._replies += 1
+            return received.replies[self._replies - 1]
+        self._shown += 1
+        return received.frames[self._shown - 1]
 
     def at_its_end(self) -> bool:
-        return not self._logged and not self._replies
+        return self._has_shown_all() and not self._received.held
+
+    def _has_shown_all(self) -> bool:
+        return (self._shown, self._replies) == (self._received.last_seq, len(self._received.replies))
 
 
 @pytest.mark.parametrize("title", DIAGRAMS)
@@ -240,7 +240,7 @@ def test_the_diagram_shows_what_happens(ide: Open, guarded: Open, model: Scripte
     elif title == "The agent is chosen":
         begun = ide(session)
         begun.send("switch_agent", agent_type="orchestrator")  # As in a session with DEFAULT_AGENT.
-        scene = Scene(lambda: ide(session, extensions=True), says, seq=begun.expect("agent_switched")["seq"])
+        scene = Scene(lambda: ide(session, extensions=True), says, begun.expect("agent_switched"))
     else:
         scene = Scene(lambda: ide(session, extensions=True), says)
     scenes = {"I": scene}

@@ -13,6 +13,7 @@ from tests.conftest import Open
 from tests.conversations.table import Table
 from tests.fakes.ide.follower import Follower
 from tests.fakes.ide.ide import text_of
+from tests.fakes.ide.received import Received
 from tests.fakes.model.script import Says, call
 from tests.fakes.model.server import ScriptedModel
 from tests.local.test_quotas import flood
@@ -37,27 +38,20 @@ class Sleeper:
             with pytest.raises(ClientError) as refused:
                 flood(management, newest, json.dumps("x" * size).encode())
             assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 429
-        self.frames: list[dict[str, Any]] = []
+        self._received = Received()
 
-    def wake_and_resume(self) -> None:
-        """Read everything and request what is missing. Then `frames` has all frames in the order of their seq."""
+    def wake_and_resume(self) -> list[dict[str, Any]]:
+        """Read everything and request what is missing. Returns the logged frames."""
         self._ask("ping", "pong")
-        have = 0
-        while have + 1 in self._seqs():
-            have += 1
-        self._ask("resume", "resumed", last_seq=have)
-        found = {frame["seq"]: frame for frame in self.frames if "seq" in frame}
-        self.frames = [found[seq] for seq in sorted(found)]
-
-    def _seqs(self) -> set[int]:
-        return {frame["seq"] for frame in self.frames if "seq" in frame}
+        self._ask("resume", "resumed", last_seq=self._received.last_seq)
+        return self._received.frames
 
     def _ask(self, frame_type: str, answer: str, **fields: Any) -> None:
         self.socket.send(json.dumps({"type": frame_type, **fields}))
-        while not self.frames or self.frames[-1]["type"] != answer:
+        while all(reply["type"] != answer for reply in self._received.replies):
             frame = json.loads(self.socket.recv(timeout=PATIENCE))
             if isinstance(frame, dict):  # Not one that filled the buffer.
-                self.frames.append(frame)
+                self._received.take(frame)
 
 
 def _newest_connection(cloud: Any, session: str) -> str:
@@ -77,9 +71,9 @@ def test_a_connection_that_does_not_read_delays_no_other(cloud: LocalCloud, ide:
     assert said == text * 2
     seqs = [frame["seq"] for frame in reader.frames]
     assert seqs == list(range(1, len(seqs) + 1)), "in order and without a gap"
-    sleeper.wake_and_resume()
-    assert [frame["seq"] for frame in sleeper.frames][: len(seqs)] == seqs
-    assert text_of(sleeper.frames) == text * 2
+    frames = sleeper.wake_and_resume()
+    assert [frame["seq"] for frame in frames][: len(seqs)] == seqs
+    assert text_of(frames) == text * 2
 
 
 @pytest.mark.deep
@@ -92,5 +86,4 @@ def test_a_turn_continues_while_its_only_connection_does_not_read(cloud: LocalCl
     late.read_to("turn_end", patience=0.5)
     assert text_of(late.frames) == text
     late.close()
-    sleeper.wake_and_resume()
-    assert text_of(sleeper.frames) == text
+    assert text_of(sleeper.wake_and_resume()) == text

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from evals import grading, harbor, image, loaders
+from evals import grading, harbor, image, loaders, sandbox
 from evals.__main__ import main
 from evals.loaders import LeftOut
 from tests.evals.made_task import CALC, has_bubblewrap
@@ -30,7 +30,10 @@ class CalcTest(unittest.TestCase):
 
 @pytest.fixture(scope="module")
 def pytest_there(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `tools.made` makes, without a registry: pytest and what it needs, from this environment."""
+    """What `tools.made` makes, without a registry: pytest and what it needs, from this environment.
+
+    Compiled once for the sandbox's Python, which is perhaps another one: a grader may not write what it compiles.
+    """
     folder = tmp_path_factory.mktemp("tools")
     (folder / "bin").mkdir()
     for name in ("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments"):
@@ -39,6 +42,10 @@ def pytest_there(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert spec.origin is not None
         shutil.copytree(Path(spec.origin).parent, folder / "packages" / name)
     shutil.copy(Path(pytest.__file__).parent.parent / "py.py", folder / "packages")
+    if has_bubblewrap():
+        packages = [f"/packages/{name}" for name in ("pytest", "_pytest", "pluggy", "iniconfig", "packaging")]
+        mounts = sandbox.Mounts(writable={"/packages": folder / "packages"})
+        sandbox.run(["python3", "-m", "compileall", "-q", *packages], mounts, "/", {}, 60)
     return folder
 
 

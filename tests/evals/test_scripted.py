@@ -125,8 +125,9 @@ ALL = (*suite.HELD_IN, *suite.HELD_OUT)
 TEN = tuple(task for task in suite.HELD_IN if task.name in suite.SMOKE)
 
 
-def test_ten_are_solved_by_whoever_knows_the_solution(cloud: LocalCloud, model: ScriptedModel, tmp_path: Path) -> None:
-    runs = solved(cloud, model, TEN, oracle, tmp_path, "oracle")
+def test_some_are_solved_by_whoever_knows_the_solution(cloud: LocalCloud, model: ScriptedModel, tmp_path: Path) -> None:
+    runs = solved(cloud, model, TEN[::3], oracle, tmp_path, "oracle")
+    assert len(runs) == 4
     assert {name: run["grader"] for name, run in runs.items() if not run["solved"]} == {}
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tests.fakes.ide.in_process import Frame
+from tests.fakes.ide.received import Frame
 from tests.fakes.model.in_process import CUT, END, NO_SUMMARY, PAUSE, SILENCE, STOP, THOUGHT, says
 from tests.fakes.model.script import Says, call
 from tests.faults.fault import APPEND, INVOKE, POST, Fault, Kind

@@ -13,11 +13,12 @@ from codelab_local.functions.schedules import scheduled
 from codelab_local.gateway.events import Caller, EventBuilder
 from codelab_local.template.deployment import Api
 
-from tests.fakes.ide.in_process import Contradiction, Frame, Ide
+from tests.fakes.ide.received import Contradiction, Frame, Received
 from tests.fakes.model.in_process import Script
 from tests.faults.fault import Fault, Kind
 from tests.faults.functions import Order
 from tests.faults.stage import BUCKET, REGION, Objects, Stage, Stored
+from tests.frames import check_received
 from tests.functions.events import authorizer_context, failed_invocation
 
 USER, SESSION = "ann", "s1"
@@ -96,6 +97,17 @@ class Item:
 
 
 @dataclass(slots=True)
+class Device(Received):
+    """An IDE with extensions."""
+
+    viewer: bool = False
+    connection: str | None = None
+    comes_back: bool = False
+    executed: set[str] = field(default_factory=set)
+    decided: set[str] = field(default_factory=set)
+
+
+@dataclass(slots=True)
 class World:
     """All that the driver knows; copied to begin anew from here."""
 
@@ -105,7 +117,7 @@ class World:
     events: int = 0
     sweeps: int = 0
     connections: int = 0
-    ides: list[Ide] = field(default_factory=list)
+    ides: list[Device] = field(default_factory=list)
     alive: dict[str, int] = field(default_factory=dict)
     callers: dict[str, Caller] = field(default_factory=dict)
     said: int = 0
@@ -160,7 +172,7 @@ class Player:
         self.seen: dict[int, Seen] = {}
         self.snapshots: list[Snapshot] = []
         if start is None:
-            self.world = World(ides=[Ide(viewer=n > 0) for n in range(1 + conversation.viewers)])
+            self.world = World(ides=[Device(viewer=n > 0) for n in range(1 + conversation.viewers)])
             self._snapshots = True
             stage.fill([], {})
             for n in range(len(self.world.ides)):
@@ -399,7 +411,8 @@ class Player:
         elif frame["type"] == "upload_ticket":
             self._upload(position, frame)
         had_gap = bool(ide.held)
-        for new in ide.receive(frame):
+        check_received(frame)
+        for new in ide.take(frame):
             if not ide.viewer:
                 self._react(new)
         if ide.held and not had_gap:
@@ -455,8 +468,8 @@ class Player:
 _CONTROL = ("hello", "resume", "cancel", "withdraw", "compact", "ping", "session_config", "upload_request")
 
 
-def _resume(ide: Ide) -> Frame:
-    return {"type": "resume", "last_seq": ide.have}
+def _resume(ide: Device) -> Frame:
+    return {"type": "resume", "last_seq": ide.last_seq}
 
 
 def counted(seen: Mapping[int, Seen]) -> list[tuple[str, str, dict[str, int]]]:

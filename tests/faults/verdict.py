@@ -11,7 +11,7 @@ from typing import Any
 from codelab.protocol.outgoing import CallUpdate
 from codelab.sessions.dynamodb.values import from_dynamodb
 
-from tests.fakes.ide.in_process import Frame, bare
+from tests.fakes.ide.received import Frame, bare, messages
 from tests.faults.player import World
 from tests.faults.stage import Objects, Stored
 
@@ -68,13 +68,7 @@ class Outcome:
 
     def messages(self) -> list[str]:
         """The assistant's messages as the client shows them in the end."""
-        ide = self.world.ides[0]
-        gone = {frame["message_id"] for frame in ide.taken if frame["type"] == "message_discarded"}
-        texts: dict[str, str] = {}
-        for frame in ide.taken:
-            if frame["type"] == "assistant_message" and frame["message_id"] not in gone:
-                texts[frame["message_id"]] = texts.get(frame["message_id"], "") + frame["token"]
-        return list(texts.values())
+        return list(messages(self.world.ides[0].frames).values())
 
     def ends(self) -> list[str]:
         return [frame["reason"] for frame in self.events if frame["type"] == "turn_end"]
@@ -202,8 +196,9 @@ def _log(found: Outcome) -> Iterator[Complaint]:
             if any(value != told[0] for value in told):
                 yield DOUBLED, f"under seq {seq} was posted {frames}, which do not agree"
     for number, ide in enumerate(found.world.ides):
-        if ide.have != len(events):
-            yield LOST, f"client {number} has {ide.have} of {len(events)} frames, the next is {events[ide.have]}"
+        if ide.last_seq != len(events):
+            missing = events[ide.last_seq]
+            yield LOST, f"client {number} has {ide.last_seq} of {len(events)} frames, the next is {missing}"
 
 
 def _objects(found: Outcome) -> Iterator[Complaint]:

@@ -6,6 +6,7 @@ import pytest
 from codelab.llm.errors import TransportError
 
 from tests.fakes.aws.recorder import TRANSACTION, UPDATE
+from tests.fakes.ide.received import messages
 from tests.functions.system import System
 
 
@@ -16,24 +17,13 @@ def breaks_off(system: System, text: str) -> Iterator[str]:
     raise TransportError("the connection ended", retryable=True)
 
 
-def texts(system: System) -> dict[str, str]:
-    """What the window shows: the texts by message, without those that were discarded."""
-    found: dict[str, str] = {}
-    for frame in system.aws.frames("c1"):
-        if frame["type"] == "assistant_message":
-            found[frame["message_id"]] = found.get(frame["message_id"], "") + frame["token"]
-        elif frame["type"] == "message_discarded":
-            del found[frame["message_id"]]
-    return found
-
-
 def test_its_text_is_discarded_and_the_second_answer_stays(extended: System) -> None:
     extended.model.answers.append(breaks_off(extended, "Once upon"))
     extended.model.says("A time")
     extended.say("c1")
     assert extended.history() == [("user", "hello"), ("assistant", "A time")]
-    (message_id,) = texts(extended)
-    assert texts(extended)[message_id] == "A time"
+    (message_id,) = messages(extended.aws.frames("c1"))
+    assert messages(extended.aws.frames("c1"))[message_id] == "A time"
     assert [message.get("message_id") for message in [extended.item("MESSAGE#000000002")]] == [message_id]
     frames = extended.aws.frames("c1")
     assert [frame["seq"] for frame in frames] == list(range(1, len(frames) + 1))
@@ -55,7 +45,7 @@ def test_it_is_not_asked_a_third_time(extended: System) -> None:
     assert extended.aws.calls.count("model") == 2
     error = next(frame for frame in extended.aws.frames("c1") if frame["type"] == "error")
     assert error["error_code"] == "LLM_ERROR"
-    assert texts(extended).popitem()[1] == "Twice"
+    assert messages(extended.aws.frames("c1")).popitem()[1] == "Twice"
 
 
 @pytest.mark.parametrize("text", ["Once upon", ""])
@@ -67,7 +57,7 @@ def test_a_client_without_extensions_gets_an_error_and_no_second_text(connected:
     types = [frame["type"] for frame in connected.aws.frames("c1")]
     assert ("error" in types) == bool(text)
     assert "message_discarded" not in types
-    assert "".join(texts(connected).values()) == (text or "A time")
+    assert "".join(messages(connected.aws.frames("c1")).values()) == (text or "A time")
 
 
 def test_a_long_text_is_not_paid_for_twice(extended: System) -> None:

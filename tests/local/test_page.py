@@ -84,57 +84,47 @@ def test_without_a_build_the_page_says_how_to_get_it(tmp_path: Path) -> None:
     assert b"make page" in answer.body
 
 
-def test_the_progress_is_shown_and_then_the_page(tmp_path: Path) -> None:
+async def test_the_progress_is_shown_and_then_the_page(tmp_path: Path) -> None:
     dist, gate = tmp_path / "dist", tmp_path / "gate"
     os.mkfifo(gate)
     script = f"echo '<b>step one'; read -r _ < {gate}; mkdir {dist}; echo made > {dist}/index.html"
-
-    async def run() -> None:
-        build = PageBuild(f'sh -c "{script}"')
-        page = Page(dist, build, "")
-        build.start()
-        while not build.output:
-            await asyncio.sleep(0.01)
-        waiting = get(page, "/")
-        assert waiting is not None
-        assert (waiting.status, b"http-equiv" in waiting.body) == (503, True)
-        assert b"&lt;b&gt;step one" in waiting.body
-        gate.write_text("go\n")
-        while build.state is State.RUNNING:
-            await asyncio.sleep(0.01)
-        shown = get(page, "/")
-        assert shown is not None
-        assert (build.state, shown.status, shown.body) == (State.DONE, 200, b"made\n")
-
-    asyncio.run(run())
+    build = PageBuild(f'sh -c "{script}"')
+    page = Page(dist, build, "")
+    build.start()
+    while not build.output:
+        await asyncio.sleep(0.01)
+    waiting = get(page, "/")
+    assert waiting is not None
+    assert (waiting.status, b"http-equiv" in waiting.body) == (503, True)
+    assert b"&lt;b&gt;step one" in waiting.body
+    gate.write_text("go\n")
+    while build.state is State.RUNNING:
+        await asyncio.sleep(0.01)
+    shown = get(page, "/")
+    assert shown is not None
+    assert (build.state, shown.status, shown.body) == (State.DONE, 200, b"made\n")
 
 
 @pytest.mark.parametrize("command", ["sh -c 'echo no registry; exit 3'", "/no/such/program"])
-def test_a_failed_build_is_explained(tmp_path: Path, command: str, capfd: pytest.CaptureFixture[str]) -> None:
-    async def run() -> None:
-        build = PageBuild(command)
-        page = Page(tmp_path / "dist", build, "")
-        build.start()
-        while build.state is State.RUNNING:
-            await asyncio.sleep(0.01)
-        answer = get(page, "/")
-        assert answer is not None
-        assert (build.state, answer.status, b"http-equiv" in answer.body) == (State.FAILED, 404, False)
-        assert b"Node.js" in answer.body
-        assert (b"no registry" if "registry" in command else b"No such file") in answer.body
-
-    asyncio.run(run())
+async def test_a_failed_build_is_explained(tmp_path: Path, command: str, capfd: pytest.CaptureFixture[str]) -> None:
+    build = PageBuild(command)
+    page = Page(tmp_path / "dist", build, "")
+    build.start()
+    while build.state is State.RUNNING:
+        await asyncio.sleep(0.01)
+    answer = get(page, "/")
+    assert answer is not None
+    assert (build.state, answer.status, b"http-equiv" in answer.body) == (State.FAILED, 404, False)
+    assert b"Node.js" in answer.body
+    assert (b"no registry" if "registry" in command else b"No such file") in answer.body
     assert "the system runs without it" in capfd.readouterr().err
 
 
-def test_a_stopped_system_leaves_no_build_behind(tmp_path: Path) -> None:
-    async def run() -> None:
-        build = PageBuild("sh -c 'sleep 1000 & echo $!; wait'")
-        build.start()
-        while not build.output:
-            await asyncio.sleep(0.01)
-        await build.stop()
-        child = int(build.output[0])
-        until(lambda: not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE)
-
-    asyncio.run(run())
+async def test_a_stopped_system_leaves_no_build_behind(tmp_path: Path) -> None:
+    build = PageBuild("sh -c 'sleep 1000 & echo $!; wait'")
+    build.start()
+    while not build.output:
+        await asyncio.sleep(0.01)
+    await build.stop()
+    child = int(build.output[0])
+    until(lambda: not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE)

@@ -1,8 +1,7 @@
 """Cards of calls: the question is found, decided by keys, and stays with its difference once it is decided."""
 
+import threading
 from typing import Any
-
-import pytest
 
 from tests.fakes.model.script import Says, call
 from tests.fakes.model.server import ScriptedModel
@@ -102,9 +101,11 @@ def test_keys_decide_about_the_card_that_has_the_focus(tab: Tab, model: Scripted
 
 def test_the_focus_stays_with_who_writes(tab: Tab, model: ScriptedModel) -> None:
     field = tab.page.get_by_role("textbox", name="Message")
-    asked = Says("", calls=[call("write_file", path="a.txt", content="a\n")], silence=0.5)
+    go = threading.Event()
+    asked = Says("", calls=[call("write_file", path="a.txt", content="a\n")], until=go)
     tab.say(model.script("writes", asked, Says("Done.")))
     field.press_sequentially("y")
+    go.set()
     ready(tab)
     tab.page.keyboard.type("es")
     assert field.input_value() == "yes"
@@ -150,29 +151,30 @@ Object.defineProperty(document, 'hidden', { get: () => true });
 """
 
 
-@pytest.mark.parametrize("wanted", [True, False])
-def test_the_tab_says_that_a_decision_is_waited_for(open_tab: OpenTab, model: ScriptedModel, wanted: bool) -> None:
+def test_the_tab_says_that_a_decision_is_waited_for(open_tab: OpenTab, model: ScriptedModel) -> None:
+    """And the browser, from when the user wants it on."""
     tab = open_tab()
     tab.page.add_init_script(NOTICES)
     tab.page.reload()
     tab.online()
-    if wanted:
-        tab.press("Settings")
-        tab.page.get_by_label("Notify me when the agent waits").check()
-        tab.page.keyboard.press("Escape")
     icon = "() => document.querySelector('link[rel=icon]').getAttribute('href')"
-    assert tab.run(icon) == "/favicon.svg"
-    asked = Says("", calls=[call("write_file", path="a.txt", content="a\n")])
-    tab.say(model.script(f"notice-{wanted}", asked, Says("Done.")))
-    ready(tab)
-    assert tab.page.title().startswith("(1 decision waits) ")
-    assert tab.run("async (path) => (await fetch(path)).headers.get('content-type')", tab.run(icon)).startswith(
-        "image/svg+xml"
-    )
-    assert tab.run(icon) == "/favicon-waiting.svg"
-    said = [["The agent waits for your decision", "write_file a.txt"]] if wanted else []
-    assert tab.run("() => window.notices") == said
-    tab.press("Approve")
-    tab.ended()
-    assert not tab.page.title().startswith("(")
-    assert tab.run(icon) == "/favicon.svg"
+    for turns, wanted in enumerate((False, True), 1):
+        if wanted:
+            tab.press("Settings")
+            tab.page.get_by_label("Notify me when the agent waits").check()
+            tab.page.keyboard.press("Escape")
+        assert tab.run(icon) == "/favicon.svg"
+        asked = Says("", calls=[call("write_file", path="a.txt", content=f"{turns}\n")])
+        tab.say(model.script(f"notice-{wanted}", asked, Says("Done.")))
+        ready(tab)
+        assert tab.page.title().startswith("(1 decision waits) ")
+        assert tab.run("async (path) => (await fetch(path)).headers.get('content-type')", tab.run(icon)).startswith(
+            "image/svg+xml"
+        )
+        assert tab.run(icon) == "/favicon-waiting.svg"
+        said = [["The agent waits for your decision", "write_file a.txt"]] if wanted else []
+        assert tab.run("() => window.notices") == said
+        tab.press("Approve")
+        tab.ended(turns)
+        assert not tab.page.title().startswith("(")
+        assert tab.run(icon) == "/favicon.svg"

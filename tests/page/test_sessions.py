@@ -5,7 +5,6 @@ import re
 import urllib.request
 from typing import Any
 
-import pytest
 from codelab_local import LocalCloud
 
 from tests.fakes.model.script import Says
@@ -76,15 +75,13 @@ def test_the_way_back_does_not_lead_to_a_deleted_session(open_tab: OpenTab, mode
     tab.page.locator(".sessions .one", has_text="to-be-deleted").wait_for(state="detached")
 
 
-@pytest.mark.parametrize(
-    "fragment", ["#/s/..", "#/s/%2e%2e%2f", "#/s/<img src=x onerror=alert(1)>", "#//evil.test", f"#/s/{'a' * 129}"]
-)
-def test_an_address_that_names_no_session_is_left(open_tab: OpenTab, fragment: str) -> None:
+def test_an_address_that_names_no_session_is_left(open_tab: OpenTab) -> None:
     tab = open_tab("")
-    tab.page.goto(f"{tab.origin}/{fragment}")
-    tab.page.reload()
-    tab.online()
-    assert tab.page.url == f"{tab.origin}/"
+    for fragment in ("s/..", "s/%2e%2e%2f", "s/<img src=x onerror=alert(1)>", "/evil.test", f"s/{'a' * 129}"):
+        tab.page.goto(f"{tab.origin}/#/{fragment}")
+        tab.page.reload()
+        tab.online()
+        assert tab.page.url == f"{tab.origin}/", fragment
 
 
 def test_a_hostile_title_is_text(open_tab: OpenTab, cloud: LocalCloud, model: ScriptedModel) -> None:

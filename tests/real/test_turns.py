@@ -23,8 +23,8 @@ from codelab_client.tools.workspace import DiskWorkspace
 from codelab_local import LocalCloud
 
 from tests.conftest import TEMPLATE
-from tests.fakes.ide.follower import OF_OTHERS
 from tests.fakes.ide.ide import Ide
+from tests.fakes.ide.received import bare
 from tests.real.llama import MODEL, WINDOW, Llama
 
 pytestmark = [pytest.mark.deep, pytest.mark.real]
@@ -150,13 +150,8 @@ def _check_text(end: dict[str, Any], frames: list[dict[str, Any]]) -> None:
 
 
 def _logged(frames: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
-    """The numbered frames, without what differs between connections: who executes, and own outcomes."""
-    logged = {}
-    for frame in frames:
-        if "seq" in frame:
-            differing = OF_OTHERS if frame["type"] == "call_update" else {"execute"}
-            logged[frame["seq"]] = {name: value for name, value in frame.items() if name not in differing}
-    return logged
+    """The numbered frames, without what differs between connections."""
+    return {frame["seq"]: bare(frame) for frame in frames if "seq" in frame}
 
 
 @pytest.mark.parametrize("rung", RUNGS)

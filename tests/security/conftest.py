@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.client.conftest import environment, folder
+from tests.client.conftest import codelab, environment, folder
 from tests.functions.conftest import extended, system, template
 from tests.security.chromium import Chromium, find
 
-__all__ = ["browser", "environment", "extended", "folder", "system", "template"]
+__all__ = ["browser", "codelab", "environment", "extended", "folder", "system", "template"]
 
 
 @pytest.fixture(scope="module")

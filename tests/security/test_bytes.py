@@ -61,12 +61,6 @@ BINARY = {
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    (tmp_path / "ws").mkdir()
-    return tmp_path / "ws"
-
-
-@pytest.fixture
 def executor(folder: Path) -> Executor:
     return Executor(DiskWorkspace(folder))
 

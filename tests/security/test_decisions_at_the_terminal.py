@@ -20,7 +20,7 @@ from codelab_client.terminal.inline import InlineScreen
 from codelab_client.terminal.plain import PlainScreen
 from prompt_toolkit.input import create_pipe_input
 
-from tests.client.conftest import run
+from tests.waiting import run
 
 
 class Recorder:
@@ -111,159 +111,134 @@ class Plain:
         return self.session.made[before:]
 
 
-def test_a_line_for_a_call_that_was_settled_does_not_decide_the_next_one(clock: Clock, tmp_path: Path) -> None:
-    async def attack() -> None:
-        for line in ("y", "yes", "n not that", "a", "e"):
-            plain = Plain(tmp_path)
-            plain.take(call("one", remember=REMEMBER), call("two", remember=REMEMBER))
-            clock.look()
-            # Typed in time, and processed after the other window has decided.
-            assert not await plain.type(line, lambda plain=plain: plain.take(settled("one")))
-            assert "Call #1 was settled" in plain.said
-            clock.look()
-            # Begun before, and sent with Enter when the next question has been there for long.
-            assert not await plain.type(line)
-            assert "nothing was decided" in plain.said
-            assert "y #2" in plain.said
-            clock.look()
-            assert await plain.type("y #2") == [("approve", "two")]
-
-    run(attack())
-
-
-def test_a_line_that_came_with_the_question_decides_nothing(clock: Clock, tmp_path: Path) -> None:
-    async def talk() -> None:
-        plain = Plain(tmp_path)
-        plain.take(call("one"), call("two"))
-        assert not await plain.type("y")
-        clock.look()
-        assert await plain.type("y") == [("approve", "one")]
-        assert not await plain.type("y")  # typed ahead: the second question has just come
-        assert "nothing was decided" in plain.said
-        clock.look()
-        assert await plain.type("n not this") == [("reject", "two", "not this")]
-
-    run(talk())
-
-
-def test_always_is_confirmed_for_the_call_that_it_was_said_about(clock: Clock, tmp_path: Path) -> None:
-    async def attack() -> None:
+async def test_a_line_for_a_call_that_was_settled_does_not_decide_the_next_one(clock: Clock, tmp_path: Path) -> None:
+    for line in ("y", "yes", "n not that", "a", "e"):
         plain = Plain(tmp_path)
         plain.take(call("one", remember=REMEMBER), call("two", remember=REMEMBER))
         clock.look()
-        assert not await plain.type("a")
-        assert "one.py" in plain.said
-        plain.take(settled("one"))
-        clock.look()
-        assert not await plain.type("y")
-        assert await plain.type("y #2") == [("approve", "two")]  # this call, and no rule
-        plain.take(call("three", remember=REMEMBER))
-        clock.look()
-        assert not await plain.type("a")
-        assert await plain.type("y") == [("approve", "three", "session")]
-
-    run(attack())
-
-
-def test_a_yes_for_a_settled_call_is_no_message_to_the_agent(clock: Clock, tmp_path: Path) -> None:
-    async def talk() -> None:
-        plain = Plain(tmp_path)
-        plain.take(call("one"))
-        clock.look()
-        plain.take(settled("one"))
-        assert not await plain.type("y")
+        # Typed in time, and processed after the other window has decided.
+        assert not await plain.type(line, lambda plain=plain: plain.take(settled("one")))
         assert "Call #1 was settled" in plain.said
-        assert await plain.type("Go on") == [("send", "Go on")]
-
-    run(talk())
-
-
-def test_a_number_names_its_call_only(clock: Clock, tmp_path: Path) -> None:
-    async def talk() -> None:
-        plain = Plain(tmp_path)
-        plain.take(call("one"), call("two"))
         clock.look()
-        assert not await plain.type("y #2")
-        assert not await plain.type("y #7")
-        assert await plain.type("n #1 #2 is better") == [("reject", "one", "#2 is better")]
-
-    run(talk())
-
-
-def test_a_tools_question_is_answered_by_what_was_typed_for_it(clock: Clock, tmp_path: Path) -> None:
-    async def talk() -> None:
-        plain = Plain(tmp_path)
-        first = asyncio.ensure_future(plain.conversation.choose("Delete what?", ["nothing", "all"]))
-        second = asyncio.ensure_future(plain.conversation.choose("Keep what?", ["nothing", "all"]))
-        await asyncio.sleep(0)
-        for question in plain.conversation.questions:
-            question.asked_at = clock.now
+        # Begun before, and sent with Enter when the next question has been there for long.
+        assert not await plain.type(line)
+        assert "nothing was decided" in plain.said
+        assert "y #2" in plain.said
         clock.look()
-
-        def close() -> None:
-            plain.conversation.questions[0].close()
-            plain.conversation.questions.popleft()
-
-        await plain.type("1", close)
-        assert "was closed" in plain.said
-        assert not second.done()
-        first.cancel()
-        second.cancel()
-
-    run(talk())
+        assert await plain.type("y #2") == [("approve", "two")]
 
 
-def test_a_call_decided_elsewhere_is_asked_about_with_its_own_words(clock: Clock, tmp_path: Path) -> None:
-    async def talk() -> None:
-        plain = Plain(tmp_path)
-        plain.take(on.CallDecidedElsewhere.of(call("one", requires_approval=False)))
-        assert "Approved elsewhere" in plain.said
-        clock.look()
-        assert not await plain.type("e")
-        assert not await plain.type("a")
-        assert f"whatever wss://example.org says was approved elsewhere, in {tmp_path}" in plain.said
-        assert await plain.type("y") == [("allow elsewhere",), ("approve", "one")]
-
-    run(talk())
+async def test_a_line_that_came_with_the_question_decides_nothing(clock: Clock, tmp_path: Path) -> None:
+    plain = Plain(tmp_path)
+    plain.take(call("one"), call("two"))
+    assert not await plain.type("y")
+    clock.look()
+    assert await plain.type("y") == [("approve", "one")]
+    assert not await plain.type("y")  # typed ahead: the second question has just come
+    assert "nothing was decided" in plain.said
+    clock.look()
+    assert await plain.type("n not this") == [("reject", "two", "not this")]
 
 
-def test_a_reason_or_a_scope_typed_for_a_settled_call_decides_nothing(
+async def test_always_is_confirmed_for_the_call_that_it_was_said_about(clock: Clock, tmp_path: Path) -> None:
+    plain = Plain(tmp_path)
+    plain.take(call("one", remember=REMEMBER), call("two", remember=REMEMBER))
+    clock.look()
+    assert not await plain.type("a")
+    assert "one.py" in plain.said
+    plain.take(settled("one"))
+    clock.look()
+    assert not await plain.type("y")
+    assert await plain.type("y #2") == [("approve", "two")]  # this call, and no rule
+    plain.take(call("three", remember=REMEMBER))
+    clock.look()
+    assert not await plain.type("a")
+    assert await plain.type("y") == [("approve", "three", "session")]
+
+
+async def test_a_yes_for_a_settled_call_is_no_message_to_the_agent(clock: Clock, tmp_path: Path) -> None:
+    plain = Plain(tmp_path)
+    plain.take(call("one"))
+    clock.look()
+    plain.take(settled("one"))
+    assert not await plain.type("y")
+    assert "Call #1 was settled" in plain.said
+    assert await plain.type("Go on") == [("send", "Go on")]
+
+
+async def test_a_number_names_its_call_only(clock: Clock, tmp_path: Path) -> None:
+    plain = Plain(tmp_path)
+    plain.take(call("one"), call("two"))
+    clock.look()
+    assert not await plain.type("y #2")
+    assert not await plain.type("y #7")
+    assert await plain.type("n #1 #2 is better") == [("reject", "one", "#2 is better")]
+
+
+async def test_a_tools_question_is_answered_by_what_was_typed_for_it(clock: Clock, tmp_path: Path) -> None:
+    plain = Plain(tmp_path)
+    first = asyncio.ensure_future(plain.conversation.choose("Delete what?", ["nothing", "all"]))
+    second = asyncio.ensure_future(plain.conversation.choose("Keep what?", ["nothing", "all"]))
+    await asyncio.sleep(0)
+    for question in plain.conversation.questions:
+        question.asked_at = clock.now
+    clock.look()
+
+    def close() -> None:
+        plain.conversation.questions[0].close()
+        plain.conversation.questions.popleft()
+
+    await plain.type("1", close)
+    assert "was closed" in plain.said
+    assert not second.done()
+    first.cancel()
+    second.cancel()
+
+
+async def test_a_call_decided_elsewhere_is_asked_about_with_its_own_words(clock: Clock, tmp_path: Path) -> None:
+    plain = Plain(tmp_path)
+    plain.take(on.CallDecidedElsewhere.of(call("one", requires_approval=False)))
+    assert "Approved elsewhere" in plain.said
+    clock.look()
+    assert not await plain.type("e")
+    assert not await plain.type("a")
+    assert f"whatever wss://example.org says was approved elsewhere, in {tmp_path}" in plain.said
+    assert await plain.type("y") == [("allow elsewhere",), ("approve", "one")]
+
+
+async def test_a_reason_or_a_scope_typed_for_a_settled_call_decides_nothing(
     clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The terminal with a live input: the mode belongs to a call."""
-
-    async def attack() -> None:
-        with create_pipe_input() as keyboard:
-            monkeypatch.setattr(inline, "_Keyboard", lambda _: keyboard)
-            screen, session = InlineScreen(tmp_path), Recorder()
-            screen.show = lambda _: None  # type: ignore[method-assign]
-            conversation = screen.conversation = TerminalConversation(tmp_path, screen)
-            conversation.executor = LocalExecutor(tmp_path)
-            conversation.session = session  # type: ignore[assignment]
-            for one in ("one", "two"):
-                conversation.take(call(one, remember=REMEMBER))
-            clock.look()
-            screen._enter("always")
-            conversation.take(settled("one"))
-            screen.changed()
-            assert not screen._mode
-            clock.look()
-            screen._enter("feedback")
-            screen._prompt.default_buffer.text = "use b.py"
-            typed_for = screen._typed_for
-            conversation.take(
-                call("three"),
-            )
-            conversation.take(settled("two"))
-            screen.changed()
-            assert not screen._mode
-            screen._prompt.default_buffer.reset()
-            screen._submit(None, "use b.py", typed_for)  # type: ignore[arg-type]
-            await asyncio.sleep(0)
-            assert not session.made
-            assert screen._prompt.default_buffer.text == "use b.py"  # not lost: the user sees where it goes
-
-    run(attack())
+    with create_pipe_input() as keyboard:
+        monkeypatch.setattr(inline, "_Keyboard", lambda _: keyboard)
+        screen, session = InlineScreen(tmp_path), Recorder()
+        screen.show = lambda _: None  # type: ignore[method-assign]
+        conversation = screen.conversation = TerminalConversation(tmp_path, screen)
+        conversation.executor = LocalExecutor(tmp_path)
+        conversation.session = session  # type: ignore[assignment]
+        for one in ("one", "two"):
+            conversation.take(call(one, remember=REMEMBER))
+        clock.look()
+        screen._enter("always")
+        conversation.take(settled("one"))
+        screen.changed()
+        assert not screen._mode
+        clock.look()
+        screen._enter("feedback")
+        screen._prompt.default_buffer.text = "use b.py"
+        typed_for = screen._typed_for
+        conversation.take(
+            call("three"),
+        )
+        conversation.take(settled("two"))
+        screen.changed()
+        assert not screen._mode
+        screen._prompt.default_buffer.reset()
+        screen._submit(None, "use b.py", typed_for)  # type: ignore[arg-type]
+        await asyncio.sleep(0)
+        assert not session.made
+        assert screen._prompt.default_buffer.text == "use b.py"  # not lost: the user sees where it goes
 
 
 # -- an editor's window ----------------------------------------------------------------------------------------------
@@ -277,35 +252,30 @@ def lying(tool: str, arguments: Mapping[str, Any], **frame: Any) -> on.ToolCall:
 DIFF = "--- a/.git/hooks/x\n+++ b/.git/hooks/x\n@@ -1 +1 @@\n-a\n+b\n"
 
 
-def test_a_tools_question_that_comes_during_a_rejection_is_not_answered_by_it(
+async def test_a_tools_question_that_comes_during_a_rejection_is_not_answered_by_it(
     clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def attack() -> None:
-        with create_pipe_input() as keys:
-            monkeypatch.setattr("codelab_client.terminal.inline._Keyboard", lambda _: keys)
-            screen, session = InlineScreen(tmp_path), Recorder()
-            screen.show = lambda _: None  # type: ignore[method-assign]
-            conversation = screen.conversation = TerminalConversation(tmp_path, screen)
-            conversation.executor = LocalExecutor(tmp_path)
-            conversation.session = session  # type: ignore[assignment]
-            conversation.take(call("one"))
-            clock.look()
-            screen._enter("feedback")
-            asked = asyncio.ensure_future(
-                conversation.confirm("write_file", {"path": "a", "content": ""}, "a has changed")
-            )
-            await asyncio.sleep(0)
-            assert not screen._mode
-            conversation.questions[0].asked_at = clock.now
-            assert not screen._may_answer(), "nobody has read it yet"
-            clock.look()
-            assert screen._may_answer()
-            screen._submit(None, "y", None)  # type: ignore[arg-type]
-            assert await asked
-            assert not session.made, "the call was not rejected for the reason y"
-            assert conversation.approvals[0].call_id == "one"
-
-    run(attack())
+    with create_pipe_input() as keys:
+        monkeypatch.setattr("codelab_client.terminal.inline._Keyboard", lambda _: keys)
+        screen, session = InlineScreen(tmp_path), Recorder()
+        screen.show = lambda _: None  # type: ignore[method-assign]
+        conversation = screen.conversation = TerminalConversation(tmp_path, screen)
+        conversation.executor = LocalExecutor(tmp_path)
+        conversation.session = session  # type: ignore[assignment]
+        conversation.take(call("one"))
+        clock.look()
+        screen._enter("feedback")
+        asked = asyncio.ensure_future(conversation.confirm("write_file", {"path": "a", "content": ""}, "a has changed"))
+        await asyncio.sleep(0)
+        assert not screen._mode
+        conversation.questions[0].asked_at = clock.now
+        assert not screen._may_answer(), "nobody has read it yet"
+        clock.look()
+        assert screen._may_answer()
+        screen._submit(None, "y", None)  # type: ignore[arg-type]
+        assert await asked
+        assert not session.made, "the call was not rejected for the reason y"
+        assert conversation.approvals[0].call_id == "one"
 
 
 @pytest.mark.parametrize(

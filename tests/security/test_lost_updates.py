@@ -22,13 +22,13 @@ from codelab_client.tools.tree import Tree
 from codelab_client.tools.workspace import DiskWorkspace
 
 from tests.client.calls import Output, error_code, execute, result
+from tests.client.conftest import Codelab
 from tests.client.editors import Editor, allow
 from tests.client.terminals import Terminal
 from tests.client.test_exec import CODELAB
 from tests.fakes.model.script import Says
 from tests.fakes.model.script import call as says_call
 from tests.fakes.model.server import ScriptedModel
-from tests.processes import run
 
 OLD, SAVED, NEW = "one\ntwo\nthree\n", "one\ntwo\nthree\nsaved by the user\n", "one\n2\nthree\n"
 DIFF = "--- a/a.py\n+++ b/a.py\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n"
@@ -486,14 +486,14 @@ def test_in_an_editor_the_new_diff_is_asked_about(
 
 
 def test_exec_replaces_only_what_the_model_has_read(
-    environment: dict[str, str], folder: Path, tmp_path: Path, model: ScriptedModel
+    codelab: Codelab, folder: Path, tmp_path: Path, model: ScriptedModel
 ) -> None:
     (folder / "a.py").write_text(OLD)
     policy = tmp_path / "policy.toml"
     policy.write_text('[[allow]]\ntool = "write_file"\npath = "a.py"\ncontent = "one\\n2\\nthree\\n"\n')
     read = says_call("read_file", path="a.py")
     script = model.script("lost-exec", Says("", [WRITE]), Says("", [read]), Says("", [WRITE]), DONE)
-    done = run(*CODELAB, "exec", "--policy", str(policy), script, cwd=folder, env=environment)
+    done = codelab("exec", "--policy", str(policy), script)
     assert done.returncode == 0, done.stderr
     assert "a.py exists: read it first. Nothing was changed" in done.stderr
     assert (folder / "a.py").read_text() == NEW

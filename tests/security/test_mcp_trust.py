@@ -18,8 +18,8 @@ from codelab_client.tools.executor import Executor, Settings
 from codelab_client.tools.workspace import DiskWorkspace
 
 from tests.client.calls import result
-from tests.client.conftest import run
 from tests.client.mcp_config import PYTHON, sandboxed, write_config, write_server
+from tests.waiting import run
 
 __all__ = ["sandboxed"]
 

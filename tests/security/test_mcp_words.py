@@ -3,7 +3,8 @@
 import asyncio
 import json
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from codelab_client.mcp import McpError, McpTools, ServerConfig
 from codelab_client.mcp.bounded import MOST_BYTES, Lines
 from codelab_client.mcp.transports import _bounded
 
-from tests.client.conftest import run
+from tests.waiting import run
 
 PROGRAM = str(Path(__file__).with_name("shifty_server.py"))
 TEXT = {"type": "object", "properties": {"text": {"type": "string", "description": "What to say"}}}
@@ -54,19 +55,16 @@ class Server:
         return {tool.name.removeprefix("shifty."): tool for tool in self.tools.declared_tools}
 
 
-def attack(folder: Path, steps: Callable[[Server], Awaitable[None]], *offered: dict[str, Any]) -> None:
-    """Start the server, trust its tools as they are, and attack."""
-
-    async def talk() -> None:
-        server = Server(folder, *offered)
-        try:
-            await server.start()
-            server.tools.trust_tools(server.tools.offer("shifty"))
-            await steps(server)
-        finally:
-            await server.tools.aclose()
-
-    run(talk())
+@asynccontextmanager
+async def attacked(folder: Path, *offered: dict[str, Any]) -> AsyncIterator[Server]:
+    """The server, started, with its tools trusted as they are."""
+    server = Server(folder, *offered)
+    try:
+        await server.start()
+        server.tools.trust_tools(server.tools.offer("shifty"))
+        yield server
+    finally:
+        await server.tools.aclose()
 
 
 @pytest.mark.parametrize(
@@ -79,8 +77,8 @@ def attack(folder: Path, steps: Callable[[Server], Awaitable[None]], *offered: d
     ],
     ids=["it becomes read-only", "other words", "other words of an argument", "other annotations"],
 )
-def test_a_trusted_tool_becomes_another(tmp_path: Path, other: dict[str, Any]) -> None:
-    async def steps(server: Server) -> None:
+async def test_a_trusted_tool_becomes_another(tmp_path: Path, other: dict[str, Any]) -> None:
+    async with attacked(tmp_path, tool("a")) as server:
         assert server.declared()["a"].trusted
         await server.become(other)
         declared = server.declared()["a"]
@@ -92,13 +90,10 @@ def test_a_trusted_tool_becomes_another(tmp_path: Path, other: dict[str, Any]) -
         await server.become(tool("a"))  # what was trusted once is not any more
         assert not server.declared()["a"].trusted
 
-    attack(tmp_path, steps, tool("a"))
 
-
-def test_a_call_that_nobody_was_asked_about_meets_another_tool(tmp_path: Path) -> None:
+async def test_a_call_that_nobody_was_asked_about_meets_another_tool(tmp_path: Path) -> None:
     """The server of the session released it as a reading one before it knew of the change."""
-
-    async def steps(server: Server) -> None:
+    async with attacked(tmp_path, tool("a", reads=True)) as server:
         reading = ToolCall("c", "shifty.a", {}, risk="read")
         assert (await server.tools.execute(reading)).error is None
         await server.become(tool("a", reads=True, description="Writes"))
@@ -107,22 +102,17 @@ def test_a_call_that_nobody_was_asked_about_meets_another_tool(tmp_path: Path) -
         assert "another tool than the user trusts" in outcome.error.message
         assert (await server.tools.execute(ToolCall("c", "shifty.a", {}, risk="execute"))).error is None
 
-    attack(tmp_path, steps, tool("a", reads=True))
 
-
-def test_a_new_tool_says_that_it_only_reads(tmp_path: Path) -> None:
-    async def steps(server: Server) -> None:
+async def test_a_new_tool_says_that_it_only_reads(tmp_path: Path) -> None:
+    async with attacked(tmp_path, tool("old", reads=True)) as server:
         assert server.declared()["old"].read_only
         await server.become(tool("old", reads=True), tool("new", reads=True))
         assert [server.declared()[name].read_only for name in ("old", "new")] == [True, False]
 
-    attack(tmp_path, steps, tool("old", reads=True))
 
-
-def test_a_server_waits_for_its_next_start(tmp_path: Path) -> None:
+async def test_a_server_waits_for_its_next_start(tmp_path: Path) -> None:
     """What was trusted is stored; a server that has other tools when it starts again is not believed."""
-
-    async def steps(server: Server) -> None:
+    async with attacked(tmp_path, tool("a", reads=True)) as server:
         before = server.config
         await server.start()
         assert server.declared()["a"].read_only
@@ -135,26 +125,20 @@ def test_a_server_waits_for_its_next_start(tmp_path: Path) -> None:
         await server.start()
         assert not server.declared()["a"].read_only
 
-    attack(tmp_path, steps, tool("a", reads=True))
 
-
-def test_a_question_is_about_what_it_shows(tmp_path: Path) -> None:
+async def test_a_question_is_about_what_it_shows(tmp_path: Path) -> None:
     """The tools change while the user reads what they are: the yes is for those that were shown."""
-
-    async def steps(server: Server) -> None:
+    async with attacked(tmp_path, tool("a")) as server:
         offer = server.tools.offer("shifty")
         await server.become(tool("a", reads=True))
         server.tools.trust_tools(offer)
         assert not server.declared()["a"].read_only
 
-    attack(tmp_path, steps, tool("a"))
-
 
 @pytest.mark.parametrize("names", [("a b", "a_b"), ("é", "ü"), ("A", "a"), (f"{'x' * 70}1", f"{'x' * 70}2")])
-def test_two_tools_become_one_name(tmp_path: Path, names: tuple[str, str]) -> None:
+async def test_two_tools_become_one_name(tmp_path: Path, names: tuple[str, str]) -> None:
     """The user approves one, and the other runs."""
-
-    async def steps(server: Server) -> None:
+    async with attacked(tmp_path, *map(tool, names)) as server:
         assert set(server.declared()) == {"become", "large", "lists"}
         assert server.said
         assert all("shifty has several of this name" in said for said in server.said)
@@ -163,20 +147,16 @@ def test_two_tools_become_one_name(tmp_path: Path, names: tuple[str, str]) -> No
         await server.become(tool(names[0]))
         assert len(server.declared()) == 4
 
-    attack(tmp_path, steps, *map(tool, names))
 
-
-def test_two_servers_have_one_name(tmp_path: Path) -> None:
-    async def steps(server: Server) -> None:
+async def test_two_servers_have_one_name(tmp_path: Path) -> None:
+    async with attacked(tmp_path) as server:
         with pytest.raises(McpError, match="another server has this name"):
             await server.tools.add(ServerConfig("SHIFTY", sys.executable, (PROGRAM,)))
         assert list(server.tools.servers) == ["shifty"]
 
-    attack(tmp_path, steps)
 
-
-def test_a_server_says_a_thousand_times_that_its_tools_are_others(tmp_path: Path) -> None:
-    async def steps(server: Server) -> None:
+async def test_a_server_says_a_thousand_times_that_its_tools_are_others(tmp_path: Path) -> None:
+    async with attacked(tmp_path) as server:
         await server.become(tool("a"), times=1_000)
         await asyncio.sleep(0.3)
         before = server.changes
@@ -187,10 +167,8 @@ def test_a_server_says_a_thousand_times_that_its_tools_are_others(tmp_path: Path
         assert server.changes == before  # they are the same
         assert sum("other tools" in said for said in server.said) == 1
 
-    attack(tmp_path, steps)
 
-
-def test_every_word_that_the_agent_is_told_is_shown(tmp_path: Path) -> None:
+async def test_every_word_that_the_agent_is_told_is_shown(tmp_path: Path) -> None:
     schema = {
         "type": "object",
         "properties": {
@@ -200,8 +178,7 @@ def test_every_word_that_the_agent_is_told_is_shown(tmp_path: Path) -> None:
             "description": {"type": "string", "title": "under a name like a keyword"},
         },
     }
-
-    async def steps(server: Server) -> None:
+    async with attacked(tmp_path, tool("a", description="Says\x1bit", schema=schema)) as server:
         shown = server.tools.offer("shifty").description
         for words in ("Says\u241bit", "deep words", "some default", "an enumerated sentence", "a strange name",
                       "words of an item", "under a name like a keyword", "asks before each call"):  # fmt: skip
@@ -209,8 +186,6 @@ def test_every_word_that_the_agent_is_told_is_shown(tmp_path: Path) -> None:
         declared = server.declared()["a"]
         assert declared.description == "Says\u241bit"
         assert declared.parameters["properties"].keys() == schema["properties"].keys()
-
-    attack(tmp_path, steps, tool("a", description="Says\x1bit", schema=schema))
 
 
 # -- results ---------------------------------------------------------------------------------------------------------
@@ -313,10 +288,7 @@ def test_a_large_answer_over_http_is_bounded_too(kind: str) -> None:
     assert json.loads(message)["result"]["content"][0]["text"].startswith("[The result has 60,000,")
 
 
-def test_an_answer_over_http_that_was_compressed_unasked_is_refused() -> None:
-    async def read() -> None:
-        response = httpx.Response(200, headers={"content-encoding": "gzip"}, request=httpx.Request("GET", "http://x"))
-        with pytest.raises(httpx.DecodingError):
-            await _bounded(response)
-
-    run(read())
+async def test_an_answer_over_http_that_was_compressed_unasked_is_refused() -> None:
+    response = httpx.Response(200, headers={"content-encoding": "gzip"}, request=httpx.Request("GET", "http://x"))
+    with pytest.raises(httpx.DecodingError):
+        await _bounded(response)

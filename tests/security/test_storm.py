@@ -19,9 +19,10 @@ from codelab_client.session.backoff import BackOff
 from codelab_local import LocalCloud
 from codelab_local.gateway.throttle import Bucket
 from codelab_local.template.limits import Limit
-from websockets.asyncio.server import ServerConnection, serve
+from websockets.asyncio.server import ServerConnection
 
 from tests.client.executing import CountingExecutor
+from tests.client.played_server import INFO, serving
 from tests.fakes.model.script import Says, call
 from tests.fakes.model.server import ScriptedModel
 from tests.fakes.model.told_results import told_results
@@ -170,36 +171,34 @@ def test_pauses_grow_to_a_minute_and_begin_again_after_ten_quiet_seconds() -> No
         assert back_off.pause(now + 9 + 60 + 10.1) <= 1
 
 
-INFO = {"session_id": "s", "agent": "coder", "status": "idle", "last_seq": 5, "settings": {}, "limits": {}}
+BEHIND = {**INFO, "last_seq": 5}
 
 
 @pytest.mark.parametrize(
     "answer",
     [{"type": "resync_required", "last_seq": 5}, {"type": "resumed", "last_seq": 5, "open_calls": [], "more": True}],
 )
-def test_a_server_that_never_lets_the_handshake_end_is_not_stormed(tmp_path: Path, answer: dict[str, object]) -> None:
+async def test_a_server_that_never_lets_the_handshake_end_is_not_stormed(
+    tmp_path: Path, answer: dict[str, object]
+) -> None:
     frames: list[str] = []
 
     async def serve_it(socket: ServerConnection) -> None:
         async for message in socket:
             frames.append(json.loads(message)["type"])
-            reply = {"type": "session_info", **INFO} if frames[-1] == "hello" else answer
+            reply = BEHIND if frames[-1] == "hello" else answer
             await socket.send(json.dumps(reply))
 
-    async def talk() -> None:
-        async with serve(serve_it, "127.0.0.1", 0) as server:
-            url = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(STORM_S), connect(url, tmp_path, viewer=True, timing=TIMING, state=tmp_path):
-                    pytest.fail("it is never up to date")
-
-    asyncio.run(talk())
+    async with serving(serve_it) as url:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(STORM_S), connect(url, tmp_path, viewer=True, timing=TIMING, state=tmp_path):
+                pytest.fail("it is never up to date")
     print(f"{answer['type']} again and again: {len(frames)} frames in 30 s")  # noqa: T201 - the figures
     assert len(frames) <= 2 * MOST_FRAMES
 
 
 @pytest.mark.parametrize("how", ["429 on the upgrade", "401 for each new token", "1013 after each handshake"])
-def test_a_server_that_takes_no_connection_for_long_is_not_stormed(tmp_path: Path, how: str) -> None:
+async def test_a_server_that_takes_no_connection_for_long_is_not_stormed(tmp_path: Path, how: str) -> None:
     connections = 0
     tokens = itertools.count(1)
 
@@ -211,20 +210,16 @@ def test_a_server_that_takes_no_connection_for_long_is_not_stormed(tmp_path: Pat
     async def close(socket: ServerConnection) -> None:
         async for message in socket:
             kind = json.loads(message)["type"]
-            reply = {"type": "session_info", **INFO} if kind == "hello" else {"type": "resumed", "last_seq": 5}
+            reply = BEHIND if kind == "hello" else {"type": "resumed", "last_seq": 5}
             await socket.send(json.dumps({**reply, "open_calls": []}))
             if kind == "resume":
                 await socket.close(1013)
 
-    async def talk() -> None:
-        async with serve(close, "127.0.0.1", 0, process_request=process) as server:
-            url = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-            options: dict[str, Any] = {"viewer": True, "timing": TIMING, "state": tmp_path}
-            opening = connect(url, tmp_path, token=lambda: f"token-{next(tokens)}", **options)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(STORM_S), opening:
-                    await asyncio.sleep(STORM_S)
-
-    asyncio.run(talk())
+    async with serving(close, process_request=process) as url:
+        options: dict[str, Any] = {"viewer": True, "timing": TIMING, "state": tmp_path}
+        opening = connect(url, tmp_path, token=lambda: f"token-{next(tokens)}", **options)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(STORM_S), opening:
+                await asyncio.sleep(STORM_S)
     print(f"{how}: {connections} connections in 30 s")  # noqa: T201 - the figures
     assert 0 < connections <= MOST_FRAMES

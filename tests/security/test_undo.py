@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -72,20 +72,13 @@ class Window:
 
 
 @asynccontextmanager
-async def _open(*windows: Window) -> AsyncIterator[None]:
+async def opened(*windows: Window) -> AsyncIterator[None]:
+    """Windows that are closed at the end."""
     try:
         yield
     finally:
         for window in windows:
             await window.executor.aclose()
-
-
-def talk(windows: tuple[Window, ...], what: Callable[[], Awaitable[None]]) -> None:
-    async def run() -> None:
-        async with _open(*windows):
-            await what()
-
-    asyncio.run(run())
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -106,8 +99,8 @@ def two(tmp_path: Path, one: Window) -> Window:
     return Window(tmp_path, "two")
 
 
-def test_undo_leaves_what_another_window_wrote_during_the_turn(one: Window, two: Window) -> None:
-    async def both() -> None:
+async def test_undo_leaves_what_another_window_wrote_during_the_turn(one: Window, two: Window) -> None:
+    async with opened(one, two):
         one.edit("a", "old")
         await one.write("a", "by one")
         await two.write("b", "by two, approved")
@@ -117,11 +110,9 @@ def test_undo_leaves_what_another_window_wrote_during_the_turn(one: Window, two:
         assert (await two.undo()).restored_paths == ("a.new", "b")
         assert one.files() == {"a": "old"}
 
-    talk((one, two), both)
 
-
-def test_undo_names_a_file_that_another_window_wrote_over(one: Window, two: Window) -> None:
-    async def both() -> None:
+async def test_undo_names_a_file_that_another_window_wrote_over(one: Window, two: Window) -> None:
+    async with opened(one, two):
         await one.write("a", "by one")
         await one.write("c", "by one")
         await two.write("a", "by two")
@@ -135,11 +126,9 @@ def test_undo_names_a_file_that_another_window_wrote_over(one: Window, two: Wind
         assert (await two.undo()).restored_paths == ("a",)
         assert one.files() == {"a": "by one", "c": "by one"}
 
-    talk((one, two), both)
 
-
-def test_undo_leaves_what_the_user_wrote_by_hand_during_the_turn(one: Window) -> None:
-    async def both() -> None:
+async def test_undo_leaves_what_the_user_wrote_by_hand_during_the_turn(one: Window) -> None:
+    async with opened(one):
         one.edit("a", "old")
         await one.write("a", "first")
         one.edit("mine", "by hand")
@@ -152,11 +141,9 @@ def test_undo_leaves_what_the_user_wrote_by_hand_during_the_turn(one: Window) ->
         await one.undo(everything=True)
         assert one.files() == {"a": "old", "mine": "by hand"}
 
-    talk((one,), both)
 
-
-def test_undo_brings_back_what_a_call_deleted_although_there_was_nothing_before_the_turn(one: Window) -> None:
-    async def talks() -> None:
+async def test_undo_brings_back_what_a_call_deleted_although_there_was_nothing_before_the_turn(one: Window) -> None:
+    async with opened(one):
         await one.write("a", "agent")
         one.edit("a", "by hand")
         await one.call("delete_file", path="a")
@@ -164,11 +151,9 @@ def test_undo_brings_back_what_a_call_deleted_although_there_was_nothing_before_
         assert (undone.restored_paths, undone.changed_since) == (("a",), ("a",))
         assert one.files() == {"a": "by hand"}
 
-    talk((one,), talks)
 
-
-def test_undo_reaches_no_further_through_a_hard_link(one: Window, tmp_path: Path) -> None:
-    async def talks() -> None:
+async def test_undo_reaches_no_further_through_a_hard_link(one: Window, tmp_path: Path) -> None:
+    async with opened(one):
         one.edit("a", "old")
         (tmp_path / "outside").hardlink_to(one.folder / "a")
         one.edit("other", "other")
@@ -180,13 +165,10 @@ def test_undo_reaches_no_further_through_a_hard_link(one: Window, tmp_path: Path
         assert one.files() == {"a": "old", "other": "other"}
         assert (tmp_path / "outside").read_text() == "old"
 
-    talk((one,), talks)
 
-
-def test_undo_asks_about_what_changed_while_a_command_ran(one: Window, two: Window) -> None:
+async def test_undo_asks_about_what_changed_while_a_command_ran(one: Window, two: Window) -> None:
     """Nobody can tell who wrote a file while a command ran, so nothing of it is reverted unasked."""
-
-    async def both() -> None:
+    async with opened(one, two):
         one.edit("a", "old")
         running = asyncio.ensure_future(one.run("echo x > made; until [ -e go ]; do sleep 0.05; done; rm go"))
         while not (one.folder / "made").exists():
@@ -204,11 +186,9 @@ def test_undo_asks_about_what_changed_while_a_command_ran(one: Window, two: Wind
         await one.redo()
         assert one.files() == {"a": "by hand", "made": "x\n", "b": "by two", "c": "by one"}
 
-    talk((one, two), both)
 
-
-def test_two_windows_run_commands_at_the_same_time(one: Window, two: Window) -> None:
-    async def both() -> None:
+async def test_two_windows_run_commands_at_the_same_time(one: Window, two: Window) -> None:
+    async with opened(one, two):
         await asyncio.gather(one.run("echo 1 > one; sleep 0.3"), two.run("echo 2 > two; sleep 0.1"))
         first, second = await one.undo(), await two.undo()
         assert (first.restored_paths, second.restored_paths) == ((), ())
@@ -216,11 +196,9 @@ def test_two_windows_run_commands_at_the_same_time(one: Window, two: Window) -> 
         assert "two" in second.unsure
         assert one.files() == {"one": "1\n", "two": "2\n"}
 
-    talk((one, two), both)
 
-
-def test_undo_takes_back_an_ignored_file_that_a_tool_rewrote(one: Window) -> None:
-    async def talks() -> None:
+async def test_undo_takes_back_an_ignored_file_that_a_tool_rewrote(one: Window) -> None:
+    async with opened(one):
         subprocess.run(["git", "init", "--quiet", one.folder], check=True)
         one.edit(".gitignore", ".env\nbuild/\n")
         one.edit(".env", "KEY=mine")
@@ -229,11 +207,9 @@ def test_undo_takes_back_an_ignored_file_that_a_tool_rewrote(one: Window) -> Non
         assert (await one.undo()).restored_paths == (".env", "build/out")
         assert one.files() == {".gitignore": ".env\nbuild/\n", ".env": "KEY=mine"}
 
-    talk((one,), talks)
 
-
-def test_undo_names_what_is_not_stored(one: Window) -> None:
-    async def talks() -> None:
+async def test_undo_names_what_is_not_stored(one: Window) -> None:
+    async with opened(one):
         for folder in (one.folder, one.folder / "module"):
             subprocess.run(["git", "init", "--quiet", folder], check=True)
         one.edit(".gitignore", ".env\n*.log\nbuild/\nsame\n")
@@ -253,11 +229,9 @@ def test_undo_names_what_is_not_stored(one: Window) -> None:
             "y.log (new)",
         )
 
-    talk((one,), talks)
 
-
-def test_undo_names_a_file_that_is_too_large_to_be_kept(one: Window, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def talks() -> None:
+async def test_undo_names_a_file_that_is_too_large_to_be_kept(one: Window, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened(one):
         monkeypatch.setattr("codelab_client.checkpoints.session_record._KEPT", 10)
         one.edit("large", "more than ten")
         await one.write("large", "small")
@@ -265,11 +239,9 @@ def test_undo_names_a_file_that_is_too_large_to_be_kept(one: Window, monkeypatch
         assert (undone.restored_paths, undone.not_stored) == ((), ("large (too large, or not readable)",))
         assert one.files() == {"large": "small"}
 
-    talk((one,), talks)
 
-
-def test_undo_keeps_modes_links_and_what_others_put_into_a_directory(one: Window) -> None:
-    async def talks() -> None:
+async def test_undo_keeps_modes_links_and_what_others_put_into_a_directory(one: Window) -> None:
+    async with opened(one):
         one.edit("secret", "old")
         (one.folder / "secret").chmod(0o600)
         (one.folder / "link").symlink_to("secret")
@@ -284,11 +256,9 @@ def test_undo_keeps_modes_links_and_what_others_put_into_a_directory(one: Window
         assert ((one.folder / "secret").stat().st_mode & 0o777, (one.folder / "link").is_symlink()) == (0o600, True)
         assert (one.folder / "mine-too").is_dir()
 
-    talk((one,), talks)
 
-
-def test_redo_leaves_what_was_changed_after_the_undo(one: Window) -> None:
-    async def talks() -> None:
+async def test_redo_leaves_what_was_changed_after_the_undo(one: Window) -> None:
+    async with opened(one):
         for name in "ab":
             one.edit(name, "old")
             await one.write(name, "agent")
@@ -298,16 +268,12 @@ def test_redo_leaves_what_was_changed_after_the_undo(one: Window) -> None:
         assert (redone.restored_paths, redone.changed_since) == (("b",), ("a",))
         assert one.files() == {"a": "by hand", "b": "agent"}
 
-    talk((one,), talks)
 
-
-def test_another_conversation_in_the_same_folder_has_nothing_to_undo(one: Window, two: Window) -> None:
-    async def talks() -> None:
+async def test_another_conversation_in_the_same_folder_has_nothing_to_undo(one: Window, two: Window) -> None:
+    async with opened(one, two):
         await one.write("a", "by one")
         assert await two.undo() == Undone(None)
         assert one.files() == {"a": "by one"}
-
-    talk((one, two), talks)
 
 
 # -- clients that die --------------------------------------------------------------------------------------------------
@@ -351,7 +317,7 @@ DEATHS = {
 
 
 @pytest.mark.parametrize("how", DEATHS)
-def test_nothing_is_lost_if_the_client_dies(tmp_path: Path, how: str) -> None:
+async def test_nothing_is_lost_if_the_client_dies(tmp_path: Path, how: str) -> None:
     window = Window(tmp_path, "one")
     window.edit("a", "old")
     program = textwrap.dedent(_DYING).format(how=DEATHS[how])
@@ -359,8 +325,7 @@ def test_nothing_is_lost_if_the_client_dies(tmp_path: Path, how: str) -> None:
     subprocess.run([sys.executable, "-c", program, tmp_path], env=unsandboxed, check=False, capture_output=True)
     window = Window(tmp_path, "one")
     assert window.files() != {"a": "old"}
-
-    async def talks() -> None:
+    async with opened(window):
         undone = await window.undo(everything=how == "during_a_command")
         assert (undone.asks, len(undone.unknown_changes)) == ((), how == "during_a_command")
         assert window.files() == {"a": "old"}
@@ -372,11 +337,9 @@ def test_nothing_is_lost_if_the_client_dies(tmp_path: Path, how: str) -> None:
             *(("made",) if "command" in how else ()),
         }
 
-    talk((window,), talks)
 
-
-def test_the_command_of_a_window_that_lives_is_not_taken_for_a_dead_ones(one: Window, two: Window) -> None:
-    async def both() -> None:
+async def test_the_command_of_a_window_that_lives_is_not_taken_for_a_dead_ones(one: Window, two: Window) -> None:
+    async with opened(one, two):
         running = asyncio.ensure_future(one.run("echo x > made; until [ -e go ]; do sleep 0.05; done"))
         while not (one.folder / "made").exists():
             await asyncio.sleep(0.01)
@@ -387,14 +350,13 @@ def test_the_command_of_a_window_that_lives_is_not_taken_for_a_dead_ones(one: Wi
         undone = await one.undo()
         assert (undone.unsure, undone.unknown_changes) == (("go", "made"), ())
 
-    talk((one, two), both)
 
-
-def test_the_record_can_be_read_by_nobody_else_whatever_the_umask(tmp_path: Path) -> None:
+async def test_the_record_can_be_read_by_nobody_else_whatever_the_umask(tmp_path: Path) -> None:
     old = os.umask(0)
     try:
         window = Window(tmp_path, "one")
-        talk((window,), lambda: window.write("a", "secret"))
+        async with opened(window):
+            await window.write("a", "secret")
         kept = list((tmp_path / "state").rglob("*"))
         assert kept
         assert [path for path in kept if path.stat().st_mode & 0o077] == []
@@ -402,10 +364,10 @@ def test_the_record_can_be_read_by_nobody_else_whatever_the_umask(tmp_path: Path
         os.umask(old)
 
 
-def test_a_window_that_is_busy_does_not_stop_the_others_for_ever(
+async def test_a_window_that_is_busy_does_not_stop_the_others_for_ever(
     one: Window, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def talks() -> None:
+    async with opened(one):
         await one.write("a", "first")
         monkeypatch.setattr("codelab_client.checkpoints.folder._PATIENCE_S", 0.05)
         with RecordFolder(tmp_path / "state", one.folder).locked():
@@ -413,5 +375,3 @@ def test_a_window_that_is_busy_does_not_stop_the_others_for_ever(
         undone = await one.undo()
         assert (undone.restored_paths, undone.changed_since) == ((), ("a",))
         assert undone.unknown_changes == ("another session is busy in this folder",)
-
-    talk((one,), talks)

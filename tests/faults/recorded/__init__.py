@@ -12,10 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from tests.fakes.ide.in_process import Ide
 from tests.fakes.model.in_process import says
 from tests.faults.conversations import CONVERSATIONS, say
-from tests.faults.player import Conversation, Item, Player, Snapshot, World
+from tests.faults.player import Conversation, Device, Item, Player, Snapshot, World
 from tests.faults.stage import Objects, Stage, Stored
 from tests.faults.verdict import Outcome
 
@@ -56,7 +55,7 @@ class Recorded(NamedTuple):
         conversation = replace(original, script=script, says=[*original.says, say("again", 99)], accident=None)
         world = World(
             now=self.now + _DOWN_MS,
-            ides=[Ide(comes_back=True, viewer=n > 0) for n in range(1 + conversation.viewers)],
+            ides=[Device(comes_back=True, viewer=n > 0) for n in range(1 + conversation.viewers)],
             connections=100,
             said=self.said,
             paused=self.paused,
