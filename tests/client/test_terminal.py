@@ -204,7 +204,8 @@ def test_messages_typed_during_a_turn_wait(codelab: Codelab, model: ScriptedMode
     go.set()
     terminal.expect("first answer")
     shown = terminal.expect("second answer")
-    assert shown.index("first answer") < shown.index("second answer")
+    assert shown.index("first answer") < shown.index("› [[tty-fast]]") < shown.index("second answer")
+    assert shown.count("[[tty-fast]]") == 1
 
 
 def test_hostile_text_stays_text(codelab: Codelab, folder: Path, model: ScriptedModel) -> None:
@@ -453,8 +454,7 @@ def test_messages_that_wait_can_be_changed_and_dropped(codelab: Codelab, model: 
     until(lambda: "2 waits: drop me" not in terminal.shown())
     terminal.type("/queue edit 1\r")
     until(lambda: "1 waits" not in terminal.shown())
-    # The first is the message as it was sent, the second is the text in the prompt.
-    until(lambda: terminal.shown().count("\n› [[tty-queue-fast]] now") == 2)
+    until(lambda: terminal.shown().count("\n› [[tty-queue-fast]] now") == 1)  # in the prompt
     terminal.type(" please\r")
     terminal.expect("1 waits: [[tty-queue-fast]] now please")
     go.set()

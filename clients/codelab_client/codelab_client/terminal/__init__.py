@@ -44,6 +44,7 @@ async def talk(
     rest_api = Rest(address, token)
     next_id: str | None = session_id or new_session_id()
     history: dict[str, Any] = {}
+    draft: str | None = None  # what the input has at first, in place of a history above it
     if session_id is not None:
         history = await _history(rest_api, session_id)
     while next_id is not None:
@@ -68,12 +69,15 @@ async def talk(
             conversation.session = session
             commands = screen.commands = Commands(conversation, rest_api, executor, servers)
             last_sessions.remember(address, workspace, next_id)
-            _show_history(conversation, history)
+            if draft is None:
+                _show_history(conversation, history)
+            else:
+                screen.put(draft)
             conversation.start(_prepare(executor, session))
             conversation.start(servers.start())
             conversation.start(_configure(session, agent, model))
             await _either(conversation.follow(), screen.run())
-        next_id = commands.switch_to
+        next_id, draft = commands.switch_to, commands.draft
         if next_id is not None:
             agent = model = None
             history = await _history(rest_api, next_id)

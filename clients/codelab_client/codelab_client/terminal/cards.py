@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -23,18 +23,45 @@ _MOST_LINES = 2_000
 _GOES_ON = "↪ "
 #: Lines of a command's output that stay on the screen.
 _OUTPUT_LINES = 12
+#: Lines of a message that are printed; of a longer one, half of them.
+_MESSAGE_LINES = 20
+#: Lines of a new file that are printed; of a longer one, the first of them.
+_NEW_FILE_LINES, _NEW_FILE_BEGINNING = 60, 40
+_UNFOLDS = " (Ctrl-O shows them)"
 _PLAN_MARKS = {"completed": ("✔", "green"), "in_progress": ("▸", "yellow"), "pending": ("·", "dim")}
 
 
 def answer(text: str) -> RenderableType:
     """Blocks of the agent's answer."""
-    from rich.markdown import Markdown  # late, because it imports highlighters for all languages
+    from codelab_client.terminal.answers import Answer  # late, because it imports highlighters for all languages
 
-    return Padding(Markdown(safe(text), hyperlinks=False, code_theme="ansi_dark"), (0, 0, 1, 0))
+    return Padding(Answer(safe(text)), (0, 0, 1, 0))
+
+
+class Folded:
+    """A card of which a part is printed. whole: what is printed when the user unfolds it.
+
+    is_question: the user decides about it, so a screen that cannot unfold it prints the whole.
+    """
+
+    def __init__(self, part: RenderableType, whole: RenderableType, *, is_question: bool = False) -> None:
+        self._part, self.whole, self.is_question = part, whole, is_question
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield self._part
 
 
 def user_message(text: str) -> RenderableType:
     """What the user typed."""
+    whole = _typed(text)
+    lines = text.split("\n")
+    if len(lines) <= _MESSAGE_LINES:
+        return whole
+    beginning = "\n".join(lines[: _MESSAGE_LINES // 2])
+    return Folded(_typed(f"{beginning}\n… {len(lines) - _MESSAGE_LINES // 2} more lines{_UNFOLDS}"), whole)
+
+
+def _typed(text: str) -> RenderableType:
     return Padding(Text(f"› {safe(text)}", style="bold"), (1, 0, 1, 0))
 
 
@@ -72,6 +99,22 @@ def call(tool: str, arguments: Mapping[str, Any] | None, workspace: Path) -> Ren
     if isinstance(path, str):
         title.append(f" {exact_line(path)}")
     return Group(Whole(title), Padding(_body(tool, arguments, workspace), (0, 0, 0, 2)))
+
+
+def asked_call(tool: str, arguments: Mapping[str, Any] | None, workspace: Path) -> RenderableType:
+    """The same; of a long new file only the beginning, until the user unfolds it."""
+    whole = call(tool, arguments, workspace)
+    if tool != "write_file" or arguments is None:
+        return whole
+    path = str(arguments.get("path", ""))
+    change = written(workspace, path, str(arguments.get("content", "")))
+    if len(change.lines) <= _NEW_FILE_LINES or not all(line.startswith("+") for line in change.lines):
+        return whole
+    hidden_count = len(change.lines) - _NEW_FILE_BEGINNING
+    note = f"… {hidden_count} more lines of this new file{_UNFOLDS}"
+    beginning = Difference(change.lines[:_NEW_FILE_BEGINNING], (note, *change.notes))
+    title = Text("? ", style="yellow bold").append(f"{exact_line(tool)} {exact_line(path)}", style="bold")
+    return Folded(Group(Whole(title), Padding(diff(beginning), (0, 0, 0, 2))), whole, is_question=True)
 
 
 def _body(tool: str, arguments: Mapping[str, Any], workspace: Path) -> RenderableType:
@@ -167,9 +210,15 @@ def finished(tool: str, arguments: Mapping[str, Any], outcome: ToolOutcome, outp
     lines = text.split("\n") if (text := safe(output).rstrip()) else []
     if not lines:
         return line
+    whole = Group(line, _output(lines))
     hidden_count = len(lines) - _OUTPUT_LINES
-    output_lines = [f"… {hidden_count} more lines", *lines[-_OUTPUT_LINES:]] if hidden_count > 0 else lines
-    return Group(line, Padding(Text("\n".join(output_lines), style="dim"), (0, 0, 0, 2)))
+    if hidden_count <= 0:
+        return whole
+    return Folded(Group(line, _output([f"… {hidden_count} more lines{_UNFOLDS}", *lines[-_OUTPUT_LINES:]])), whole)
+
+
+def _output(lines: Sequence[str]) -> RenderableType:
+    return Padding(Text("\n".join(lines), style="dim"), (0, 0, 0, 2))
 
 
 def _gist(result: Any) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from codelab_client.differences import spelled_out
 from codelab_client.local_executor import LocalExecutor
 from codelab_client.safe_text import exact_line, safe, safe_line
+from codelab_client.session.address import checked_session_id
 from codelab_client.session.rest import Rest, RestError, of_session
 from codelab_client.terminal import cards
 from codelab_client.terminal.conversation import TerminalConversation
@@ -18,6 +19,20 @@ if TYPE_CHECKING:
     from codelab_client.checkpoints import Checkpoints
 
 Command = Callable[[str], Awaitable[None]]
+
+#: Messages that are asked for to find the last one of the user.
+_PAGE = 100
+_KEYS = (
+    ("Esc", "stop the turn; twice, when nothing runs: change your last message"),
+    ("Ctrl-C", "clear the input, or stop the turn; twice: quit"),
+    ("Shift-Tab", "the next autonomy"),
+    ("Alt-Enter", "a new line"),
+    ("↑", "earlier messages"),
+    ("@", "a file's name"),
+    ("!COMMAND", "run a command yourself; the agent reads its output with your next message"),
+    ("Ctrl-O", "show what is folded"),
+    ("Ctrl-Z", "suspend"),
+)
 
 
 def is_command(line: str) -> bool:
@@ -33,6 +48,7 @@ class Commands:
     ) -> None:
         self._conversation, self._rest, self._executor = conversation, rest_api, executor
         self.switch_to: str | None = None
+        self.draft: str | None = None  # the text that the input has then; None: it has none, and the history is shown
         self.wants_to_quit = False
         self._commands: dict[str, tuple[Command, str]] = {
             "help": (self._help, "this list"),
@@ -43,6 +59,7 @@ class Commands:
             "autonomy": (self._autonomy, "/autonomy manual|balanced|autonomous: what runs without asking"),
             "sessions": (self._sessions, "your conversations, the latest first"),
             "resume": (self._resume, "/resume ID: go on with another conversation"),
+            "edit": (self._edit, "change your last message, in a copy of the conversation before it (Esc Esc)"),
             "new": (self._new, "begin another conversation"),
             "retry": (self._retry, "ask the model again after it has failed"),
             "queue": (self._queue, "messages that wait; /queue edit NUMBER, /queue drop NUMBER"),
@@ -59,9 +76,9 @@ class Commands:
         }
 
     @property
-    def names(self) -> list[str]:
-        """The names of all commands."""
-        return list(self._commands)
+    def described(self) -> dict[str, str]:
+        """The names of all commands, each with what it does."""
+        return {name: text for name, (_, text) in self._commands.items()}
 
     async def run(self, line: str) -> None:
         """Run a line that begins with a slash."""
@@ -78,8 +95,8 @@ class Commands:
             self._say(str(error), "red")
 
     async def _help(self, _: str) -> None:
-        self._table([(f"/{name}", text) for name, (_, text) in self._commands.items()])
-        self._say("Alt-Enter: new line · @: a file's name · Ctrl-C: stop the turn, twice: quit · ↑: earlier messages")
+        self._table([(f"/{name}", text) for name, text in self.described.items()])
+        self._table(_KEYS)
 
     async def _retry(self, _: str) -> None:
         if text := self._conversation.to_retry:
@@ -154,8 +171,6 @@ class Commands:
         )
 
     async def _resume(self, session_id: str) -> None:
-        from codelab_client.session.address import checked_session_id
-
         if not session_id:
             await self._sessions("")
             return
@@ -167,6 +182,25 @@ class Commands:
                 self._say(f"There is no conversation {target}; /sessions lists them", "red")
                 return
         self.switch_to = target
+
+    async def _edit(self, _: str) -> None:
+        conversation = self._conversation
+        if conversation.is_busy or conversation.waiting:
+            self._say("A turn is running: stop it first (Esc)", "yellow")
+            return
+        page = await self._rest.history(conversation.session.session_id, _PAGE)
+        messages = _objects(page, "messages")
+        place = next((n for n in reversed(range(len(messages))) if messages[n].get("role") == "user"), None)
+        total = page.get("total")
+        if place is None or type(total) is not int:
+            self._say("There is no message of yours to change", "yellow")
+            return
+        before = max(0, total - len(messages) + place)
+        copy = await self._rest.post(f"/sessions/{of_session(conversation.session.session_id)}/fork", {"up_to": before})
+        self.switch_to = checked_session_id(str(copy.get("session_id") if isinstance(copy, dict) else ""))
+        self.draft = str(messages[place].get("content") or "")
+        self._say(f"A copy of the conversation before that message. /resume {conversation.session.session_id} goes")
+        self._say("back to the whole one; files stay as they are.")
 
     async def _new(self, _: str) -> None:
         from codelab_client.session import new_session_id

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+import uuid
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,12 +11,15 @@ from typing import Any, Literal, Protocol
 
 from rich.console import RenderableType
 
+from codelab_client.execution import ToolOutcome
 from codelab_client.local_executor import LocalExecutor
 from codelab_client.safe_text import exact, exact_line, safe, safe_line
 from codelab_client.session import Refused, Session
 from codelab_client.session import events as on
 from codelab_client.terminal import cards
 from codelab_client.terminal.asked import ELSEWHERE
+from codelab_client.terminal.call_order import CallOrder
+from codelab_client.terminal.local_commands import LocalCommands
 from codelab_client.terminal.markdown_blocks import complete_length
 from codelab_client.waiting import Waiting, waiting
 
@@ -33,6 +37,10 @@ _COMPACTED = {
 _LOOK_S = 0.5
 #: Messages that wait that are shown.
 _QUEUE_LINES = 3
+#: The levels of autonomy, in the order in which Shift-Tab chooses them.
+AUTONOMY = ("manual", "balanced", "autonomous")
+#: The name of a user's own command among the running calls.
+_LOCAL = "!"
 _STATUS = {
     "thinking": "thinking",
     "executing_tool": "working",
@@ -94,10 +102,17 @@ class TerminalConversation:
         self.asked_at = 0.0  # when the first of them was shown (monotonic)
         self.questions: deque[Question] = deque()
         self._texts: dict[str, str] = {}  # of this window's messages, by id
+        self._forms: dict[str, str] = {}  # how they are shown, if that is not the text
+        self._shown: set[str] = set()  # those that are on the screen
+        self._unbegun: dict[str, str] = {}  # those whose turn has not begun
+        self._images_of: dict[str, str] = {}  # the names of their images
+        self.local_commands = LocalCommands(workspace)
+        self._order = CallOrder(lambda card: self.screen.show(card))
         self.to_retry = ""  # what tries a failed turn again; empty if none has failed
         self._user_text, self._has_called = "", False  # the turn's message, and whether it has made a call
         self.model = ""
         self.usage: Mapping[str, Any] = {}
+        self.cost_usd: float | None = None  # of the turns since this window was opened
         self._context_used: object = None  # tokens of the newest prompt
         self.pause: Waiting | None = None  # of a session that is not online
         self.thoughts = ""  # the last ones
@@ -125,9 +140,12 @@ class TerminalConversation:
                 self._user_text = event.content or self._texts.get(event.client_msg_id) or ""
                 self._has_called, self.to_retry = False, ""
                 self.executor.label = self._user_text or self.executor.label
-                if not self.session.has_sent(event.client_msg_id):
-                    self._end_text()
-                    self.screen.show(cards.user_message(event.content or "(a message that could not be fetched)"))
+                self._unbegun.pop(event.client_msg_id, None)
+                if event.client_msg_id not in self._shown:
+                    self._show_message(event.client_msg_id, event.content)
+            case on.Withdrawn():
+                for message_id in event.client_msg_ids:
+                    self._unbegun.pop(message_id, None)
             case on.AssistantMessage():
                 self._write(event)
             case on.MessageDiscarded():
@@ -135,6 +153,7 @@ class TerminalConversation:
             case on.ToolCall():
                 self._end_text()
                 self._has_called = True
+                self._order.begin(event.call_id)
                 self._arguments[event.call_id] = event.arguments or {}
                 self._forget(event.call_id)
                 if event.requires_approval:
@@ -150,9 +169,7 @@ class TerminalConversation:
             case on.CallFinished():
                 running_call = self.running.pop(event.call_id, None)
                 output = running_call.output if running_call is not None else ""
-                self._end_text()
-                arguments = self._arguments.get(event.call_id, {})
-                self.screen.show(cards.finished(event.tool_name, arguments, event.outcome, output))
+                self._end_call(event.call_id, event.tool_name, event.outcome, output)
             case on.CallUpdate():
                 self._settled(event)
             case on.Compacted():
@@ -203,8 +220,24 @@ class TerminalConversation:
             self._is_thinking = False
             self._say(f"thought for {time.monotonic() - self._thinks_since:.0f} s · /thoughts shows it")
 
+    def _end_call(self, call_id: str, tool: str, outcome: ToolOutcome, output: str) -> None:
+        self._end_text()
+        arguments = self._arguments.get(call_id, {})
+        card = cards.finished(tool, arguments, outcome, output)
+        self._order.end(call_id, card, cards.summary(tool, arguments))
+
+    def _show_message(self, message_id: str, content: str | None) -> None:
+        """Print a message where the agent gets it. content: as the server has it; None if it could not be fetched."""
+        self._end_text()
+        text = self._forms.get(message_id) or self._texts.get(message_id) or content
+        self._shown.add(message_id)
+        self.screen.show(cards.user_message(text or "(a message that could not be fetched)"))
+        if names := self._images_of.pop(message_id, ""):
+            self._say(f"with {names}")
+
     def _write(self, event: on.AssistantMessage) -> None:
         self._fold()
+        self._order.close()
         if event.message_id != self._message_id:
             self._end_text()
             self._message_id = event.message_id
@@ -233,6 +266,10 @@ class TerminalConversation:
         self._end_text()
         self.usage = event.usage
         self._context_used = event.frame.get("context_used")
+        if isinstance(cost := event.usage.get("cost_usd"), int | float):
+            self.cost_usd = (self.cost_usd or 0.0) + cost
+        self._order.close()
+        self._unbegun = {key: text for key, text in self._unbegun.items() if key not in self._shown}
         for call in [call for call in self.approvals if call.turn_id == event.turn_id]:
             self._forget(call.call_id)
         self._arguments.clear()
@@ -244,13 +281,15 @@ class TerminalConversation:
     def _settled(self, event: on.CallUpdate) -> None:
         """Show what became of a call that this client has neither executed nor decided about."""
         tool = self._elsewhere.pop(event.call_id, None)
-        arguments = event.arguments or self._arguments.get(event.call_id, {})
+        if event.arguments:
+            self._arguments[event.call_id] = event.arguments
         if tool is not None and event.outcome is not None:
-            self._end_text()
-            self.screen.show(cards.finished(tool, arguments, event.outcome, ""))
+            self._end_call(event.call_id, tool, event.outcome, "")
         approval = next((call for call in self.approvals if call.call_id == event.call_id), None)
         if approval is not None and event.state in ("rejected", "expired"):
             self._say_settled(event.state, approval, event.feedback)
+        if event.call_id not in self.running:
+            self._order.settle(event.call_id)
         self._forget(event.call_id)
 
     def _say_settled(self, state: str, call: on.ToolCall, feedback: str | None) -> None:
@@ -271,7 +310,7 @@ class TerminalConversation:
         if self.approvals:
             call = self.approvals[0]
             with self.executor.showing(call):
-                self.screen.show(cards.call(call.tool_name, call.arguments, self.workspace))
+                self.screen.show(cards.asked_call(call.tool_name, call.arguments, self.workspace))
             if isinstance(call, on.CallDecidedElsewhere):
                 self._say(ELSEWHERE, "yellow")
             self.asked_at = time.monotonic()
@@ -396,16 +435,57 @@ class TerminalConversation:
 
     # -- the user's side -----------------------------------------------------------------------------------------
 
-    def say(self, text: str) -> None:
-        """Send a message of the user; it waits if a turn is running."""
-        self.screen.show(cards.user_message(text))
-        self.start(self.send(text))
+    def say(self, text: str, form: str = "", *, is_shown: bool = False) -> None:
+        """Send a message of the user. It is printed when the agent gets it: at once if nothing is going on.
 
-    async def send(self, text: str) -> None:
-        """Send a message without showing it."""
-        self._texts[await self.session.send(text, attachments=await self._images(text))] = text
+        form: stands for the text on the screen. is_shown: the user sees the line that was typed.
+        """
+        message_id = uuid.uuid4().hex
+        is_first = not (self.is_busy or self.session.queued or self._unbegun)
+        self._texts[message_id] = self._unbegun[message_id] = text
+        if form and form != text:
+            self._forms[message_id] = form
+        if is_first and is_shown:
+            self._shown.add(message_id)
+        elif is_first:
+            self._show_message(message_id, text)
+        reports = self.local_commands.take_reports()
+        self.start(self._send(message_id, text, f"{text}\n\n{reports}" if reports else text))
 
-    async def _images(self, text: str) -> list[dict[str, Any]]:
+    async def run_locally(self, command: str) -> None:
+        """Run a command of the user. The agent reads its output with the next message."""
+        arguments = {"command": command}
+        running = self.running[_LOCAL] = Running(_LOCAL, arguments, time.monotonic())
+
+        def take(text: str) -> None:
+            running.output = (running.output + text)[-_KEPT_CHARS:]
+            self.screen.changed()
+
+        outcome = await self.local_commands.run(command, take)
+        if self.running.get(_LOCAL) is running:
+            del self.running[_LOCAL]
+        self.screen.show(cards.finished(_LOCAL, arguments, outcome, running.output))
+
+    async def next_autonomy(self) -> str:
+        """Choose the next level of autonomy, after the last one the first. Returns its name."""
+        info = self.session.info
+        level = info.settings.get("autonomy") if info is not None else None
+        place = AUTONOMY.index(level) if level in AUTONOMY else AUTONOMY.index("balanced")
+        info = await self.session.configure(autonomy=AUTONOMY[(place + 1) % len(AUTONOMY)])
+        return safe_line(info.settings.get("autonomy", ""), 20)
+
+    async def _send(self, message_id: str, text: str, content: str) -> None:
+        """Send a message. If it is refused, what is not on the screen goes back into the input."""
+        try:
+            attachments = await self._images(message_id, text)
+            await self.session.send(content, client_msg_id=message_id, attachments=attachments)
+        except Exception:
+            self._unbegun.pop(message_id, None)
+            if message_id not in self._shown:
+                self.screen.put(text)
+            raise
+
+    async def _images(self, message_id: str, text: str) -> list[dict[str, Any]]:
         """The images whose path is in a message, for a model that takes images. Raises ImageError."""
         from codelab_client.terminal import images
 
@@ -417,7 +497,11 @@ class TerminalConversation:
             self._say(f"{safe_line(self.model)} takes no images: /model lists those that do", "yellow")
             return []
         if attachments:
-            self._say(f"with {', '.join(item['name'] for item in attachments)}")
+            names = ", ".join(item["name"] for item in attachments)
+            if message_id in self._shown:
+                self._say(f"with {names}")
+            else:
+                self._images_of[message_id] = names
         return attachments
 
     @property
@@ -432,6 +516,7 @@ class TerminalConversation:
             return None
         text = self._texts.get(ids[number - 1], self.session.queued[ids[number - 1]])
         await self.session.withdraw(ids[number - 1])
+        self._unbegun.pop(ids[number - 1], None)
         return text
 
     def start(self, work: Any) -> None:
@@ -464,8 +549,11 @@ class TerminalConversation:
             seconds = time.monotonic() - running.start_time
             lines.append(f"◌ {cards.summary(running.tool, running.arguments)}  {seconds:.0f} s")
             lines += [f"  {line}" for line in safe(running.output[-4_000:]).splitlines()[-_LIVE_LINES:]]
-        queued = list(self.session.queued.values())
+        lines += [f"● {summary}" for summary in self._order.held]
+        queued = [self._texts.get(key, preview) for key, preview in self.session.queued.items()]
         lines += [f"{number} waits: {safe_line(text)}" for number, text in enumerate(queued[:_QUEUE_LINES], 1)]
+        visible_ids = self._shown | self.session.queued.keys()
+        lines += [f"is sent: {safe_line(text)}" for key, text in self._unbegun.items() if key not in visible_ids]
         return lines
 
     def _context(self) -> str:
@@ -485,6 +573,8 @@ class TerminalConversation:
         if session.plan:
             completed_steps = sum(step.get("status") == "completed" for step in session.plan)
             parts.append(f"plan {completed_steps}/{len(session.plan)}")
+        if session.info is not None:
+            parts.append(safe_line(session.info.settings.get("autonomy") or "balanced", 20))
         parts.append(safe_line(session.agent, 30))
         if self.model:
             parts.append(safe_line(self.model, 40))
@@ -492,8 +582,8 @@ class TerminalConversation:
             parts.append(f"{usage['prompt_tokens'] + usage['completion_tokens']:,} tokens")
         if context := self._context():
             parts.append(context)
-        if isinstance(usage.get("cost_usd"), int | float):
-            parts.append(f"${usage['cost_usd']:.4f}")
+        if self.cost_usd is not None:
+            parts.append(f"${self.cost_usd:.4f}")
         if self.waiting:
             parts.append(f"{self.waiting} waiting")
         if self.pause is not None:

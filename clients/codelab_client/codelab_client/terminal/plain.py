@@ -16,6 +16,8 @@ from codelab_client.terminal.asked import WORDS, Numbers, Target, always, parse,
 from codelab_client.terminal.commands import Commands, is_command
 from codelab_client.terminal.conversation import Question, TerminalConversation
 from codelab_client.terminal.editor import EditError, edited
+from codelab_client.terminal.first_lines import first_lines
+from codelab_client.terminal.spacing import Spacing
 from codelab_client.waiting import Waiting
 
 #: Two Ctrl-C within this time quit (seconds).
@@ -33,6 +35,7 @@ class PlainScreen:
         self._shown_asked_at = 0.0
         self._shown_question: Question | None = None
         self._numbers = Numbers()
+        self._spacing = Spacing()
         self._status = ""
         self._pause: Waiting | None = None
         self._partial_line = b""
@@ -41,8 +44,10 @@ class PlainScreen:
     def show(self, renderable: RenderableType) -> None:
         """See Screen."""
         width = shutil.get_terminal_size().columns
-        text = cards.rendered(renderable, width, colour=False)
-        sys.stdout.write("".join(f"{line.rstrip()}\n" for line in text.removesuffix("\n").split("\n")))
+        if isinstance(renderable, cards.Folded) and renderable.is_question:
+            renderable = renderable.whole  # there is no key here that unfolds it
+        text = self._spacing.spaced(cards.rendered(renderable, width, colour=False))
+        sys.stdout.write("".join(f"{line.rstrip()}\n" for line in text.splitlines()))
         sys.stdout.flush()
 
     def changed(self) -> None:
@@ -78,7 +83,7 @@ class PlainScreen:
         interrupts: asyncio.Queue[None] = asyncio.Queue()
         loop.add_signal_handler(signal.SIGINT, interrupts.put_nowait, None)
         loop.add_reader(sys.stdin.fileno(), self._read)
-        self.show(cards.notice(f"Session {self.conversation.session.session_id}. /help lists the commands."))
+        self.show(first_lines(self.conversation.session, self.conversation.workspace))
         self.changed()
         interrupted_at = -_TWICE_S
         try:
@@ -89,6 +94,9 @@ class PlainScreen:
                 interrupt.cancel()
                 if not line.done():
                     line.cancel()
+                    if self.conversation.local_commands.is_running:
+                        self.conversation.local_commands.stop()
+                        continue
                     if not self.conversation.is_busy or time.monotonic() - interrupted_at < _TWICE_S:
                         return
                     interrupted_at = time.monotonic()
@@ -125,9 +133,11 @@ class PlainScreen:
             self._answer(words, typed_for.key)
         elif typed_for.kind == "call" or (parse(words)[0] in WORDS and self._numbers.lost):
             await self._decide(words, typed_for.key)
+        elif words.startswith("!"):
+            conversation.start(conversation.run_locally(words[1:].strip()))
         elif words:
             self._numbers.take_lost()
-            conversation.start(conversation.send(words))
+            conversation.say(words, is_shown=True)
 
     def _answer(self, words: str, key: str) -> None:
         """Answer the question that was on the screen."""
