@@ -3,7 +3,7 @@
 import asyncio
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from itertools import pairwise
 from pathlib import Path
@@ -63,6 +63,15 @@ class Screen:
 
     def put(self, text: str) -> None:
         self.input = text
+
+    async def pick(self, title: str, choices: Sequence[Any], preview: Any = None) -> str | None:
+        return None
+
+    async def copy(self, text: str) -> bool:
+        return False
+
+    async def lend(self, work: Callable[[], int]) -> int | None:
+        return None
 
     @property
     def text(self) -> str:

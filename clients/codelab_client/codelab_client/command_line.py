@@ -181,17 +181,24 @@ async def _start_if_missing(address: Address, *, is_named: bool, exit_stack: con
 async def _talk_to(
     address: Address, workspace: Path, options: argparse.Namespace, config: Config, *, is_own: bool
 ) -> int:
-    from codelab_client.terminal import talk
+    from codelab_client.terminal import choose_session, talk
 
     plain = options.plain or not sys.stdout.isatty() or os.environ.get("TERM", "") in ("", "dumb")
-    session_id = session_of(options, address, workspace)
+    token = partial(newest_token, address)
+    if options.command == "resume" and not options.session:
+        session_id = await choose_session(address, workspace, token, plain=plain)
+        if session_id is None:
+            return 0
+    else:
+        session_id = session_of(options, address, workspace)
     agent, model = answerer_of(options, config, is_new=session_id is None)
     return await talk(
         address,
         workspace,
-        partial(newest_token, address),
+        token,
         session_id,
         plain=plain,
+        notify=config.notify,
         agent=agent,
         model=model,
         is_own=is_own,
@@ -327,6 +334,7 @@ async def _logout(options: argparse.Namespace) -> int:
 
 _COMMANDS = {
     "talk": _talk,
+    "resume": _talk,
     "exec": _exec,
     "acp": _acp,
     "attach": _attach,

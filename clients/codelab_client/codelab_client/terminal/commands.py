@@ -2,7 +2,10 @@
 
 import difflib
 import json
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,13 +16,44 @@ from codelab_client.session.address import checked_session_id
 from codelab_client.session.rest import Rest, RestError, of_session
 from codelab_client.terminal import cards
 from codelab_client.terminal.conversation import TerminalConversation
+from codelab_client.terminal.conversations import TITLE, conversations, newest
 from codelab_client.terminal.mcp_servers import McpServers
+from codelab_client.terminal.picker import Choice
 
 if TYPE_CHECKING:
     from codelab_client.checkpoints import Checkpoints
 
 Command = Callable[[str], Awaitable[None]]
 
+#: Names that people know from other agents.
+_ALIASES = {
+    "clear": "new",
+    "reset": "new",
+    "exit": "quit",
+    "q": "quit",
+    "continue": "resume",
+    "history": "sessions",
+    "rewind": "edit",
+    "fork": "edit",
+    "models": "model",
+    "agents": "agent",
+    "approvals": "autonomy",
+    "mode": "autonomy",
+    "effort": "thinking",
+    "allowed-tools": "permissions",
+    "summarize": "compact",
+    "context": "usage",
+    "stats": "cost",
+    "connect": "setup",
+}
+#: What /init asks the agent for.
+_INIT = """\
+Look at this project, then write AGENTS.md at its top, for agents that will work on it. In at most 60 lines it says \
+what the project is and how it is laid out; the commands that build, run, test and check it, and the one that runs \
+a single test; the conventions that a newcomer would get wrong; and what must not be changed. Read what is there \
+first: README, CONTRIBUTING, the build files, and an AGENTS.md or rules for other agents, whose right parts you \
+keep. Write only what the files show, and nothing that every programmer knows. Try no command that changes anything \
+outside of the project."""
 #: Messages that are asked for to find the last one of the user.
 _PAGE = 100
 _KEYS = (
@@ -57,10 +91,11 @@ class Commands:
             "thinking": (self._thinking, "/thinking none|low|medium|high: how much the model thinks before it answers"),
             "thoughts": (self._thoughts, "what the model thought before its last answer"),
             "autonomy": (self._autonomy, "/autonomy manual|balanced|autonomous: what runs without asking"),
+            "permissions": (self._permissions, "choose from what runs unasked, to revoke it"),
             "sessions": (self._sessions, "your conversations, the latest first"),
-            "resume": (self._resume, "/resume ID: go on with another conversation"),
+            "resume": (self._resume, "choose a conversation to go on with; /resume ID"),
             "edit": (self._edit, "change your last message, in a copy of the conversation before it (Esc Esc)"),
-            "new": (self._new, "begin another conversation"),
+            "new": (self._new, "begin another conversation; also /clear"),
             "retry": (self._retry, "ask the model again after it has failed"),
             "queue": (self._queue, "messages that wait; /queue edit NUMBER, /queue drop NUMBER"),
             "steer": (self._steer, "/steer MESSAGE: give it to the agent at the next step of the running turn"),
@@ -70,6 +105,10 @@ class Commands:
             "compact": (self._compact, "let a summary replace the conversation so far for the model"),
             "rules": (self._rules, "what runs unasked; /rules revoke ID, /rules allow elsewhere"),
             "usage": (self._usage, "tokens and quotas"),
+            "cost": (self._cost, "tokens and costs since the start"),
+            "copy": (self._copy, "copy the last answer; /copy code: its last block of code, /copy NUMBER"),
+            "init": (self._init, "have the agent look at the project and write AGENTS.md"),
+            "setup": (self._setup, "set up a model for the local cloud"),
             "files": (self._files, "files that the agent always sees; /files add|remove PATH, /files clear"),
             "mcp": (servers.command, "MCP servers of this workspace; /mcp start|stop|forget|trust NAME"),
             "quit": (self._quit, "end codelab; the conversation can be resumed"),
@@ -80,12 +119,17 @@ class Commands:
         """The names of all commands, each with what it does."""
         return {name: text for name, (_, text) in self._commands.items()}
 
+    @property
+    def suggested(self) -> dict[str, str]:
+        """The same with the names that other agents have for them."""
+        return {**self.described, **{name: f"the same as /{target}" for name, target in _ALIASES.items()}}
+
     async def run(self, line: str) -> None:
         """Run a line that begins with a slash."""
         name, _, argument = line[1:].strip().partition(" ")
-        command = self._commands.get(name)
+        command = self._commands.get(_ALIASES.get(name, name))
         if command is None:
-            near = difflib.get_close_matches(name, self._commands, n=1)
+            near = difflib.get_close_matches(name, self.suggested, n=1)
             suggestion = f"did you mean /{near[0]}?" if near else "/help lists them"
             self._say(f"There is no command /{safe_line(name)}: {suggestion}", "red")
             return
@@ -128,20 +172,14 @@ class Commands:
             self._conversation.model = info.model or str(info.settings.get("model") or "")
             return
         models = session.info.models if session.info is not None else []
-        self._table(
-            [
-                (
-                    "▸" if model.get("name") == self._conversation.model else " ",
-                    model.get("name", ""),
-                    f"{model.get('context_tokens', '?')} tokens",
-                    "images" if model.get("images") else "",
-                    f"thinking {', '.join(map(str, levels))}" if (levels := model.get("thinking")) else "",
-                )
-                for model in models
-            ]
-        )
         if not models:
             self._say(self._conversation.model or "The server's default model", "")
+            return
+        choices = [Choice(str(model.get("name", "")), str(model.get("name", "")), _about(model)) for model in models]
+        choices.sort(key=lambda choice: choice.value != self._conversation.model)
+        title = f"Which model? Now: {safe_line(self._conversation.model) or 'the default of the server'}"
+        if chosen := await self._conversation.screen.pick(title, choices):
+            await self._model(chosen)
 
     async def _thinking(self, level: str) -> None:
         info = await self._conversation.session.configure(thinking=level or None)
@@ -172,8 +210,16 @@ class Commands:
 
     async def _resume(self, session_id: str) -> None:
         if not session_id:
-            await self._sessions("")
-            return
+            session = self._conversation.session
+            choices = await conversations(self._rest, session.address, self._conversation.workspace)
+            others = [choice for choice in choices if choice.value != session.session_id]
+            if not others:
+                self._say("There is no other conversation")
+                return
+            chosen = await self._conversation.screen.pick(TITLE, others, partial(newest, self._rest))
+            if chosen is None:
+                return
+            session_id = chosen
         target = checked_session_id(session_id)
         try:
             await self._rest.history(target, 1)
@@ -190,15 +236,15 @@ class Commands:
             return
         page = await self._rest.history(conversation.session.session_id, _PAGE)
         messages = _objects(page, "messages")
-        place = next((n for n in reversed(range(len(messages))) if messages[n].get("role") == "user"), None)
-        total = page.get("total")
-        if place is None or type(total) is not int:
+        own_messages = [message for message in messages if message.get("role") == "user"]
+        message = own_messages[-1] if own_messages else {}
+        if type(number := message.get("n")) is not int:
             self._say("There is no message of yours to change", "yellow")
             return
-        before = max(0, total - len(messages) + place)
-        copy = await self._rest.post(f"/sessions/{of_session(conversation.session.session_id)}/fork", {"up_to": before})
+        fork = f"/sessions/{of_session(conversation.session.session_id)}/fork"
+        copy = await self._rest.post(fork, {"up_to": max(0, number - 1)})
         self.switch_to = checked_session_id(str(copy.get("session_id") if isinstance(copy, dict) else ""))
-        self.draft = str(messages[place].get("content") or "")
+        self.draft = str(message.get("content") or "")
         self._say(f"A copy of the conversation before that message. /resume {conversation.session.session_id} goes")
         self._say("back to the whole one; files stay as they are.")
 
@@ -288,6 +334,52 @@ class Commands:
         for line in lines or ["No decisions are remembered"]:
             self._say(line, "")
 
+    async def _permissions(self, _: str) -> None:
+        from codelab_client.session.standing import change, listed
+
+        session = self._conversation.session
+        lines = [line.partition("  ") for line in await listed(session)]
+        if not lines:
+            self._say("Nothing runs unasked but what the autonomy allows")
+            return
+        choices = [Choice(rule_id, covers.strip(), rule_id) for rule_id, _, covers in lines]
+        chosen = await self._conversation.screen.pick("What runs unasked: Enter revokes it", choices)
+        if chosen is not None:
+            self._say(safe(await change(session, f"revoke {chosen}")), "")
+
+    async def _cost(self, _: str) -> None:
+        conversation = self._conversation
+        cost = f"${conversation.cost_usd:.4f}" if conversation.cost_usd is not None else "the server tells no prices"
+        tokens = conversation.tokens
+        self._say(
+            f"since the start: {conversation.turns} turns, {tokens['prompt_tokens']:,} tokens in, "
+            f"{tokens['completion_tokens']:,} out, {cost}",
+            "",
+        )
+
+    async def _copy(self, argument: str) -> None:
+        from codelab_client.terminal.clipboard import NothingToCopy, selection
+
+        try:
+            text = selection(self._conversation.answer_text, argument)
+            if await self._conversation.screen.copy(text):
+                self._say(f"copied {len(text):,} characters, if this terminal lets programs copy (OSC 52)")
+            else:
+                self._say("Lines only cannot copy: /copy works without --plain", "yellow")
+        except NothingToCopy as reason:
+            self._say(str(reason), "yellow")
+
+    async def _init(self, _: str) -> None:
+        self._conversation.say(_INIT, "/init")
+
+    async def _setup(self, _: str) -> None:
+        command = [sys.executable, "-m", "codelab_client.command_line", "setup"]
+        code = await self._conversation.screen.lend(lambda: subprocess.call(command))
+        if code is None:
+            self._say("Run `codelab setup` in another terminal", "yellow")
+        elif code == 0:
+            self._say("The local cloud uses it from its next start on: end it, and start it again")
+
     async def _compact(self, _: str) -> None:
         outcome = await self._conversation.session.compact()
         if outcome == "nothing_to_compact":
@@ -340,6 +432,17 @@ class Commands:
 
     def _say(self, text: str, style: str = "dim") -> None:
         self._conversation.screen.show(cards.notice(text, style))
+
+
+def _about(model: dict[str, Any]) -> str:
+    """What a model can take, in a line."""
+    levels = model.get("thinking")
+    parts = (
+        f"{model.get('context_tokens', '?')} tokens",
+        "images" if model.get("images") else "",
+        f"thinking {', '.join(map(str, levels))}" if isinstance(levels, list) and levels else "",
+    )
+    return "  ".join(filter(None, parts))
 
 
 def _path(path: str) -> str:

@@ -3,7 +3,7 @@
 import asyncio
 import time
 import uuid
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +21,7 @@ from codelab_client.terminal.asked import ELSEWHERE
 from codelab_client.terminal.call_order import CallOrder
 from codelab_client.terminal.local_commands import LocalCommands
 from codelab_client.terminal.markdown_blocks import complete_length
+from codelab_client.terminal.picker import Choice, Preview
 from codelab_client.waiting import Waiting, waiting
 
 #: Lines of a running command's output that are shown live.
@@ -62,6 +63,18 @@ class Screen(Protocol):
 
     def put(self, text: str) -> None:
         """Put a text into the input, for the user to change and send."""
+        ...
+
+    async def pick(self, title: str, choices: Sequence[Choice], preview: Preview | None = None) -> str | None:
+        """Let the user choose. Returns the value; None if they choose none."""
+        ...
+
+    async def copy(self, text: str) -> bool:
+        """Copy a text to the user's clipboard. Returns whether there is a way to it. Raises NothingToCopy."""
+        ...
+
+    async def lend(self, work: Callable[[], int]) -> int | None:
+        """Run another program on the terminal, with its keyboard. Returns what `work` does; None if that cannot be."""
         ...
 
 
@@ -112,7 +125,9 @@ class TerminalConversation:
         self._user_text, self._has_called = "", False  # the turn's message, and whether it has made a call
         self.model = ""
         self.usage: Mapping[str, Any] = {}
-        self.cost_usd: float | None = None  # of the turns since this window was opened
+        self.cost_usd: float | None = None  # of the turns since this window was opened, as the next two
+        self.turns, self.tokens = 0, Counter[str]()
+        self.answer_text = ""  # the last answer
         self._context_used: object = None  # tokens of the newest prompt
         self.pause: Waiting | None = None  # of a session that is not online
         self.thoughts = ""  # the last ones
@@ -240,8 +255,9 @@ class TerminalConversation:
         self._order.close()
         if event.message_id != self._message_id:
             self._end_text()
-            self._message_id = event.message_id
+            self._message_id, self.answer_text = event.message_id, ""
         self.tail += safe(event.token)
+        self.answer_text = (self.answer_text + event.token)[-_KEPT_CHARS:]
         if event.aborted:
             self._discard()
         elif event.is_final:
@@ -266,6 +282,10 @@ class TerminalConversation:
         self._end_text()
         self.usage = event.usage
         self._context_used = event.frame.get("context_used")
+        self.turns += 1
+        for name in ("prompt_tokens", "completion_tokens"):
+            if isinstance(event.usage.get(name), int):
+                self.tokens[name] += event.usage[name]
         if isinstance(cost := event.usage.get("cost_usd"), int | float):
             self.cost_usd = (self.cost_usd or 0.0) + cost
         self._order.close()
@@ -524,6 +544,11 @@ class TerminalConversation:
         task = asyncio.ensure_future(self._told(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    def close(self) -> None:
+        """Stop what was started: the session ends, and another screen may be there."""
+        for task in self._tasks:
+            task.cancel()
 
     async def _told(self, work: Any) -> None:
         try:

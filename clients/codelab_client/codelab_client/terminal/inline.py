@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -15,11 +15,12 @@ from typing import Any, Literal
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import Application
-from prompt_toolkit.application.run_in_terminal import run_in_terminal
+from prompt_toolkit.application.run_in_terminal import in_terminal, run_in_terminal
 from prompt_toolkit.completion import ThreadedCompleter
 from prompt_toolkit.filters import Condition, has_completions
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.input.typeahead import get_typeahead
 from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
@@ -34,12 +35,15 @@ from codelab_client.session import events as on
 from codelab_client.session.journal import state_folder
 from codelab_client.terminal import cards
 from codelab_client.terminal.asked import LOOK_S, Target, always, target
+from codelab_client.terminal.attention import Attention
+from codelab_client.terminal.clipboard import sequence
 from codelab_client.terminal.commands import Commands, is_command
 from codelab_client.terminal.completion import Suggestions
 from codelab_client.terminal.conversation import TerminalConversation
 from codelab_client.terminal.editor import EditError, edited
 from codelab_client.terminal.first_lines import first_lines
 from codelab_client.terminal.pastes import Pastes, VisibleCharacters
+from codelab_client.terminal.picker import Choice, Preview, pick
 from codelab_client.terminal.spacing import Spacing
 from codelab_client.terminal.wrapping import wrapped
 
@@ -85,7 +89,7 @@ class InlineScreen:
     conversation: TerminalConversation
     commands: Commands
 
-    def __init__(self, workspace: Path) -> None:
+    def __init__(self, workspace: Path, notify: Collection[str] = ()) -> None:
         self._colour = not os.environ.get("NO_COLOR")
         self._mode: Mode = ""
         self._mode_of = ""  # the call that it is about
@@ -105,7 +109,7 @@ class InlineScreen:
             bottom_toolbar=self._toolbar,
             multiline=True,
             prompt_continuation="  ",
-            completer=ThreadedCompleter(Suggestions(workspace, lambda: self.commands.described)),
+            completer=ThreadedCompleter(Suggestions(workspace, lambda: self.commands.suggested)),
             complete_while_typing=True,
             history=_history(),
             input=self._keyboard,
@@ -117,6 +121,7 @@ class InlineScreen:
             reserve_space_for_menu=4,
             refresh_interval=0,
         )
+        self._attention = Attention(notify, self._control, workspace.name)
         self._prompt.app.min_redraw_interval = _REDRAW_S
         self._prompt.app.timeoutlen, self._prompt.app.ttimeoutlen = _ESCAPE_S, _ESCAPE_S / 4
         self._prompt.default_buffer.on_text_changed += lambda _: self._typed()
@@ -152,6 +157,8 @@ class InlineScreen:
         elif self._mode and not (approvals and approvals[0].call_id == self._mode_of):
             self._mode = ""
             self._hint_for("The call was settled in the meantime: nothing was decided")
+        waits = bool(approvals or self.conversation.questions)
+        self._attention.update("waiting" if waits else "busy" if self.conversation.is_busy else "idle")
         self._prompt.app.invalidate()
 
     def put(self, text: str) -> None:
@@ -159,6 +166,37 @@ class InlineScreen:
         buffer = self._prompt.default_buffer
         buffer.text = f"{text}\n{buffer.text}" if buffer.text else text
         buffer.cursor_position = len(text)
+
+    async def pick(self, title: str, choices: Sequence[Choice], preview: Preview | None = None) -> str | None:
+        """See Screen."""
+        app = self._prompt.app
+        async with in_terminal():
+            chosen = await pick(
+                title, choices, preview, keyboard=self._keyboard, output=app.output, style=self._prompt.style
+            )
+        app.key_processor.feed_multiple(get_typeahead(self._keyboard))  # what was typed after the choice
+        app.key_processor.process_keys()
+        return chosen
+
+    async def copy(self, text: str) -> bool:
+        """See Screen."""
+        self._control(sequence(text))
+        return True
+
+    async def lend(self, work: Callable[[], int]) -> int | None:
+        """See Screen."""
+
+        def run() -> int:
+            with self._keyboard.lent():
+                return work()
+
+        return await run_in_terminal(run, in_executor=True)
+
+    def _control(self, text: str) -> None:
+        """Write what the terminal obeys and does not print."""
+        output = self._prompt.app.output
+        output.write_raw(text)
+        output.flush()
 
     async def run(self) -> None:
         """Read keys until the user quits."""
@@ -172,6 +210,7 @@ class InlineScreen:
             pass
         finally:
             ticking.cancel()
+            self._attention.close()
             await self._print()
             loop.remove_signal_handler(signal.SIGINT)
 

@@ -6,6 +6,7 @@ import shutil
 import signal
 import sys
 import time
+from collections.abc import Callable, Sequence
 
 from rich.console import RenderableType
 
@@ -17,6 +18,7 @@ from codelab_client.terminal.commands import Commands, is_command
 from codelab_client.terminal.conversation import Question, TerminalConversation
 from codelab_client.terminal.editor import EditError, edited
 from codelab_client.terminal.first_lines import first_lines
+from codelab_client.terminal.picker import Choice, Preview
 from codelab_client.terminal.spacing import Spacing
 from codelab_client.waiting import Waiting
 
@@ -76,6 +78,21 @@ class PlainScreen:
     def put(self, text: str) -> None:
         """See Screen. A line that is being typed cannot be changed here, so the text is only shown."""
         self.show(cards.notice(safe(text)))
+
+    async def pick(self, title: str, choices: Sequence[Choice], preview: Preview | None = None) -> str | None:
+        """See Screen. Without a cursor, the rows have numbers."""
+        actions = [*(choice.line for choice in choices), "none of them"]
+        chosen = await self.conversation.choose(title, actions)
+        place = actions.index(chosen) if chosen is not None else len(choices)
+        return choices[place].value if place < len(choices) else None
+
+    async def copy(self, text: str) -> bool:
+        """See Screen."""
+        return False
+
+    async def lend(self, work: Callable[[], int]) -> int | None:
+        """See Screen."""
+        return None
 
     async def run(self) -> None:
         """Read lines until the user quits."""
