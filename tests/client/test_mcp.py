@@ -76,10 +76,18 @@ def test_tools_are_called_and_a_server_that_dies_costs_only_its_own(
             await tools.aclose()
         again = McpTools(tmp_path, tmp_path / "state")
         await again.add(SMALL)
+        said: list[str] = []
+        again.say = said.append
+        assert (await called(again, "small.die")).error is not None
+        while not said:
+            await asyncio.sleep(0.01)
+        assert said == ["The MCP server small had ended; it was started again"]
+        assert (await called(again, "small.echo", text="again")).result == {"content": "again"}
         assert (await called(again, "small.die")).error is not None
         while again.servers:
             await asyncio.sleep(0.01)
         assert list(again.declared_tools) == []
+        assert said[1:] == ["The MCP server small has ended again: /mcp start small starts it"]
         await again.add(SMALL)
         assert (await called(again, "small.echo", text="alive")).result == {"content": "alive"}
         await again.aclose()

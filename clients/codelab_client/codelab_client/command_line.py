@@ -185,8 +185,9 @@ async def _talk_to(
 
     plain = options.plain or not sys.stdout.isatty() or os.environ.get("TERM", "") in ("", "dumb")
     token = partial(newest_token, address)
+    is_light = not plain and not os.environ.get("NO_COLOR") and _has_light_background(config)
     if options.command == "resume" and not options.session:
-        session_id = await choose_session(address, workspace, token, plain=plain)
+        session_id = await choose_session(address, workspace, token, plain=plain, is_light=is_light)
         if session_id is None:
             return 0
     else:
@@ -199,10 +200,17 @@ async def _talk_to(
         session_id,
         plain=plain,
         notify=config.notify,
+        is_light=is_light,
         agent=agent,
         model=model,
         is_own=is_own,
     )
+
+
+def _has_light_background(config: Config) -> bool:
+    from codelab_client.terminal.background import is_light, terminal_answer
+
+    return is_light(config.background, os.environ, terminal_answer)
 
 
 async def _exec(options: argparse.Namespace) -> int:

@@ -41,6 +41,7 @@ class Config:
     agent: str = ""
     model: str = ""
     notify: tuple[str, ...] = ()
+    background: str = ""
     sandbox: SandboxConfig = field(default_factory=SandboxConfig)
 
 
@@ -115,6 +116,8 @@ def _with(config: Config, table: Mapping[str, Any], file: Path) -> Config:
             overrides[name] = _sandbox(config.sandbox, value, file)
         elif name == "notify":
             overrides[name] = _ways(value, file)
+        elif name == "background" and value not in ("light", "dark"):
+            raise ConfigError(f"{file}: `background` must be light or dark")
         elif name not in (field.name for field in fields(Config)):
             raise ConfigError(f"{file}: unknown key `{name}`")
         elif name == "sandbox" or not isinstance(value, str):

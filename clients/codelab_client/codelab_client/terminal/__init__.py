@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import importlib
+import os
 import sys
 from collections.abc import Collection
 from functools import partial
@@ -36,10 +37,12 @@ async def talk(
     model: str | None,
     is_own: bool = False,
     notify: Collection[str] = (),
+    is_light: bool = False,
 ) -> int:
     """Talk until the user quits. Returns the exit code.
 
-    is_own: this client has started the server. notify: how the user is called, see `Config`.
+    is_own: this client has started the server. notify: how the user is called, see `Config`. is_light: the
+    terminal's background is.
 
     Raises SessionError.
     """
@@ -55,7 +58,7 @@ async def talk(
     if session_id is not None:
         history = await _history(rest_api, session_id)
     while next_id is not None:
-        screen = _screen(workspace, plain=plain, notify=notify)
+        screen = _screen(workspace, plain=plain, notify=notify, is_light=is_light)
         conversation = screen.conversation = TerminalConversation(workspace, screen)
         executor = conversation.executor = LocalExecutor(workspace, conversation, state_folder(), session=next_id)
         servers = McpServers(conversation, state_folder())
@@ -104,9 +107,12 @@ async def _prepare(executor: LocalExecutor, session: Session) -> None:
     await session.instruct(*await executor.about())
 
 
-async def choose_session(address: Address, workspace: Path, token: Token, *, plain: bool) -> str | None:
+async def choose_session(
+    address: Address, workspace: Path, token: Token, *, plain: bool, is_light: bool = False
+) -> str | None:
     """Let the user choose a conversation. Returns its id; None if they choose none. Raises SessionError."""
     from codelab_client.terminal.conversations import TITLE, conversations, newest
+    from codelab_client.terminal.palette import DARK, LIGHT, prompt_style
     from codelab_client.terminal.picker import pick
 
     rest_api = Rest(address, token)
@@ -117,7 +123,8 @@ async def choose_session(address: Address, workspace: Path, token: Token, *, pla
     if not choices:
         raise SessionError("There is no conversation yet")
     if not plain:
-        return await pick(TITLE, choices, partial(newest, rest_api))
+        style = prompt_style(LIGHT if is_light else DARK) if not os.environ.get("NO_COLOR") else None
+        return await pick(TITLE, choices, partial(newest, rest_api), style=style)
     sys.stdout.writelines(f"{number} {choice.line}\n" for number, choice in enumerate(choices, 1))
     line = (await ask(f"{TITLE} A number, or Enter for none: ")).strip()
     if not line:
@@ -127,14 +134,15 @@ async def choose_session(address: Address, workspace: Path, token: Token, *, pla
     return choices[int(line) - 1].value
 
 
-def _screen(workspace: Path, *, plain: bool, notify: Collection[str]) -> Any:
+def _screen(workspace: Path, *, plain: bool, notify: Collection[str], is_light: bool) -> Any:
     if plain:
         from codelab_client.terminal.plain import PlainScreen
 
         return PlainScreen()
     from codelab_client.terminal.inline import InlineScreen
+    from codelab_client.terminal.palette import DARK, LIGHT
 
-    return InlineScreen(workspace, notify)
+    return InlineScreen(workspace, notify, LIGHT if is_light else DARK)
 
 
 async def _configure(session: Session, agent: str | None, model: str | None) -> None:

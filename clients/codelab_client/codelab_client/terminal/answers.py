@@ -2,18 +2,32 @@
 
 from typing import ClassVar
 
+from pygments.token import Comment, Keyword, Name, Number, Operator, String, Token  # type: ignore[import-untyped]
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markdown import CodeBlock, Markdown, MarkdownElement
-from rich.syntax import Syntax
+from rich.style import Style
+from rich.syntax import ANSISyntaxTheme, Syntax
 
-_THEME = "ansi_dark"
+#: The styles of the terminal's palette that parts of a program have.
+_STYLES = {
+    Token: "none",
+    Comment: "quiet",
+    Keyword: "accent",
+    Operator.Word: "accent",
+    String: "success",
+    Number: "warning",
+    Name.Function: "bold",
+    Name.Class: "bold",
+    Name.Decorator: "warning",
+}
 
 
 class _Code(CodeBlock):
-    """Code without the blank lines that Rich puts around it: blocks are apart already."""
+    """Code in the palette's colours, without the blank lines that Rich puts around it: blocks are apart already."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield Syntax(str(self.text).rstrip(), self.lexer_name, theme=self.theme, word_wrap=True, padding=(0, 1))
+        theme = ANSISyntaxTheme({kind: console.get_style(name, default=Style()) for kind, name in _STYLES.items()})
+        yield Syntax(str(self.text).rstrip(), self.lexer_name, theme=theme, word_wrap=True, padding=(0, 1))
 
 
 class Answer(Markdown):
@@ -26,4 +40,4 @@ class Answer(Markdown):
     }
 
     def __init__(self, text: str) -> None:
-        super().__init__(text, hyperlinks=False, code_theme=_THEME)
+        super().__init__(text, hyperlinks=False)

@@ -131,12 +131,12 @@ class Commands:
         if command is None:
             near = difflib.get_close_matches(name, self.suggested, n=1)
             suggestion = f"did you mean /{near[0]}?" if near else "/help lists them"
-            self._say(f"There is no command /{safe_line(name)}: {suggestion}", "red")
+            self._say(f"There is no command /{safe_line(name)}: {suggestion}", "error")
             return
         try:
             await command[0](argument.strip())
         except RestError as error:
-            self._say(str(error), "red")
+            self._say(str(error), "error")
 
     async def _help(self, _: str) -> None:
         self._table([(f"/{name}", text) for name, text in self.described.items()])
@@ -225,21 +225,21 @@ class Commands:
             await self._rest.history(target, 1)
         except RestError as error:  # others do not keep anybody from it: only its history is not shown
             if error.status == HTTPStatus.NOT_FOUND:
-                self._say(f"There is no conversation {target}; /sessions lists them", "red")
+                self._say(f"There is no conversation {target}; /sessions lists them", "error")
                 return
         self.switch_to = target
 
     async def _edit(self, _: str) -> None:
         conversation = self._conversation
         if conversation.is_busy or conversation.waiting:
-            self._say("A turn is running: stop it first (Esc)", "yellow")
+            self._say("A turn is running: stop it first (Esc)", "warning")
             return
         page = await self._rest.history(conversation.session.session_id, _PAGE)
         messages = _objects(page, "messages")
         own_messages = [message for message in messages if message.get("role") == "user"]
         message = own_messages[-1] if own_messages else {}
         if type(number := message.get("n")) is not int:
-            self._say("There is no message of yours to change", "yellow")
+            self._say("There is no message of yours to change", "warning")
             return
         fork = f"/sessions/{of_session(conversation.session.session_id)}/fork"
         copy = await self._rest.post(fork, {"up_to": max(0, number - 1)})
@@ -262,9 +262,9 @@ class Commands:
             if not queued:
                 self._say("No message waits")
         elif verb not in ("edit", "drop") or not number.strip().isdecimal():
-            self._say("/queue, /queue edit NUMBER, /queue drop NUMBER", "red")
+            self._say("/queue, /queue edit NUMBER, /queue drop NUMBER", "error")
         elif (text := await conversation.take_back(int(number))) is None:
-            self._say(f"No message with the number {number.strip()} waits", "red")
+            self._say(f"No message with the number {number.strip()} waits", "error")
         elif verb == "edit":
             conversation.screen.put(text)
 
@@ -272,12 +272,12 @@ class Commands:
         if text:
             await self._conversation.session.send(text, when_busy="steer")
         else:
-            self._say("/steer MESSAGE", "red")
+            self._say("/steer MESSAGE", "error")
 
     async def _checkpoints(self) -> "Checkpoints | None":
         checkpoints = await self._executor.checkpoints()
         if checkpoints is None:
-            self._say("There are no checkpoints: the folder of the state is inside the workspace", "yellow")
+            self._say("There are no checkpoints: the folder of the state is inside the workspace", "warning")
         return checkpoints
 
     async def _undo(self, extent: str) -> None:
@@ -293,22 +293,22 @@ class Commands:
         if checkpoints is None:
             return
         if extent not in ("", "all"):
-            self._say(f"/{command}, /{command} all", "red")
+            self._say(f"/{command}, /{command} all", "error")
         elif self._conversation.is_busy:
-            self._say("A turn is running: stop it first (Ctrl-C)", "yellow")
+            self._say("A turn is running: stop it first (Ctrl-C)", "warning")
         else:
             method = checkpoints.undo if command == "undo" else checkpoints.redo
             try:
                 summary = report(await method(everything=extent == "all"), command)
             except CheckpointFailed as failure:
-                self._say(str(failure), "red")
+                self._say(str(failure), "error")
                 return
             self._say(safe_line(summary.gist), "")
             for files in summary.lists:
                 title = f"{files.title}:\n" if files.title else ""
-                self._say(title + "\n".join(f"  {_path(path)}" for path in files.paths), "yellow" if title else "")
+                self._say(title + "\n".join(f"  {_path(path)}" for path in files.paths), "warning" if title else "")
             if summary.hint:
-                self._say(summary.hint, "yellow")
+                self._say(summary.hint, "warning")
 
     async def _diff(self, _: str) -> None:
         from codelab_client.checkpoints import CheckpointFailed
@@ -319,7 +319,7 @@ class Commands:
         try:
             diff = await checkpoints.diff()
         except CheckpointFailed as failure:
-            self._say(str(failure), "red")
+            self._say(str(failure), "error")
             return
         if diff.strip():
             self._conversation.screen.show(cards.diff(spelled_out(diff.removesuffix("\n").split("\n"))))
@@ -365,9 +365,9 @@ class Commands:
             if await self._conversation.screen.copy(text):
                 self._say(f"copied {len(text):,} characters, if this terminal lets programs copy (OSC 52)")
             else:
-                self._say("Lines only cannot copy: /copy works without --plain", "yellow")
+                self._say("Lines only cannot copy: /copy works without --plain", "warning")
         except NothingToCopy as reason:
-            self._say(str(reason), "yellow")
+            self._say(str(reason), "warning")
 
     async def _init(self, _: str) -> None:
         self._conversation.say(_INIT, "/init")
@@ -376,7 +376,7 @@ class Commands:
         command = [sys.executable, "-m", "codelab_client.command_line", "setup"]
         code = await self._conversation.screen.lend(lambda: subprocess.call(command))
         if code is None:
-            self._say("Run `codelab setup` in another terminal", "yellow")
+            self._say("Run `codelab setup` in another terminal", "warning")
         elif code == 0:
             self._say("The local cloud uses it from its next start on: end it, and start it again")
 
@@ -414,7 +414,7 @@ class Commands:
         elif verb == "clear":
             await session.clear_files()
         elif argument:
-            self._say("/files, /files add PATH, /files remove PATH, /files clear", "red")
+            self._say("/files, /files add PATH, /files remove PATH, /files clear", "error")
             return
         context = await self._rest.get(f"/context/{of_session(session.session_id)}")
         files = _objects(context, "files")
@@ -430,7 +430,7 @@ class Commands:
         if rows:
             self._conversation.screen.show(cards.table([[safe_line(cell, 300) for cell in row] for row in rows]))
 
-    def _say(self, text: str, style: str = "dim") -> None:
+    def _say(self, text: str, style: str = "quiet") -> None:
         self._conversation.screen.show(cards.notice(text, style))
 
 

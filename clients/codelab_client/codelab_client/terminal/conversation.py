@@ -22,6 +22,7 @@ from codelab_client.terminal.call_order import CallOrder
 from codelab_client.terminal.local_commands import LocalCommands
 from codelab_client.terminal.markdown_blocks import complete_length
 from codelab_client.terminal.picker import Choice, Preview
+from codelab_client.tools.last_state import last_state
 from codelab_client.waiting import Waiting, waiting
 
 #: Lines of a running command's output that are shown live.
@@ -200,7 +201,7 @@ class TerminalConversation:
                 )
             case on.Error():
                 self._end_text()
-                self._say(f"{safe_line(event.error_code)}: {safe(event.message)}", "red")
+                self._say(f"{safe_line(event.error_code)}: {safe(event.message)}", "error")
                 if event.seq is not None and event.error_code == "LLM_ERROR":
                     self.to_retry = _GO_ON if self._has_called else self._user_text
                     if self.to_retry:
@@ -219,9 +220,9 @@ class TerminalConversation:
             case on.Disconnected() | on.Busy():
                 self.pause = None if self.session.is_online else waiting(event)
             case on.ResyncRequired():
-                self._say("Frames are missing: the server no longer has them. /resume shows the history.", "yellow")
+                self._say("Frames are missing: the server no longer has them. /resume shows the history.", "warning")
             case on.Ignored():
-                self._say(safe(event.why), "yellow")
+                self._say(safe(event.why), "warning")
 
     def _think(self, event: on.AssistantThought) -> None:
         if not self._is_thinking:
@@ -269,7 +270,7 @@ class TerminalConversation:
     def _discard(self) -> None:
         self.tail = ""
         if self._printed:
-            self._say("The answer above was cut off; another one follows.", "yellow")
+            self._say("The answer above was cut off; another one follows.", "warning")
         self._printed = False
 
     def _end_text(self) -> None:
@@ -296,7 +297,7 @@ class TerminalConversation:
         self._elsewhere.clear()
         self.start(self.executor.end_turn())
         if event.reason != "completed":
-            self._say(f"The turn ended: {safe_line(event.reason).replace('_', ' ')}", "yellow")
+            self._say(f"The turn ended: {safe_line(event.reason).replace('_', ' ')}", "warning")
 
     def _settled(self, event: on.CallUpdate) -> None:
         """Show what became of a call that this client has neither executed nor decided about."""
@@ -316,7 +317,7 @@ class TerminalConversation:
         reason = f": {safe_line(feedback)}" if feedback else ""
         self._say(f"{state} {cards.summary(call.tool_name, call.arguments or {})}{reason}")
 
-    def _say(self, text: str, style: str = "dim") -> None:
+    def _say(self, text: str, style: str = "quiet") -> None:
         self.screen.show(cards.notice(text, style))
 
     # -- approvals -----------------------------------------------------------------------------------------------
@@ -332,7 +333,7 @@ class TerminalConversation:
             with self.executor.showing(call):
                 self.screen.show(cards.asked_call(call.tool_name, call.arguments, self.workspace))
             if isinstance(call, on.CallDecidedElsewhere):
-                self._say(ELSEWHERE, "yellow")
+                self._say(ELSEWHERE, "warning")
             self.asked_at = time.monotonic()
 
     def _forget(self, call_id: str) -> None:
@@ -374,7 +375,7 @@ class TerminalConversation:
         """The call that the user decides about, which needs no further decision; None if it was settled."""
         call = next((approval for approval in self.approvals if approval.call_id == call_id), None)
         if call is None:
-            self._say("The call was settled in the meantime: nothing was decided.", "yellow")
+            self._say("The call was settled in the meantime: nothing was decided.", "warning")
         else:
             self._forget(call_id)
         return call
@@ -416,7 +417,7 @@ class TerminalConversation:
 
     async def confirm(self, tool: str, arguments: Mapping[str, Any], reason: str) -> bool:
         """See Dialogue."""
-        self._say(f"{safe(reason)}. This is what the call changes now:", "yellow")
+        self._say(f"{safe(reason)}. This is what the call changes now:", "warning")
         self.screen.show(cards.call(tool, arguments, self.workspace))
         shown_at = time.monotonic()
 
@@ -514,7 +515,7 @@ class TerminalConversation:
             return []
         attachments = await asyncio.to_thread(images.attached, text, self.workspace, info.limits)
         if attachments and any(item.get("name") == self.model and item.get("images") is False for item in info.models):
-            self._say(f"{safe_line(self.model)} takes no images: /model lists those that do", "yellow")
+            self._say(f"{safe_line(self.model)} takes no images: /model lists those that do", "warning")
             return []
         if attachments:
             names = ", ".join(item["name"] for item in attachments)
@@ -555,9 +556,9 @@ class TerminalConversation:
             await work
         except Refused as refusal:
             after = f" Try again in {refusal.retry_after} s." if refusal.retry_after else ""
-            self._say(f"{refusal.code}: {refusal}{after}", "red")
+            self._say(f"{refusal.code}: {refusal}{after}", "error")
         except Exception as error:
-            self._say(str(error) or type(error).__name__, "red")
+            self._say(str(error) or type(error).__name__, "error")
         self.screen.changed()
 
     @property
@@ -573,7 +574,7 @@ class TerminalConversation:
         for running in self.running.values():
             seconds = time.monotonic() - running.start_time
             lines.append(f"◌ {cards.summary(running.tool, running.arguments)}  {seconds:.0f} s")
-            lines += [f"  {line}" for line in safe(running.output[-4_000:]).splitlines()[-_LIVE_LINES:]]
+            lines += [f"  {line}" for line in safe(last_state(running.output[-4_000:])).splitlines()[-_LIVE_LINES:]]
         lines += [f"● {summary}" for summary in self._order.held]
         queued = [self._texts.get(key, preview) for key, preview in self.session.queued.items()]
         lines += [f"{number} waits: {safe_line(text)}" for number, text in enumerate(queued[:_QUEUE_LINES], 1)]

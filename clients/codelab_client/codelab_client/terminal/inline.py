@@ -42,6 +42,7 @@ from codelab_client.terminal.completion import Suggestions
 from codelab_client.terminal.conversation import TerminalConversation
 from codelab_client.terminal.editor import EditError, edited
 from codelab_client.terminal.first_lines import first_lines
+from codelab_client.terminal.palette import DARK, Palette, prompt_style
 from codelab_client.terminal.pastes import Pastes, VisibleCharacters
 from codelab_client.terminal.picker import Choice, Preview, pick
 from codelab_client.terminal.spacing import Spacing
@@ -55,15 +56,6 @@ _ESCAPE_S = 0.2
 _FOLDED = 50
 #: Between two redraws (seconds): a fast answer comes in more pieces than anybody can see.
 _REDRAW_S = 0.04
-_STYLE = Style.from_dict(
-    {
-        "live": "ansibrightblack",
-        "ask": "bold ansiyellow",
-        "prompt": "bold ansicyan",
-        "bottom-toolbar": "noreverse ansibrightblack",
-        "bottom-toolbar.text": "noreverse",
-    }
-)
 _PLAIN_STYLE = Style.from_dict({"bottom-toolbar": "noreverse", "ask": "bold", "prompt": "bold"})
 
 Mode = Literal["", "feedback", "always"]
@@ -89,7 +81,8 @@ class InlineScreen:
     conversation: TerminalConversation
     commands: Commands
 
-    def __init__(self, workspace: Path, notify: Collection[str] = ()) -> None:
+    def __init__(self, workspace: Path, notify: Collection[str] = (), palette: Palette = DARK) -> None:
+        self._palette = palette
         self._colour = not os.environ.get("NO_COLOR")
         self._mode: Mode = ""
         self._mode_of = ""  # the call that it is about
@@ -115,7 +108,7 @@ class InlineScreen:
             input=self._keyboard,
             input_processors=[VisibleCharacters()],
             key_bindings=self._keys(),
-            style=_STYLE if self._colour else _PLAIN_STYLE,
+            style=prompt_style(palette) if self._colour else _PLAIN_STYLE,
             color_depth=None if self._colour else ColorDepth.DEPTH_1_BIT,
             erase_when_done=True,
             reserve_space_for_menu=4,
@@ -132,10 +125,13 @@ class InlineScreen:
         """See Screen."""
         if isinstance(renderable, cards.Folded):
             self._folded.append(renderable.whole)
-        width = shutil.get_terminal_size().columns
-        self._waiting.append(self._spacing.spaced(cards.rendered(renderable, width, colour=self._colour)))
+        self._waiting.append(self._spacing.spaced(self._rendered(renderable)))
         if self._print_task is None or self._print_task.done():
             self._print_task = asyncio.ensure_future(self._print())
+
+    def _rendered(self, renderable: RenderableType) -> str:
+        width = shutil.get_terminal_size().columns
+        return cards.rendered(renderable, width, colour=self._colour, palette=self._palette)
 
     async def _print(self) -> None:
         """Print what waits, above the input. Everything that comes in the meantime is printed at once."""
@@ -458,10 +454,10 @@ class InlineScreen:
         try:
             new_arguments = await run_in_terminal(edit, in_executor=True)
         except EditError as error:
-            self.show(cards.notice(str(error), "red"))
+            self.show(cards.notice(str(error), "error"))
             return
         if not self.conversation.approvals or self.conversation.approvals[0].call_id != call.call_id:
-            self.show(cards.notice("The call was settled in the meantime", "yellow"))
+            self.show(cards.notice("The call was settled in the meantime", "warning"))
         elif new_arguments is None:
             self._hint_for("Nothing was changed")
         else:

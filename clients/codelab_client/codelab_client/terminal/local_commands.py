@@ -8,6 +8,7 @@ from pathlib import Path
 
 from codelab_client.execution import Stream, ToolOutcome
 from codelab_client.sandbox import Launch
+from codelab_client.tools.last_state import last_state
 from codelab_client.tools.processes import Process, shell
 
 #: Characters of an output that go with the next message: so many of its beginning and of its end.
@@ -67,7 +68,7 @@ class LocalCommands:
         return "\n\n".join(reports)
 
     def _report(self, command: str, state: str, output: str) -> None:
-        text = output.rstrip("\n")
+        text = last_state(output).rstrip("\n")
         if len(text) > _HEAD + _TAIL:
             text = f"{text[:_HEAD]}\n[… {len(text) - _HEAD - _TAIL} characters left out …]\n{text[-_TAIL:]}"
         content = f"$ {command}\n{text}".rstrip("\n")
