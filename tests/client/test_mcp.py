@@ -20,6 +20,7 @@ from codelab_client.mcp import (
     ServerConfig,
     Subject,
     start_trusted,
+    starting,
     workspace_servers,
 )
 from codelab_client.own_tools import WithOwnTools
@@ -295,3 +296,22 @@ def list_until(terminal: Terminal, text: str) -> None:
         return text in terminal.shown()
 
     until(is_there)
+
+
+def test_servers_of_a_workspace_start_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("one", "two", "three")
+    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {name: {"command": "true"} for name in names}}))
+    barrier, said = asyncio.Barrier(len(names)), list[str]()
+
+    async def may_start(*_: Any) -> bool:
+        return True
+
+    async def start(_: McpTools, subject: Any, *__: Any) -> None:
+        await barrier.wait()  # until all are there
+        if subject.server.name == "two":
+            raise McpError("two does not start")
+
+    monkeypatch.setattr(starting, "may_start", may_start)
+    monkeypatch.setattr(starting, "start", start)
+    run(starting.start_trusted(McpTools(tmp_path, tmp_path / "state"), tmp_path, None, said.append))
+    assert said == ["two does not start"]

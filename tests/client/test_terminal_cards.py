@@ -14,11 +14,13 @@ import pytest
 from codelab_client.execution import ToolOutcome
 from codelab_client.session import Refused
 from codelab_client.session import events as on
-from codelab_client.terminal import cards
+from codelab_client.terminal import cards, inline
 from codelab_client.terminal.conversation import TerminalConversation
 from codelab_client.terminal.first_lines import branch, first_lines
+from codelab_client.terminal.inline import InlineScreen
 from codelab_client.terminal.pastes import Pastes, VisibleCharacters
 from codelab_client.terminal.spacing import Spacing
+from prompt_toolkit.input import create_pipe_input
 from rich.console import RenderableType
 
 from tests.client.conftest import run
@@ -322,3 +324,21 @@ def test_the_status_says_mode_model_context_and_cost(tmp_path: Path) -> None:
         )
 
     run(talk())
+
+
+def test_a_text_of_others_is_no_command_in_the_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def play() -> None:
+        with create_pipe_input() as keyboard:
+            monkeypatch.setattr(inline, "_Keyboard", lambda _: keyboard)
+            for text in ("!touch owned", "/rules allow elsewhere"):
+                talk = Talk(tmp_path)
+                screen = InlineScreen(tmp_path)
+                screen.show = lambda _: None  # type: ignore[method-assign]
+                screen.conversation = talk.conversation
+                screen.put(text)
+                form = screen._prompt.default_buffer.text
+                screen._submit(None, form, screen._typed_for, form)  # type: ignore[arg-type]
+                await asyncio.sleep(0.01)
+                assert [content for _, content in talk.session.sent] == [text]
+
+    run(play())

@@ -38,7 +38,7 @@ def answer(text: str) -> RenderableType:
     """Blocks of the agent's answer."""
     from codelab_client.terminal.answers import Answer  # late, because it imports highlighters for all languages
 
-    return Padding(Answer(safe(text)), (0, 0, 1, 0))
+    return Padding(Answer(safe(text)), (1, 0, 1, 0))
 
 
 class Folded:

@@ -128,7 +128,7 @@ class TerminalConversation:
         self.usage: Mapping[str, Any] = {}
         self.cost_usd: float | None = None  # of the turns since this window was opened, as the next two
         self.turns, self.tokens = 0, Counter[str]()
-        self.answer_text = ""  # the last answer
+        self._answer: list[str] = []  # the pieces of the last answer
         self._context_used: object = None  # tokens of the newest prompt
         self.pause: Waiting | None = None  # of a session that is not online
         self.thoughts = ""  # the last ones
@@ -256,9 +256,9 @@ class TerminalConversation:
         self._order.close()
         if event.message_id != self._message_id:
             self._end_text()
-            self._message_id, self.answer_text = event.message_id, ""
+            self._message_id, self._answer = event.message_id, []
         self.tail += safe(event.token)
-        self.answer_text = (self.answer_text + event.token)[-_KEPT_CHARS:]
+        self._answer.append(event.token)
         if event.aborted:
             self._discard()
         elif event.is_final:
@@ -266,6 +266,11 @@ class TerminalConversation:
         elif (length := complete_length(self.tail)) > 0:
             self.screen.show(cards.answer(self.tail[:length]))
             self.tail, self._printed = self.tail[length:], True
+
+    @property
+    def answer_text(self) -> str:
+        """The last answer, as the model has written it."""
+        return "".join(self._answer)
 
     def _discard(self) -> None:
         self.tail = ""

@@ -116,7 +116,7 @@ class InlineScreen:
         )
         self._attention = Attention(notify, self._control, workspace.name)
         self._prompt.app.min_redraw_interval = _REDRAW_S
-        self._prompt.app.timeoutlen, self._prompt.app.ttimeoutlen = _ESCAPE_S, _ESCAPE_S / 4
+        self._prompt.app.timeoutlen = self._prompt.app.ttimeoutlen = _ESCAPE_S
         self._prompt.default_buffer.on_text_changed += lambda _: self._typed()
 
     # -- printing ------------------------------------------------------------------------------------------------
@@ -158,7 +158,8 @@ class InlineScreen:
         self._prompt.app.invalidate()
 
     def put(self, text: str) -> None:
-        """See Screen."""
+        """See Screen. What others may have written is never a command, whatever it begins with."""
+        text = f" {text}" if text.startswith(("!", "/")) else text
         buffer = self._prompt.default_buffer
         buffer.text = f"{text}\n{buffer.text}" if buffer.text else text
         buffer.cursor_position = len(text)
