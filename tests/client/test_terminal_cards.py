@@ -20,6 +20,7 @@ from codelab_client.terminal.first_lines import branch, first_lines
 from codelab_client.terminal.inline import InlineScreen
 from codelab_client.terminal.pastes import Pastes, VisibleCharacters
 from codelab_client.terminal.spacing import Spacing
+from codelab_client.terminal.status_line import status_line
 from prompt_toolkit.input import create_pipe_input
 from rich.console import RenderableType
 
@@ -99,6 +100,10 @@ class Talk:
         self.conversation.session = self.session  # type: ignore[assignment]
         self.conversation.executor = Executor()  # type: ignore[assignment]
 
+    async def settle(self) -> None:
+        """Wait for what was started."""
+        await asyncio.gather(*self.conversation._tasks, return_exceptions=True)
+
     def take(self, *events: on.Event) -> None:
         for event in events:
             self.conversation.take(event)
@@ -135,14 +140,14 @@ def test_a_message_sent_meanwhile_is_printed_when_its_turn_begins(tmp_path: Path
     async def talk() -> None:
         talk = Talk(tmp_path)
         talk.conversation.say("first")
-        await asyncio.sleep(0.01)
+        await talk.settle()
         assert "› first" in talk.screen.printed
         first = talk.session.sent[0][0]
         talk.session.status = "thinking"
         talk.take(user_message(first, "first"), text("The answer goes"))
         talk.conversation.say("second")
         assert "is sent: second" in talk.conversation.live()
-        await asyncio.sleep(0.01)
+        await talk.settle()
         talk.take(text(" on to its end.\n\n"), text("All of it.", final=True))
         assert "second" not in talk.screen.printed
         talk.take(END, user_message(talk.session.sent[1][0], "second"))
@@ -159,7 +164,7 @@ def test_a_refused_message_goes_back_into_the_input(tmp_path: Path) -> None:
         talk.session.status = "thinking"
         talk.session.refusal = Refused("RATE_LIMITED", "too many")
         talk.conversation.say("keep this")
-        await asyncio.sleep(0.01)
+        await talk.settle()
         assert talk.screen.input == "keep this"
         assert not any("keep this" in line for line in talk.conversation.live())
 
@@ -176,7 +181,7 @@ def test_a_paste_is_printed_as_its_mark_and_sent_whole(tmp_path: Path) -> None:
         assert pastes.folded(long.upper()) == "[pasted 200 lines #2]"
         line = f"look: {mark}"
         talk.conversation.say(pastes.unfolded(line), line)
-        await asyncio.sleep(0.01)
+        await talk.settle()
         assert "› look: [pasted 200 lines]" in talk.screen.printed
         assert talk.session.sent[0][1].endswith("line 198\nline 199")
 
@@ -319,9 +324,11 @@ def test_the_status_says_mode_model_context_and_cost(tmp_path: Path) -> None:
             on.SessionInfo(session_id="s1", agent="coder", status="idle", last_seq=0, model="big-model"), end, end
         )
         talk.session.queued = {"m": "wait"}
-        assert talk.conversation.status() == (
-            "balanced · coder · big-model · 6 tokens · context 50 % · $0.5000 · 1 waiting"
-        )
+        conversation = talk.conversation
+        whole = "balanced · coder · big-model · 6 tokens · context 50 % · $0.5000 · 1 waiting"
+        assert status_line(conversation, len(whole) + 1) == whole
+        assert status_line(conversation, 40) == "balanced · context 50 % · 1 waiting"
+        assert status_line(conversation, 10) == "1 waiting"
 
     run(talk())
 
@@ -333,12 +340,12 @@ def test_a_text_of_others_is_no_command_in_the_input(tmp_path: Path, monkeypatch
             for text in ("!touch owned", "/rules allow elsewhere"):
                 talk = Talk(tmp_path)
                 screen = InlineScreen(tmp_path)
-                screen.show = lambda _: None  # type: ignore[method-assign]
+                screen.show = lambda renderable: None  # type: ignore[method-assign]
                 screen.conversation = talk.conversation
                 screen.put(text)
                 form = screen._prompt.default_buffer.text
                 screen._submit(None, form, screen._typed_for, form)  # type: ignore[arg-type]
-                await asyncio.sleep(0.01)
+                await talk.settle()
                 assert [content for _, content in talk.session.sent] == [text]
 
     run(play())

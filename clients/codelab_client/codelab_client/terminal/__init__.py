@@ -103,7 +103,7 @@ async def talk(
 async def _prepare(executor: LocalExecutor, session: Session) -> None:
     """Do what the first answer and the first call need, while the user is typing."""
     await asyncio.sleep(1)
-    await asyncio.to_thread(importlib.import_module, "rich.markdown")
+    await asyncio.to_thread(importlib.import_module, "codelab_client.terminal.answers")
     await session.instruct(*await executor.about())
 
 

@@ -43,12 +43,6 @@ _QUEUE_LINES = 3
 AUTONOMY = ("manual", "balanced", "autonomous")
 #: The name of a user's own command among the running calls.
 _LOCAL = "!"
-_STATUS = {
-    "thinking": "thinking",
-    "executing_tool": "working",
-    "waiting_approval": "waiting for you",
-    "error": "failed",
-}
 
 
 class Screen(Protocol):
@@ -129,7 +123,7 @@ class TerminalConversation:
         self.cost_usd: float | None = None  # of the turns since this window was opened, as the next two
         self.turns, self.tokens = 0, Counter[str]()
         self._answer: list[str] = []  # the pieces of the last answer
-        self._context_used: object = None  # tokens of the newest prompt
+        self.context_used: object = None  # tokens of the newest prompt
         self.pause: Waiting | None = None  # of a session that is not online
         self.thoughts = ""  # the last ones
         self._is_thinking, self._thinks_since = False, 0.0
@@ -287,7 +281,7 @@ class TerminalConversation:
     def _end_turn(self, event: on.TurnEnd) -> None:
         self._end_text()
         self.usage = event.usage
-        self._context_used = event.frame.get("context_used")
+        self.context_used = event.frame.get("context_used")
         self.turns += 1
         for name in ("prompt_tokens", "completion_tokens"):
             if isinstance(event.usage.get(name), int):
@@ -586,37 +580,3 @@ class TerminalConversation:
         visible_ids = self._shown | self.session.queued.keys()
         lines += [f"is sent: {safe_line(text)}" for key, text in self._unbegun.items() if key not in visible_ids]
         return lines
-
-    def _context(self) -> str:
-        """How full the model's context is; without a limit, how many tokens it has."""
-        tokens = self._context_used
-        if type(tokens) is not int or tokens < 0:
-            return ""
-        info = self.session.info
-        limit = info.limits.get("context_tokens") if info is not None else None
-        return f"context {tokens * 100 // limit} %" if type(limit) is int and limit > 0 else f"context {tokens:,}"
-
-    def status(self) -> str:
-        """The status line."""
-        session, usage = self.session, self.usage
-        status = "waiting_approval" if self.questions or self.approvals else session.status
-        parts = [_STATUS.get(status, safe_line(status, 20))] if self.is_busy else []
-        if session.plan:
-            completed_steps = sum(step.get("status") == "completed" for step in session.plan)
-            parts.append(f"plan {completed_steps}/{len(session.plan)}")
-        if session.info is not None:
-            parts.append(safe_line(session.info.settings.get("autonomy") or "balanced", 20))
-        parts.append(safe_line(session.agent, 30))
-        if self.model:
-            parts.append(safe_line(self.model, 40))
-        if isinstance(usage.get("prompt_tokens"), int) and isinstance(usage.get("completion_tokens"), int):
-            parts.append(f"{usage['prompt_tokens'] + usage['completion_tokens']:,} tokens")
-        if context := self._context():
-            parts.append(context)
-        if self.cost_usd is not None:
-            parts.append(f"${self.cost_usd:.4f}")
-        if self.waiting:
-            parts.append(f"{self.waiting} waiting")
-        if self.pause is not None:
-            parts.append(str(self.pause))
-        return " · ".join(part for part in parts if part)

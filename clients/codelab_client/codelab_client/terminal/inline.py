@@ -46,6 +46,7 @@ from codelab_client.terminal.palette import DARK, Palette, prompt_style
 from codelab_client.terminal.pastes import Pastes, VisibleCharacters
 from codelab_client.terminal.picker import Choice, Preview, pick
 from codelab_client.terminal.spacing import Spacing
+from codelab_client.terminal.status_line import status_line
 from codelab_client.terminal.wrapping import wrapped
 
 #: Two Ctrl-C within this time quit (seconds).
@@ -265,7 +266,7 @@ class InlineScreen:
 
     def _toolbar(self) -> str:
         columns = shutil.get_terminal_size().columns
-        return _cut(self._hint or self.conversation.status(), columns)
+        return _cut(self._hint or status_line(self.conversation, columns), columns)
 
     # -- keys ----------------------------------------------------------------------------------------------------
 

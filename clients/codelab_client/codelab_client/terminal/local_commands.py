@@ -7,9 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from codelab_client.execution import Stream, ToolOutcome
-from codelab_client.sandbox import Launch
 from codelab_client.tools.last_state import last_state
-from codelab_client.tools.processes import Process, shell
 
 #: Characters of an output that go with the next message: so many of its beginning and of its end.
 _HEAD, _TAIL = 4_000, 8_000
@@ -34,6 +32,9 @@ class LocalCommands:
 
     async def run(self, command: str, on_output: OnOutput) -> ToolOutcome:
         """Run a command line to its end. on_output: gets what it writes. Its outcome is that of `run_command`."""
+        from codelab_client.sandbox import Launch  # late, because the prompt should be there soon
+        from codelab_client.tools.processes import Process, shell
+
         if self._task is not None:
             return ToolOutcome.failed("EXECUTION_FAILED", "Another command runs: Esc stops it")
         self._task = asyncio.current_task()
