@@ -9,7 +9,7 @@ import pytest
 from codelab_client.config import ConfigError, config_file, load
 from codelab_client.execution import ToolOutcome
 from codelab_client.terminal import cards
-from codelab_client.terminal.background import is_light, luminance
+from codelab_client.terminal.background import background, luminance
 from codelab_client.terminal.palette import DARK, LIGHT, Palette, prompt_style
 from rich.color import Color
 
@@ -70,31 +70,38 @@ def test_every_colour_has_a_contrast_of_at_least_four_and_a_half(
     used = {Color.parse(f"color({number})").get_truecolor().hex for number in numbers}
     assert len(used) == len(asdict(palette)), "each is used, and no other"
     for colour in used | set(asdict(palette).values()):  # a terminal with 256 gets the nearest one
-        for background in backgrounds:
-            assert contrast(colour, background) >= 4.5, (colour, background)
+        for behind in backgrounds:
+            assert contrast(colour, behind) >= 4.5, (colour, behind)
 
 
 @pytest.mark.parametrize("palette", [DARK, LIGHT], ids=["dark", "light"])
 def test_what_is_live_and_the_menu_can_be_read(palette: Palette) -> None:
     own = set(asdict(palette).values())
     for selector, attributes in prompt_style(palette).style_rules:
-        background = re.search(r"bg:(#\w+)", attributes)
+        behind = re.search(r"bg:(#\w+)", attributes)
         text = re.search(r"(?:^| )(#\w+)", attributes)
-        if background is not None and text is not None:
-            assert contrast(text[1], background[1]) >= 4.5, selector
+        if behind is not None and text is not None:
+            assert contrast(text[1], behind[1]) >= 4.5, selector
         elif text is not None:
             assert text[1] in own, selector
 
 
 def test_the_setting_comes_first_then_the_terminal_then_the_variable() -> None:
     white, black = b"\x1b]11;rgb:ffff/ffff/ffff\x1b\\\x1b[?62c", b"\x1b]11;rgb:1e/1e/1e\x07"
-    assert is_light("", {}, lambda: white)
-    assert not is_light("", {"COLORFGBG": "0;15"}, lambda: black)
-    assert is_light("light", {}, lambda: black)
-    assert not is_light("dark", {}, lambda: white)
-    assert is_light("", {"COLORFGBG": "0;default;15"}, lambda: b"\x1b[?6c")
-    assert not is_light("", {"COLORFGBG": "15;0"}, lambda: b"")
-    assert not is_light("", {}, lambda: b"\x1b]11;rgb:gg/00/00\x07nonsense")
+    terminal = {"TERM": "xterm"}
+    assert background("", terminal, lambda: white).is_light
+    assert not background("", {**terminal, "COLORFGBG": "0;15"}, lambda: black).is_light
+    assert background("light", terminal, lambda: black).is_light
+    assert not background("dark", terminal, lambda: white).is_light
+    assert background("", {**terminal, "COLORFGBG": "0;default;15"}, lambda: b"\x1b[?6c").is_light
+    assert not background("", {**terminal, "COLORFGBG": "15;0"}, lambda: b"").is_light
+    assert not background("", terminal, lambda: b"\x1b]11;rgb:gg/00/00\x07nonsense").is_light
+    assert not background("", {"TERM": "linux"}, lambda: white).is_light
+
+
+def test_what_was_typed_before_the_answer_is_kept() -> None:
+    read = b"he\x1b]11;rgb:ff/ff/ff\x07llo \xc3\xa9\r\x1b[?62c!"
+    assert background("", {"TERM": "xterm"}, lambda: read).typed == "hello é!"
 
 
 def test_a_background_is_light_or_dark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,11 +10,15 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from codelab_client.arguments import parser
 from codelab_client.config import Config, ConfigError, load
 from codelab_client.session.address import DEFAULT_URL, Address, checked_session_id
 from codelab_client.session.errors import InvalidAddress, SessionError, Unauthorized, Unreachable
+
+if TYPE_CHECKING:
+    from codelab_client.terminal.background import Background
 
 _START = f"""\
 Start one with `make run` in a checkout of codelab-serverless: it listens at
@@ -182,12 +186,13 @@ async def _talk_to(
     address: Address, workspace: Path, options: argparse.Namespace, config: Config, *, is_own: bool
 ) -> int:
     from codelab_client.terminal import choose_session, talk
+    from codelab_client.terminal.background import Background
 
     plain = options.plain or not sys.stdout.isatty() or os.environ.get("TERM", "") in ("", "dumb")
     token = partial(newest_token, address)
-    is_light = not plain and not os.environ.get("NO_COLOR") and _has_light_background(config)
+    background = Background() if plain or os.environ.get("NO_COLOR") else _background(config)
     if options.command == "resume" and not options.session:
-        session_id = await choose_session(address, workspace, token, plain=plain, is_light=is_light)
+        session_id = await choose_session(address, workspace, token, plain=plain, is_light=background.is_light)
         if session_id is None:
             return 0
     else:
@@ -200,17 +205,17 @@ async def _talk_to(
         session_id,
         plain=plain,
         notify=config.notify,
-        is_light=is_light,
+        background=background,
         agent=agent,
         model=model,
         is_own=is_own,
     )
 
 
-def _has_light_background(config: Config) -> bool:
-    from codelab_client.terminal.background import is_light, terminal_answer
+def _background(config: Config) -> "Background":
+    from codelab_client.terminal.background import background, terminal_answer
 
-    return is_light(config.background, os.environ, terminal_answer)
+    return background(config.background, os.environ, terminal_answer)
 
 
 async def _exec(options: argparse.Namespace) -> int:

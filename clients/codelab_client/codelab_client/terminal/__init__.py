@@ -19,6 +19,7 @@ from codelab_client.session.journal import state_folder
 from codelab_client.session.rest import Rest, RestError
 from codelab_client.session.tokens import Token
 from codelab_client.skills import Skills
+from codelab_client.terminal.background import Background
 from codelab_client.tools.instructions import topmost_instructions
 from codelab_client.tools.tree import Tree
 
@@ -35,14 +36,14 @@ async def talk(
     plain: bool,
     agent: str | None,
     model: str | None,
-    is_own: bool = False,
-    notify: Collection[str] = (),
-    is_light: bool = False,
+    is_own: bool,
+    notify: Collection[str],
+    background: Background,
 ) -> int:
     """Talk until the user quits. Returns the exit code.
 
-    is_own: this client has started the server. notify: how the user is called, see `Config`. is_light: the
-    terminal's background is.
+    is_own: this client has started the server. notify: how the user is called, see `Config`.
+    background: the terminal's.
 
     Raises SessionError.
     """
@@ -54,11 +55,12 @@ async def talk(
     rest_api = Rest(address, token)
     next_id: str | None = session_id or new_session_id()
     history: dict[str, Any] = {}
+    typed = background.typed
     draft: str | None = None  # what the input has at first, in place of a history above it
     if session_id is not None:
         history = await _history(rest_api, session_id)
     while next_id is not None:
-        screen = _screen(workspace, plain=plain, notify=notify, is_light=is_light)
+        screen = _screen(workspace, plain=plain, notify=notify, is_light=background.is_light)
         conversation = screen.conversation = TerminalConversation(workspace, screen)
         executor = conversation.executor = LocalExecutor(workspace, conversation, state_folder(), session=next_id)
         servers = McpServers(conversation, state_folder())
@@ -82,8 +84,9 @@ async def talk(
             if draft is None:
                 for card in past.shown(past.messages_of(history)):
                     screen.show(card)
-            else:
-                screen.put(draft)
+            if draft or typed:
+                screen.put(draft or typed)
+                typed = ""
             conversation.start(_prepare(executor, session))
             conversation.start(servers.start())
             conversation.start(_configure(session, agent, model))

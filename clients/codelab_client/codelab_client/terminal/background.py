@@ -6,6 +6,7 @@ import select
 import sys
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 #: How long the terminal may take to answer (seconds).
 _PATIENCE_S = 0.2
@@ -15,18 +16,34 @@ _COLOUR = re.compile(
     rb"\x1b\]11;rgba?:([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})[^\x07\x1b]*(?:\x07|\x1b\\)"
 )
 _KIND = re.compile(rb"\x1b\[\?[0-9;]*c")
+#: Terminals that do not know the question.
+_MUTE = ("", "dumb", "linux")
 #: Of COLORFGBG: white, and the light grey that is the first eight colours' white.
 _LIGHT_NUMBERS = ("7", "15")
 
 
-def is_light(setting: str, environment: Mapping[str, str], ask: Callable[[], bytes]) -> bool:
-    """Whether text must be dark. setting: `light`, `dark`, or empty. ask: asks the terminal, and returns its answer."""
+@dataclass(frozen=True)
+class Background:
+    """is_light: text must be dark. typed: what the user typed before the terminal had answered."""
+
+    is_light: bool = False
+    typed: str = ""
+
+
+def background(setting: str, environment: Mapping[str, str], ask: Callable[[], bytes]) -> Background:
+    """The terminal's background. setting: `light`, `dark`, or empty. ask: asks the terminal, and returns what it reads.
+
+    The terminal is not asked if the setting says it, or if it would print the question.
+    """
     if setting:
-        return setting == "light"
-    if (match := _COLOUR.search(ask())) is not None:
+        return Background(setting == "light")
+    answer = b"" if environment.get("TERM", "") in _MUTE else ask()
+    typed = _KIND.sub(b"", _COLOUR.sub(b"", answer)).decode("utf-8", "ignore")
+    typed = "".join(character for character in typed if character.isprintable())
+    if (match := _COLOUR.search(answer)) is not None:
         red, green, blue = (int(part, 16) / (16 ** len(part) - 1) for part in match.groups())
-        return luminance(red, green, blue) > 0.18  # the middle between black and white, as eyes see it
-    return environment.get("COLORFGBG", "").rpartition(";")[2] in _LIGHT_NUMBERS
+        return Background(luminance(red, green, blue) > 0.18, typed)  # the middle, as eyes see it
+    return Background(environment.get("COLORFGBG", "").rpartition(";")[2] in _LIGHT_NUMBERS, typed)
 
 
 def luminance(red: float, green: float, blue: float) -> float:
@@ -36,7 +53,7 @@ def luminance(red: float, green: float, blue: float) -> float:
 
 
 def terminal_answer() -> bytes:
-    """What the terminal answers within a moment. Keys that the user presses meanwhile are lost."""
+    """What the terminal answers within a moment, and what was typed until then."""
     import termios
     import tty
 

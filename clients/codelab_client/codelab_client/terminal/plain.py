@@ -150,7 +150,7 @@ class PlainScreen:
             self._answer(words, typed_for.key)
         elif typed_for.kind == "call" or (parse(words)[0] in WORDS and self._numbers.lost):
             await self._decide(words, typed_for.key)
-        elif words.startswith("!"):
+        elif words.startswith("!") and words[1:].strip():
             conversation.start(conversation.run_locally(words[1:].strip()))
         elif words:
             self._numbers.take_lost()
