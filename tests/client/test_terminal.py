@@ -203,7 +203,8 @@ def test_messages_typed_during_a_turn_wait(codelab: Codelab, model: ScriptedMode
     terminal.expect("1 waiting")
     go.set()
     terminal.expect("first answer")
-    shown = terminal.expect("second answer")
+    terminal.expect("second answer")
+    shown = terminal.expect("› [[tty-fast]]")  # printed a moment later, above it
     assert shown.index("first answer") < shown.index("› [[tty-fast]]") < shown.index("second answer")
     assert shown.count("[[tty-fast]]") == 1
 

@@ -171,6 +171,33 @@ def test_a_refused_message_goes_back_into_the_input(tmp_path: Path) -> None:
     run(talk())
 
 
+def test_an_output_goes_with_the_next_message_that_the_agent_gets(tmp_path: Path) -> None:
+    async def talk() -> None:
+        talk = Talk(tmp_path)
+        await talk.conversation.run_locally("echo hi")
+        talk.session.status = "thinking"
+        talk.conversation.say("refuse this")
+        talk.session.refusal = Refused("RATE_LIMITED", "too many")
+        await talk.settle()
+        talk.session.refusal = None
+        talk.conversation.say("withdraw this")
+        await talk.settle()
+        withdrawn_id, content = talk.session.sent[0]
+        assert content.startswith("withdraw this\n\nI ran this command myself (exit code 0):")
+        talk.take(on.Withdrawn(client_msg_ids=[withdrawn_id]))
+        talk.conversation.say("take this")
+        talk.conversation.say("nothing more")
+        await talk.settle()
+        assert talk.session.sent[1][1].count("$ echo hi\nhi\n") == 1
+        assert talk.session.sent[2][1] == "nothing more"
+        talk.take(user_message(talk.session.sent[1][0], talk.session.sent[1][1]))
+        assert "› take this" in talk.screen.printed
+        assert "I ran" not in talk.screen.printed
+        assert talk.conversation.executor.label == "take this"
+
+    run(talk())
+
+
 def test_a_paste_is_printed_as_its_mark_and_sent_whole(tmp_path: Path) -> None:
     async def talk() -> None:
         talk, pastes = Talk(tmp_path), Pastes()

@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-import uuid
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from codelab_client.terminal.asked import ELSEWHERE
 from codelab_client.terminal.call_order import CallOrder
 from codelab_client.terminal.local_commands import LocalCommands
 from codelab_client.terminal.markdown_blocks import complete_length
+from codelab_client.terminal.own_messages import OwnMessage, OwnMessages
 from codelab_client.terminal.picker import Choice, Preview
 from codelab_client.tools.last_state import last_state
 from codelab_client.waiting import Waiting, waiting
@@ -109,11 +109,7 @@ class TerminalConversation:
         self.approvals: deque[on.ToolCall] = deque()
         self.asked_at = 0.0  # when the first of them was shown (monotonic)
         self.questions: deque[Question] = deque()
-        self._texts: dict[str, str] = {}  # of this window's messages, by id
-        self._forms: dict[str, str] = {}  # how they are shown, if that is not the text
-        self._shown: set[str] = set()  # those that are on the screen
-        self._unbegun: dict[str, str] = {}  # those whose turn has not begun
-        self._images_of: dict[str, str] = {}  # the names of their images
+        self._own = OwnMessages()
         self.local_commands = LocalCommands(workspace)
         self._order = CallOrder(lambda card: self.screen.show(card))
         self.to_retry = ""  # what tries a failed turn again; empty if none has failed
@@ -147,15 +143,10 @@ class TerminalConversation:
             case on.AssistantThought():
                 self._think(event)
             case on.UserMessage():
-                self._user_text = event.content or self._texts.get(event.client_msg_id) or ""
-                self._has_called, self.to_retry = False, ""
-                self.executor.label = self._user_text or self.executor.label
-                self._unbegun.pop(event.client_msg_id, None)
-                if event.client_msg_id not in self._shown:
-                    self._show_message(event.client_msg_id, event.content)
+                self._begin_turn(event)
             case on.Withdrawn():
                 for message_id in event.client_msg_ids:
-                    self._unbegun.pop(message_id, None)
+                    self._give_back(message_id)
             case on.AssistantMessage():
                 self._write(event)
             case on.MessageDiscarded():
@@ -236,14 +227,26 @@ class TerminalConversation:
         card = cards.finished(tool, arguments, outcome, output)
         self._order.end(call_id, card, cards.summary(tool, arguments))
 
-    def _show_message(self, message_id: str, content: str | None) -> None:
-        """Print a message where the agent gets it. content: as the server has it; None if it could not be fetched."""
+    def _begin_turn(self, event: on.UserMessage) -> None:
+        """The agent gets a message, of this window or of another one."""
+        own = self._own.get(event.client_msg_id)
+        self._has_called, self.to_retry = False, ""
+        self._user_text = event.content or (own.content if own is not None else "")
+        self.executor.label = (own.text if own is not None else event.content) or self.executor.label
+        if own is None:
+            self._end_text()
+            self.screen.show(cards.user_message(event.content or "(a message that could not be fetched)"))
+            return
+        own.has_begun = True
+        if not own.is_shown:
+            self._show_own(own)
+
+    def _show_own(self, message: OwnMessage) -> None:
         self._end_text()
-        text = self._forms.get(message_id) or self._texts.get(message_id) or content
-        self._shown.add(message_id)
-        self.screen.show(cards.user_message(text or "(a message that could not be fetched)"))
-        if names := self._images_of.pop(message_id, ""):
-            self._say(f"with {names}")
+        message.is_shown = True
+        self.screen.show(cards.user_message(message.form))
+        if message.images:
+            self._say(f"with {message.images}")
 
     def _write(self, event: on.AssistantMessage) -> None:
         self._fold()
@@ -289,7 +292,7 @@ class TerminalConversation:
         if isinstance(cost := event.usage.get("cost_usd"), int | float):
             self.cost_usd = (self.cost_usd or 0.0) + cost
         self._order.close()
-        self._unbegun = {key: text for key, text in self._unbegun.items() if key not in self._shown}
+        self._own.end_turn()
         for call in [call for call in self.approvals if call.turn_id == event.turn_id]:
             self._forget(call.call_id)
         self._arguments.clear()
@@ -460,20 +463,19 @@ class TerminalConversation:
 
         form: stands for the text on the screen. is_shown: the user sees the line that was typed.
         """
-        message_id = uuid.uuid4().hex
-        is_first = not (self.is_busy or self.session.queued or self._unbegun)
-        self._texts[message_id] = self._unbegun[message_id] = text
-        if form and form != text:
-            self._forms[message_id] = form
+        is_first = not (self.is_busy or self.session.queued or self._own.is_any_open)
+        message_id, message = self._own.add(text, form, self.local_commands.take_reports())
         if is_first and is_shown:
-            self._shown.add(message_id)
+            message.is_shown = True
         elif is_first:
-            self._show_message(message_id, text)
-        reports = self.local_commands.take_reports()
-        self.start(self._send(message_id, text, f"{text}\n\n{reports}" if reports else text))
+            self._show_own(message)
+        self.start(self._send(message_id, message))
 
     async def run_locally(self, command: str) -> None:
         """Run a command of the user. The agent reads its output with the next message."""
+        if self.local_commands.is_running:
+            self._say("Another command of yours runs: Esc stops it", "warning")
+            return
         arguments = {"command": command}
         running = self.running[_LOCAL] = Running(_LOCAL, arguments, time.monotonic())
 
@@ -482,8 +484,7 @@ class TerminalConversation:
             self.screen.changed()
 
         outcome = await self.local_commands.run(command, take)
-        if self.running.get(_LOCAL) is running:
-            del self.running[_LOCAL]
+        self.running.pop(_LOCAL, None)
         self.screen.show(cards.finished(_LOCAL, arguments, outcome, running.output))
 
     async def next_autonomy(self) -> str:
@@ -494,34 +495,39 @@ class TerminalConversation:
         info = await self.session.configure(autonomy=AUTONOMY[(place + 1) % len(AUTONOMY)])
         return safe_line(info.settings.get("autonomy", ""), 20)
 
-    async def _send(self, message_id: str, text: str, content: str) -> None:
+    async def _send(self, message_id: str, message: OwnMessage) -> None:
         """Send a message. If it is refused, what is not on the screen goes back into the input."""
         try:
-            attachments = await self._images(message_id, text)
-            await self.session.send(content, client_msg_id=message_id, attachments=attachments)
+            attachments = await self._images(message)
+            await self.session.send(message.content, client_msg_id=message_id, attachments=attachments)
         except Exception:
-            self._unbegun.pop(message_id, None)
-            if message_id not in self._shown:
-                self.screen.put(text)
+            self._give_back(message_id)
+            if not message.is_shown:
+                self.screen.put(message.text)
             raise
 
-    async def _images(self, message_id: str, text: str) -> list[dict[str, Any]]:
+    def _give_back(self, message_id: str) -> OwnMessage | None:
+        """The agent does not get a message: what would have gone with it goes with the next one."""
+        message = self._own.remove(message_id)
+        if message is not None:
+            self.local_commands.give_back(message.reports)
+        return message
+
+    async def _images(self, message: OwnMessage) -> list[dict[str, Any]]:
         """The images whose path is in a message, for a model that takes images. Raises ImageError."""
         from codelab_client.terminal import images
 
         info = self.session.info
         if info is None:
             return []
-        attachments = await asyncio.to_thread(images.attached, text, self.workspace, info.limits)
+        attachments = await asyncio.to_thread(images.attached, message.text, self.workspace, info.limits)
         if attachments and any(item.get("name") == self.model and item.get("images") is False for item in info.models):
             self._say(f"{safe_line(self.model)} takes no images: /model lists those that do", "warning")
             return []
         if attachments:
-            names = ", ".join(item["name"] for item in attachments)
-            if message_id in self._shown:
-                self._say(f"with {names}")
-            else:
-                self._images_of[message_id] = names
+            message.images = ", ".join(item["name"] for item in attachments)
+            if message.is_shown:
+                self._say(f"with {message.images}")
         return attachments
 
     @property
@@ -534,10 +540,11 @@ class TerminalConversation:
         ids = list(self.session.queued)
         if not 1 <= number <= len(ids):
             return None
-        text = self._texts.get(ids[number - 1], self.session.queued[ids[number - 1]])
-        await self.session.withdraw(ids[number - 1])
-        self._unbegun.pop(ids[number - 1], None)
-        return text
+        message_id = ids[number - 1]
+        message, preview = self._own.get(message_id), self.session.queued[message_id]
+        await self.session.withdraw(message_id)
+        self._give_back(message_id)
+        return preview if message is None else message.text
 
     def start(self, work: Any) -> None:
         """Run a coroutine beside the others; an error is shown."""
@@ -575,8 +582,8 @@ class TerminalConversation:
             lines.append(f"◌ {cards.summary(running.tool, running.arguments)}  {seconds:.0f} s")
             lines += [f"  {line}" for line in safe(last_state(running.output[-4_000:])).splitlines()[-_LIVE_LINES:]]
         lines += [f"● {summary}" for summary in self._order.held]
-        queued = [self._texts.get(key, preview) for key, preview in self.session.queued.items()]
-        lines += [f"{number} waits: {safe_line(text)}" for number, text in enumerate(queued[:_QUEUE_LINES], 1)]
-        visible_ids = self._shown | self.session.queued.keys()
-        lines += [f"is sent: {safe_line(text)}" for key, text in self._unbegun.items() if key not in visible_ids]
+        queued = self.session.queued
+        previews = self._own.previews(queued)
+        lines += [f"{number} waits: {safe_line(text)}" for number, text in enumerate(previews[:_QUEUE_LINES], 1)]
+        lines += [f"is sent: {safe_line(text)}" for text in self._own.on_their_way(queued)]
         return lines

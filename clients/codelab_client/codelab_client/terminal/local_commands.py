@@ -68,6 +68,11 @@ class LocalCommands:
         reports, self._reports = self._reports, []
         return "\n\n".join(reports)
 
+    def give_back(self, reports: str) -> None:
+        """What did not reach the agent goes with the next message."""
+        if reports:
+            self._reports.insert(0, reports)
+
     def _report(self, command: str, state: str, output: str) -> None:
         text = last_state(output).rstrip("\n")
         if len(text) > _HEAD + _TAIL:
