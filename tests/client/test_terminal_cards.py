@@ -19,6 +19,7 @@ from codelab_client.terminal.conversation import TerminalConversation
 from codelab_client.terminal.first_lines import branch, first_lines
 from codelab_client.terminal.inline import InlineScreen
 from codelab_client.terminal.pastes import Pastes, VisibleCharacters
+from codelab_client.terminal.plain import PlainScreen
 from codelab_client.terminal.spacing import Spacing
 from codelab_client.terminal.status_line import status_line
 from prompt_toolkit.input import create_pipe_input
@@ -276,6 +277,8 @@ def test_a_long_new_file_is_folded_and_another_change_is_not(tmp_path: Path) -> 
     assert "+line 40" not in folded
     assert "160 more lines of this new file (Ctrl-O shows them)" in folded
     assert "+line 199" in cards.rendered(card.whole, 80, colour=False)
+    more = {"path": "new.py", "content": content, "mode": "0777"}
+    assert not isinstance(cards.asked_call("write_file", more, tmp_path), cards.Folded)
     (tmp_path / "new.py").write_text("something\n")
     changed = cards.asked_call("write_file", {"path": "new.py", "content": content}, tmp_path)
     assert "+line 199" in cards.rendered(changed, 80, colour=False)
@@ -292,6 +295,18 @@ def test_a_long_output_keeps_its_end_and_can_be_unfolded() -> None:
     assert "… 38 more lines (Ctrl-O shows them)" in folded
     assert "row 0\n" not in re.sub(" +\n", "\n", folded)
     assert "row 0\n" in re.sub(" +\n", "\n", cards.rendered(card.whole, 80, colour=False))
+
+
+def test_lines_only_show_what_is_decided_about_and_name_no_key(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    screen, content = PlainScreen(), "".join(f"line {n}\n" for n in range(200))
+    screen.show(cards.asked_call("write_file", {"path": "new.py", "content": content}, tmp_path))
+    screen.show(cards.finished("run_command", {"command": "make"}, ToolOutcome({"exit_code": 0}), content))
+    shown = capsys.readouterr().out
+    assert "+line 199" in shown
+    assert "… 188 more lines\n" in shown
+    assert "Ctrl-O" not in shown
 
 
 # -- blank lines -----------------------------------------------------------------------------------------------------

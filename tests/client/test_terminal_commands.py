@@ -10,15 +10,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from codelab_client import last_sessions
+from codelab_client import last_sessions, terminal
 from codelab_client.config import ConfigError, config_file, load
-from codelab_client.session import Address
+from codelab_client.session import Address, SessionError
 from codelab_client.terminal import cards, past
 from codelab_client.terminal.attention import Attention
 from codelab_client.terminal.clipboard import NothingToCopy, selection, sequence
 from codelab_client.terminal.commands import Commands
 from codelab_client.terminal.conversations import conversations, newest
 from codelab_client.terminal.picker import Choice, Picker, pick
+from codelab_client.terminal.plain import PlainScreen
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
@@ -184,6 +185,37 @@ def test_a_list_fits_its_columns_and_hostile_rows_stay_text() -> None:
         assert len(drawn.split("\n")) <= 24
     assert picker.chosen is not None
     assert picker.chosen.value == "29"
+
+
+def test_without_a_cursor_rows_have_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def all_of_them(*_: Any) -> list[Choice]:
+        return CHOICES
+
+    async def chosen(line: str) -> str | None:
+        async def ask(_: str) -> str:
+            return line
+
+        monkeypatch.setattr(terminal, "ask", ask)
+        return await terminal.choose_session(Address.parse("ws://localhost:8000"), tmp_path, None, plain=True)
+
+    async def picked(line: str) -> str | None:
+        screen, talk = PlainScreen(), Talk(tmp_path)
+        talk.conversation.screen, screen.conversation = screen, talk.conversation
+        picking = asyncio.ensure_future(screen.pick("Which?", CHOICES))
+        await asyncio.sleep(0)
+        assert talk.conversation.questions[0].answer(line) is None
+        return await picking
+
+    monkeypatch.setattr("codelab_client.terminal.conversations.conversations", all_of_them)
+    assert run(chosen("2\n")) == "b"
+    assert "3 fix docs  x\n" in capsys.readouterr().out
+    assert run(chosen("\n")) is None
+    with pytest.raises(SessionError, match="no number from 1 to 3"):
+        run(chosen("4"))
+    assert run(picked("3")) == "c"
+    assert run(picked("4")) is None
 
 
 def test_conversations_of_this_folder_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

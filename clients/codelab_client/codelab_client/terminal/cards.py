@@ -30,7 +30,8 @@ _OUTPUT_LINES = 12
 _MESSAGE_LINES = 20
 #: Lines of a new file that are printed; of a longer one, the first of them.
 _NEW_FILE_LINES, _NEW_FILE_BEGINNING = 60, 40
-_UNFOLDS = " (Ctrl-O shows them)"
+#: Ends the note on what is folded, where a key unfolds it.
+UNFOLDS = " (Ctrl-O shows them)"
 _PLAN_MARKS = {"completed": ("✔", "success"), "in_progress": ("▸", "warning"), "pending": ("·", "quiet")}
 
 
@@ -61,7 +62,7 @@ def user_message(text: str) -> RenderableType:
     if len(lines) <= _MESSAGE_LINES:
         return whole
     beginning = "\n".join(lines[: _MESSAGE_LINES // 2])
-    return Folded(_typed(f"{beginning}\n… {len(lines) - _MESSAGE_LINES // 2} more lines{_UNFOLDS}"), whole)
+    return Folded(_typed(f"{beginning}\n… {len(lines) - _MESSAGE_LINES // 2} more lines{UNFOLDS}"), whole)
 
 
 def _typed(text: str) -> RenderableType:
@@ -107,14 +108,20 @@ def call(tool: str, arguments: Mapping[str, Any] | None, workspace: Path) -> Ren
 def asked_call(tool: str, arguments: Mapping[str, Any] | None, workspace: Path) -> RenderableType:
     """The same; of a long new file only the beginning, until the user unfolds it."""
     whole = call(tool, arguments, workspace)
-    if tool != "write_file" or arguments is None:
+    if tool != "write_file" or arguments is None or not arguments.keys() <= _SHOWN[tool]:
+        return whole
+    content = str(arguments.get("content", ""))
+    if content.count("\n") < _NEW_FILE_LINES:
         return whole
     path = str(arguments.get("path", ""))
-    change = written(workspace, path, str(arguments.get("content", "")))
-    if len(change.lines) <= _NEW_FILE_LINES or not all(line.startswith("+") for line in change.lines):
+    try:
+        if os.path.lexists(workspace / normal_path(path)):
+            return whole
+    except ValueError:
         return whole
+    change = written(workspace, path, content)
     hidden_count = len(change.lines) - _NEW_FILE_BEGINNING
-    note = f"… {hidden_count} more lines of this new file{_UNFOLDS}"
+    note = f"… {hidden_count} more lines of this new file{UNFOLDS}"
     beginning = Difference(change.lines[:_NEW_FILE_BEGINNING], (note, *change.notes))
     title = Text("? ", style="question").append(f"{exact_line(tool)} {exact_line(path)}", style="bold")
     return Folded(Group(Whole(title), Padding(diff(beginning), (0, 0, 0, 2))), whole, is_question=True)
@@ -219,7 +226,7 @@ def finished(tool: str, arguments: Mapping[str, Any], outcome: ToolOutcome, outp
     hidden_count = len(lines) - _OUTPUT_LINES
     if hidden_count <= 0:
         return whole
-    return Folded(Group(line, _output([f"… {hidden_count} more lines{_UNFOLDS}", *lines[-_OUTPUT_LINES:]])), whole)
+    return Folded(Group(line, _output([f"… {hidden_count} more lines{UNFOLDS}", *lines[-_OUTPUT_LINES:]])), whole)
 
 
 def _output(lines: Sequence[str]) -> RenderableType:

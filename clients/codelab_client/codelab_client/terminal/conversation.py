@@ -270,7 +270,7 @@ class TerminalConversation:
         return "".join(self._answer)
 
     def _discard(self) -> None:
-        self.tail = ""
+        self.tail, self._answer = "", []
         if self._printed:
             self._say("The answer above was cut off; another one follows.", "warning")
         self._printed = False

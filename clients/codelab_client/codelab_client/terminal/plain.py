@@ -48,7 +48,10 @@ class PlainScreen:
         width = shutil.get_terminal_size().columns
         if isinstance(renderable, cards.Folded) and renderable.is_question:
             renderable = renderable.whole  # there is no key here that unfolds it
-        text = self._spacing.spaced(cards.rendered(renderable, width, colour=False))
+        text = cards.rendered(renderable, width, colour=False)
+        if isinstance(renderable, cards.Folded):
+            text = text.replace(cards.UNFOLDS, "")
+        text = self._spacing.spaced(text)
         sys.stdout.write("".join(f"{line.rstrip()}\n" for line in text.splitlines()))
         sys.stdout.flush()
 
