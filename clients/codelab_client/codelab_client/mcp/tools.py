@@ -131,7 +131,9 @@ class McpTools:
 
     async def execute(self, call: ToolCall) -> ToolOutcome:
         """See ToolSource."""
-        await asyncio.gather(*self._restarted.values(), return_exceptions=True)
+        restarts = [task for task in self._restarted.values() if not task.done()]
+        if call.tool_name not in self._tools and restarts:  # it may be back in a moment
+            await asyncio.wait(restarts)
         tool = self._tools.get(call.tool_name)
         connection = self._connections.get(tool.server) if tool is not None else None
         if tool is None or connection is None or not connection.is_open:
