@@ -28,6 +28,8 @@ TEMPLATE = TESTS.parent / "template.yaml"
 LONGEST = (
     "docs/test_tutorials.py",
     "client/test_terminal.py",
+    "client/test_terminal_keys.py",
+    "client/test_terminal_commands.py",
     "rest/test_stream.py",
     "conversations/test_races.py",
     "page/test_conversation.py",

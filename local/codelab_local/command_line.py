@@ -59,13 +59,13 @@ async def _run(settings: Settings, info: str | None, *, until_eof: bool) -> int:
             starting.result()
             if info is not None:
                 _write_privately(Path(info), json.dumps(cloud.describe()))
+            sys.stderr.writelines(f"{hint}\n" for hint in cloud.hints)
+            sys.stderr.flush()  # first: whoever waits for the line below may read them
             sys.stdout.write(f"ready {cloud.url}\n")
             sys.stdout.writelines(f"{line.replace('{address}', cloud.address)}\n" for line in settings.greeting)
             if cloud.view is not None:
                 sys.stdout.write(f"The cloud view, for you alone:\n{cloud.view}\n")
             sys.stdout.flush()
-            sys.stderr.writelines(f"{hint}\n" for hint in cloud.hints)
-            sys.stderr.flush()
             cloud.build_page()
         else:
             starting.cancel()

@@ -5,6 +5,7 @@ import contextlib
 import fcntl
 import os
 import pty
+import re
 import struct
 import subprocess
 import termios
@@ -25,6 +26,8 @@ from tests.waiting import until
 def _style(character: pyte.screens.Char) -> Style:
     """The style of a character. pyte's names of colours are Rich's, but for brown, which is yellow."""
     name = character.fg.replace("brown", "yellow").removeprefix("bright")
+    if re.fullmatch("[0-9a-f]{6}", name):
+        name = f"#{name}"
     colour = None if name == "default" else f"bright_{name}" if character.fg.startswith("bright") else name
     return Style(color=colour, bold=character.bold, italic=character.italics, reverse=character.reverse)
 

@@ -12,6 +12,7 @@ from codelab_client.acp.updates import Updates
 from codelab_client.session import events as on
 from codelab_client.terminal.conversation import TerminalConversation
 from codelab_client.terminal.plain import PlainScreen
+from codelab_client.terminal.status_line import status_line
 from codelab_local import LocalCloud
 
 from tests.fakes.model.script import Says
@@ -43,11 +44,11 @@ def test_the_servers_words_cannot_write_to_the_terminal() -> None:
 def test_the_status_line_counts_down(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     conversation = conversing(tmp_path, SimpleNamespace(show=lambda _: None))
     conversation.take(BUSY)
-    assert "the server is busy (Too Many Requests), trying again in 4 s" in conversation.status()
+    assert "the server is busy (Too Many Requests), trying again in 4 s" in status_line(conversation, 200)
     monkeypatch.setattr(waiting, "time", SimpleNamespace(monotonic=lambda: 102.5))
-    assert "trying again in 2 s" in conversation.status()
+    assert "trying again in 2 s" in status_line(conversation, 200)
     conversation.take(on.Connected(again=True))
-    assert "busy" not in conversation.status()
+    assert "busy" not in status_line(conversation, 200)
 
 
 def test_lines_only_say_each_pause_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from codelab_client.local_cloud import checkout, is_missing
+from codelab_client.local_cloud import checkout, is_missing, remarks
 from codelab_client.session import Address
 from codelab_local import LocalCloud
 from codelab_local.host.processes import bound_socket
@@ -21,11 +21,12 @@ from tests.waiting import until
 def test_a_local_cloud_is_started_stopped_and_keeps_its_sessions(environment: dict[str, str], folder: Path) -> None:
     port = free_port()
     for arguments, last_word in (((), "quit"), (("--continue",), "kill")):
-        asked = {**environment, "CODELAB_URL": f"ws://localhost:{port}", "DEMO_TOKEN_DELAY_MS": "0"}
+        asked = {**environment, "CODELAB_URL": f"ws://localhost:{port}", "DEMO_TOKEN_DELAY_MS": "0", "LLM_MODLE": "x"}
         with Terminal([*CODELAB, *arguments], asked, folder) as terminal:
             terminal.expect("Start the local cloud of")
             terminal.type("\r")
             until(lambda t=terminal: "/help lists" in t.shown(), 90)
+            assert "LLM_MODLE is no setting; did you mean LLM_MODEL?" in terminal.shown()
             started = psutil.Process(terminal.process.pid).children(recursive=True)
             assert started
             if last_word == "quit":
@@ -37,6 +38,13 @@ def test_a_local_cloud_is_started_stopped_and_keeps_its_sessions(environment: di
                 terminal.expect("Hello!")
                 terminal.process.kill()
             until(lambda these=started: not any(map(_runs, these)), 20)
+
+
+def test_what_it_says_of_its_settings_is_told(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(b"LLM_MODLE is no setting\n\n\x1b[2Jodd\xff\n" + b"more\n" * 50)
+    assert remarks(log)[:2] == ["LLM_MODLE is no setting", "␛[2Jodd\N{REPLACEMENT CHARACTER}"]
+    assert len(remarks(log)) == 5
 
 
 def port_of(bound: socket.socket) -> int:

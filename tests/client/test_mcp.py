@@ -20,6 +20,7 @@ from codelab_client.mcp import (
     ServerConfig,
     Subject,
     start_trusted,
+    starting,
     workspace_servers,
 )
 from codelab_client.own_tools import WithOwnTools
@@ -74,10 +75,18 @@ async def test_tools_are_called_and_a_server_that_dies_costs_only_its_own(
         await tools.aclose()
     again = McpTools(tmp_path, tmp_path / "state")
     await again.add(SMALL)
+    said: list[str] = []
+    again.say = said.append
+    assert (await called(again, "small.die")).error is not None
+    while not said:
+        await asyncio.sleep(0.01)
+    assert said == ["The MCP server small had ended; it was started again"]
+    assert (await called(again, "small.echo", text="again")).result == {"content": "again"}
     assert (await called(again, "small.die")).error is not None
     while again.servers:
         await asyncio.sleep(0.01)
     assert list(again.declared_tools) == []
+    assert said[1:] == ["The MCP server small has ended again: /mcp start small starts it"]
     await again.add(SMALL)
     assert (await called(again, "small.echo", text="alive")).result == {"content": "alive"}
     await again.aclose()
@@ -269,3 +278,22 @@ def list_until(terminal: Terminal, text: str) -> None:
         return text in terminal.shown()
 
     until(is_there)
+
+
+def test_servers_of_a_workspace_start_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("one", "two", "three")
+    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {name: {"command": "true"} for name in names}}))
+    barrier, said = asyncio.Barrier(len(names)), list[str]()
+
+    async def may_start(*_: Any) -> bool:
+        return True
+
+    async def start(_: McpTools, subject: Any, *__: Any) -> None:
+        await barrier.wait()  # until all are there
+        if subject.server.name == "two":
+            raise McpError("two does not start")
+
+    monkeypatch.setattr(starting, "may_start", may_start)
+    monkeypatch.setattr(starting, "start", start)
+    run(starting.start_trusted(McpTools(tmp_path, tmp_path / "state"), tmp_path, None, said.append))
+    assert said == ["two does not start"]

@@ -140,6 +140,16 @@ def parser() -> argparse.ArgumentParser:
         help="also execute calls that were approved elsewhere: in another window, over HTTP, by a rule, or by autonomy",
     )
     prompt_parser.set_defaults(command="exec")
+    resume = commands.add_parser(
+        "resume",
+        help="choose a conversation to go on with",
+        description="Choose one of your conversations from a list, and go on with it in this folder.",
+        epilog=_ENVIRONMENT,
+        parents=[common],
+        **formatted,  # type: ignore[arg-type]
+    )
+    resume.add_argument("session", metavar="SESSION", nargs="?", default=None, help="the conversation's id")
+    resume.set_defaults(command="resume")
     acp = commands.add_parser(
         "acp",
         help="serve an editor on stdin and stdout",

@@ -10,11 +10,15 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from codelab_client.arguments import parser
 from codelab_client.config import Config, ConfigError, load
 from codelab_client.session.address import DEFAULT_URL, Address, checked_session_id
 from codelab_client.session.errors import InvalidAddress, SessionError, Unauthorized, Unreachable
+
+if TYPE_CHECKING:
+    from codelab_client.terminal.background import Background
 
 _START = f"""\
 Start one with `make run` in a checkout of codelab-serverless: it listens at
@@ -181,21 +185,37 @@ async def _start_if_missing(address: Address, *, is_named: bool, exit_stack: con
 async def _talk_to(
     address: Address, workspace: Path, options: argparse.Namespace, config: Config, *, is_own: bool
 ) -> int:
-    from codelab_client.terminal import talk
+    from codelab_client.terminal import choose_session, talk
+    from codelab_client.terminal.background import Background
 
     plain = options.plain or not sys.stdout.isatty() or os.environ.get("TERM", "") in ("", "dumb")
-    session_id = session_of(options, address, workspace)
+    token = partial(newest_token, address)
+    background = Background() if plain or os.environ.get("NO_COLOR") else _background(config)
+    if options.command == "resume" and not options.session:
+        session_id = await choose_session(address, workspace, token, plain=plain, is_light=background.is_light)
+        if session_id is None:
+            return 0
+    else:
+        session_id = session_of(options, address, workspace)
     agent, model = answerer_of(options, config, is_new=session_id is None)
     return await talk(
         address,
         workspace,
-        partial(newest_token, address),
+        token,
         session_id,
         plain=plain,
+        notify=config.notify,
+        background=background,
         agent=agent,
         model=model,
         is_own=is_own,
     )
+
+
+def _background(config: Config) -> "Background":
+    from codelab_client.terminal.background import background, terminal_answer
+
+    return background(config.background, os.environ, terminal_answer)
 
 
 async def _exec(options: argparse.Namespace) -> int:
@@ -327,6 +347,7 @@ async def _logout(options: argparse.Namespace) -> int:
 
 _COMMANDS = {
     "talk": _talk,
+    "resume": _talk,
     "exec": _exec,
     "acp": _acp,
     "attach": _attach,

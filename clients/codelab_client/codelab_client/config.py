@@ -15,6 +15,8 @@ from typing import Any
 #: What the file of a workspace may say.
 _OF_WORKSPACE = ("agent", "model")
 _MOST_BYTES = 100_000
+#: How the terminal can tell that the agent waits for the user or has finished.
+NOTIFY = ("bell", "title", "desktop")
 
 
 class ConfigError(Exception):
@@ -38,6 +40,8 @@ class Config:
     rest_url: str = ""
     agent: str = ""
     model: str = ""
+    notify: tuple[str, ...] = ()
+    background: str = ""
     sandbox: SandboxConfig = field(default_factory=SandboxConfig)
 
 
@@ -110,6 +114,10 @@ def _with(config: Config, table: Mapping[str, Any], file: Path) -> Config:
     for name, value in table.items():
         if name == "sandbox" and isinstance(value, dict):
             overrides[name] = _sandbox(config.sandbox, value, file)
+        elif name == "notify":
+            overrides[name] = _ways(value, file)
+        elif name == "background" and value not in ("light", "dark"):
+            raise ConfigError(f"{file}: `background` must be light or dark")
         elif name not in (field.name for field in fields(Config)):
             raise ConfigError(f"{file}: unknown key `{name}`")
         elif name == "sandbox" or not isinstance(value, str):
@@ -117,6 +125,13 @@ def _with(config: Config, table: Mapping[str, Any], file: Path) -> Config:
         else:
             overrides[name] = value
     return replace(config, **overrides)
+
+
+def _ways(value: Any, file: Path) -> tuple[str, ...]:
+    """How the terminal calls the user."""
+    if not isinstance(value, list) or not all(item in NOTIFY for item in value):
+        raise ConfigError(f"{file}: `notify` must be a list of {', '.join(NOTIFY)}")
+    return tuple(value)
 
 
 def _sandbox(sandbox: SandboxConfig, table: Mapping[str, Any], file: Path) -> SandboxConfig:

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from codelab_client import private_folder
 from codelab_client.private_file import append_to
+from codelab_client.safe_text import safe_line
 from codelab_client.session.address import Address, is_loopback
 from codelab_client.session.errors import Unreachable
 from codelab_client.setup.model_file import file
@@ -20,6 +21,8 @@ from codelab_client.setup.model_file import file
 #: Seconds until it must be ready, and until it must have stopped.
 _START_S = 90.0
 _STOP_S = 15.0
+#: Lines of its log at the start that are shown.
+_MOST_REMARKS = 5
 
 
 def checkout() -> Path | None:
@@ -76,6 +79,7 @@ async def running(folder: Path, address: Address, state: Path) -> AsyncIterator[
         )
         try:
             await _until_ready(process, log)
+            sys.stderr.writelines(f"{line}\n" for line in remarks(log))
             assert process.stdout is not None
             draining = asyncio.ensure_future(process.stdout.read())
             try:
@@ -84,6 +88,12 @@ async def running(folder: Path, address: Address, state: Path) -> AsyncIterator[
                 draining.cancel()
         finally:
             await _stop(process)
+
+
+def remarks(log: Path) -> list[str]:
+    """What the local cloud says of its settings when it starts: one that is misspelt, or has no effect alone."""
+    lines = [safe_line(line, 300) for line in log.read_text("utf-8", "replace").splitlines() if line.strip()]
+    return lines[:_MOST_REMARKS]
 
 
 async def _until_ready(process: asyncio.subprocess.Process, log: Path) -> None:

@@ -39,6 +39,8 @@ class Connection:
         self._task: asyncio.Task[None] | None = None
         self._listing: asyncio.Task[None] | None = None
         self._is_stale = False
+        #: Whether it has ended by itself after it was ready.
+        self.has_crashed = False
         self._pause, self._listed_at = _PAUSE_S, 0.0
 
     @property
@@ -103,6 +105,7 @@ class Connection:
                 hint = f". It ran in the sandbox; {self._log} has what it wrote" if self.server.sandboxed else ""
                 ready.set_exception(McpError(f"{self.server.name} does not start: {_told(error)}{hint}"))
         finally:
+            self.has_crashed = self._session is not None and not self._closing
             self._session, self.tools = None, ()
             if not ready.done():
                 ready.set_exception(McpError(f"{self.server.name} was stopped"))

@@ -5,7 +5,7 @@ from collections.abc import Callable, Container
 from pathlib import Path
 from typing import Protocol
 
-from codelab_client.mcp.config import McpConfigError, workspace_servers
+from codelab_client.mcp.config import McpConfigError, ServerConfig, workspace_servers
 from codelab_client.mcp.confinement import Confinement
 from codelab_client.mcp.connection import McpError
 from codelab_client.mcp.tools import McpTools, Offer
@@ -29,26 +29,31 @@ class Asks(Protocol):
 async def start_trusted(
     tools: McpTools, workspace: Path, asks: Asks | None, say: Say, used_names: Container[str] = ()
 ) -> None:
-    """Start the servers of a workspace, each after the user has trusted it. say: tells the user what went wrong.
+    """Start the servers of a workspace, side by side, each after the user has trusted it.
 
-    asks: about what the user has not decided; without it, such a server is not started, and such tools ask before each
-    call. used_names: the names of other servers in lower case.
+    say: tells the user what went wrong. asks: about what the user has not decided; without it, such a server is not
+    started, and such tools ask before each call. used_names: the names of other servers in lower case.
     """
     try:
         servers = workspace_servers(workspace, say)
     except McpConfigError as error:
         say(str(error))
         return
-    for server in servers:
-        if server.name.casefold() in used_names:
-            say(f"The MCP server {server.name} of .mcp.json is not started: another server has this name")
-            continue
+    await asyncio.gather(*(_start_if_trusted(tools, server, asks, say, workspace, used_names) for server in servers))
+
+
+async def _start_if_trusted(
+    tools: McpTools, server: ServerConfig, asks: Asks | None, say: Say, workspace: Path, used_names: Container[str]
+) -> None:
+    if server.name.casefold() in used_names:
+        say(f"The MCP server {server.name} of .mcp.json is not started: another server has this name")
+        return
+    try:
         subject = await asyncio.to_thread(tools.trust.subject, server)
-        try:
-            if await may_start(tools, subject, asks, say, workspace):
-                await start(tools, subject, asks, say)
-        except (McpError, McpConfigError) as error:
-            say(str(error))
+        if await may_start(tools, subject, asks, say, workspace):
+            await start(tools, subject, asks, say)
+    except (McpError, McpConfigError) as error:
+        say(str(error))
 
 
 async def may_start(tools: McpTools, subject: Subject, asks: Asks | None, say: Say, workspace: Path) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codelab_client.execution import DeclaredTool, ToolCall, ToolOutcome
-from codelab_client.mcp.config import ServerConfig
+from codelab_client.mcp.config import McpConfigError, ServerConfig
 from codelab_client.mcp.connection import Connection, McpError
 from codelab_client.mcp.offered import OfferedTool, described
 from codelab_client.mcp.trust import Subject, Trust
@@ -61,13 +61,21 @@ class McpTools:
         #: What the user was told: servers whose tools have changed, and names that several tools have.
         self._reported_names: set[str] = set()
         self._tools: dict[str, OfferedTool] = {}
+        #: Servers that have crashed and were started again, which happens once, and those tasks.
+        self._restarted: dict[str, asyncio.Task[None]] = {}
 
     async def add(self, server: ServerConfig) -> None:
         """Start a server, or start it again, and offer its tools. Raises McpError."""
+        if (restart := self._restarted.pop(server.name, None)) is not None:
+            await _stopped(restart)
+        await self._start(server)
+
+    async def _start(self, server: ServerConfig) -> None:
+        await self.remove(server.name)
+        subject = await asyncio.to_thread(self.trust.subject, server)
         if any(name != server.name and name.casefold() == server.name.casefold() for name in self._connections):
             raise McpError(f"{server.name} is not started: another server has this name")
-        await self.remove(server.name)
-        subject = self._subjects[server.name] = await asyncio.to_thread(self.trust.subject, server)
+        self._subjects[server.name] = subject
         self._trusted_digests[server.name] = self.trust.tools(subject) or frozenset()
         log = self._state / f"mcp-{server.name}.log"
         connection = Connection(server, self._workspace, log, lambda: self._have_changed(server.name))
@@ -123,6 +131,9 @@ class McpTools:
 
     async def execute(self, call: ToolCall) -> ToolOutcome:
         """See ToolSource."""
+        restarts = [task for task in self._restarted.values() if not task.done()]
+        if call.tool_name not in self._tools and restarts:  # it may be back in a moment
+            await asyncio.wait(restarts)
         tool = self._tools.get(call.tool_name)
         connection = self._connections.get(tool.server) if tool is not None else None
         if tool is None or connection is None or not connection.is_open:
@@ -134,6 +145,8 @@ class McpTools:
 
     async def aclose(self) -> None:
         """Stop all servers."""
+        restarts, self._restarted = list(self._restarted.values()), {}
+        await asyncio.gather(*map(_stopped, restarts))
         connections, self._connections = list(self._connections.values()), {}
         self._tools = {}
         await asyncio.gather(*(connection.aclose() for connection in connections))
@@ -144,11 +157,29 @@ class McpTools:
     def _have_changed(self, name: str) -> None:
         """A server has other tools, or has ended. A change is told once, and asks nothing: a server could insist."""
         self._look_again()
+        connection = self._connections.get(name)
+        if connection is not None and connection.has_crashed:
+            if name not in self._restarted:
+                self._restarted[name] = asyncio.ensure_future(self._restart(connection))
+            else:
+                self.say(f"The MCP server {name} has ended again: /mcp start {name} starts it")
         fresh = set(self.offer(name).names) if name in self._connections else set()
         if fresh and name not in self._reported_names:
             self._reported_names.add(name)
             names = ", ".join(safe_line(name) for name in sorted(fresh))
             self.say(f"{name} has other tools than you trust; they ask before each call: {names}. /mcp shows them")
+
+    async def _restart(self, crashed: Connection) -> None:
+        """Start a server again that has crashed, unless it would run something else than the user has trusted."""
+        name = crashed.server.name
+        try:
+            if await asyncio.to_thread(self.trust.subject, crashed.server) != self._subjects[name]:
+                raise McpError("what it runs has changed since it was trusted")
+            if self._connections.get(name) is crashed:
+                await self._start(crashed.server)
+                self.say(f"The MCP server {name} had ended; it was started again")
+        except (McpError, McpConfigError) as error:
+            self.say(f"The MCP server {name} has ended and is not started again: {error}")
 
     def _look_again(self) -> None:
         candidates = [
@@ -161,6 +192,12 @@ class McpTools:
                 self._reported_names.add(tool.name)
                 self.say(f"The agent does not get the tool {tool.name}: {tool.server} has several of this name")
         self.on_change()
+
+
+async def _stopped(task: "asyncio.Task[None]") -> None:
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
 
 
 async def _called(connection: Connection, tool: str, call: ToolCall) -> ToolOutcome:

@@ -1,6 +1,7 @@
 """The parts of the REST API that a client needs beside its session."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -27,17 +28,23 @@ class Rest:
         """GET a path below `/api/v1`, such as `/agents`. Raises RestError."""
         return await self._send("GET", path)
 
+    async def post(self, path: str, content: Mapping[str, Any]) -> Any:
+        """POST a JSON object to a path below `/api/v1`. Raises RestError."""
+        return await self._send("POST", path, json.dumps(content).encode())
+
     async def delete(self, path: str) -> Any:
         """DELETE a path below `/api/v1`. Raises RestError."""
         return await self._send("DELETE", path)
 
-    async def _send(self, method: str, path: str) -> Any:
+    async def _send(self, method: str, path: str, body: bytes | None = None) -> Any:
         if not self._address.rest_url:
             raise RestError("The address of the REST API is not known: name it with --rest-url or CODELAB_REST_URL")
         url = self._address.rest_url + path
         try:
             headers = self._address.headers(await tokens.current(self._token), url)
-            answer = await http.send(method, url, headers=headers, timeout_s=30)
+            if body is not None:
+                headers = {**headers, "content-type": "application/json"}
+            answer = await http.send(method, url, headers=headers, body=body, timeout_s=30)
             content = json.loads(answer.body)
         except (InsecureAddress, Unauthorized) as error:
             raise RestError(str(error)) from None
@@ -47,7 +54,7 @@ class Rest:
             raise RestError(
                 f"{self._address.rest_url} does not answer with JSON (HTTP {answer.status})", answer.status
             ) from None
-        if answer.status != 200:
+        if answer.status not in (200, 201):
             raise RestError(_message(content) or f"{path} was answered with HTTP {answer.status}", answer.status)
         return content
 

@@ -3,23 +3,28 @@
 import asyncio
 import contextlib
 import importlib
+import os
 import sys
+from collections.abc import Collection
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from codelab_client import last_sessions, waiting
+from codelab_client.line_input import ask
 from codelab_client.local_executor import LocalExecutor
 from codelab_client.own_tools import ToolSource, WithOwnTools
-from codelab_client.session import Address, Refused, Session, connect, new_session_id
+from codelab_client.session import Address, Refused, Session, SessionError, connect, new_session_id
 from codelab_client.session.journal import state_folder
 from codelab_client.session.rest import Rest, RestError
 from codelab_client.session.tokens import Token
 from codelab_client.skills import Skills
+from codelab_client.terminal.background import Background
 from codelab_client.tools.instructions import topmost_instructions
 from codelab_client.tools.tree import Tree
 
 #: Messages of a resumed conversation that are printed.
-_HISTORY = 20
+_HISTORY = 50
 
 
 async def talk(
@@ -31,12 +36,18 @@ async def talk(
     plain: bool,
     agent: str | None,
     model: str | None,
-    is_own: bool = False,
+    is_own: bool,
+    notify: Collection[str],
+    background: Background,
 ) -> int:
-    """Talk until the user quits. is_own: this client has started the server. Returns the exit code.
+    """Talk until the user quits. Returns the exit code.
+
+    is_own: this client has started the server. notify: how the user is called, see `Config`.
+    background: the terminal's.
 
     Raises SessionError.
     """
+    from codelab_client.terminal import past
     from codelab_client.terminal.commands import Commands
     from codelab_client.terminal.conversation import TerminalConversation
     from codelab_client.terminal.mcp_servers import McpServers
@@ -44,10 +55,12 @@ async def talk(
     rest_api = Rest(address, token)
     next_id: str | None = session_id or new_session_id()
     history: dict[str, Any] = {}
+    typed = background.typed
+    draft: str | None = None  # what the input has at first, in place of a history above it
     if session_id is not None:
         history = await _history(rest_api, session_id)
     while next_id is not None:
-        screen = _screen(workspace, plain=plain)
+        screen = _screen(workspace, plain=plain, notify=notify, is_light=background.is_light)
         conversation = screen.conversation = TerminalConversation(workspace, screen)
         executor = conversation.executor = LocalExecutor(workspace, conversation, state_folder(), session=next_id)
         servers = McpServers(conversation, state_folder())
@@ -68,12 +81,20 @@ async def talk(
             conversation.session = session
             commands = screen.commands = Commands(conversation, rest_api, executor, servers)
             last_sessions.remember(address, workspace, next_id)
-            _show_history(conversation, history)
+            if draft is None:
+                for card in past.shown(past.messages_of(history)):
+                    screen.show(card)
+            if draft or typed:
+                screen.put(draft or typed)
+                typed = ""
             conversation.start(_prepare(executor, session))
             conversation.start(servers.start())
             conversation.start(_configure(session, agent, model))
-            await _either(conversation.follow(), screen.run())
-        next_id = commands.switch_to
+            try:
+                await _either(conversation.follow(), screen.run())
+            finally:
+                conversation.close()
+        next_id, draft = commands.switch_to, commands.draft
         if next_id is not None:
             agent = model = None
             history = await _history(rest_api, next_id)
@@ -85,18 +106,46 @@ async def talk(
 async def _prepare(executor: LocalExecutor, session: Session) -> None:
     """Do what the first answer and the first call need, while the user is typing."""
     await asyncio.sleep(1)
-    await asyncio.to_thread(importlib.import_module, "rich.markdown")
+    await asyncio.to_thread(importlib.import_module, "codelab_client.terminal.answers")
     await session.instruct(*await executor.about())
 
 
-def _screen(workspace: Path, *, plain: bool) -> Any:
+async def choose_session(
+    address: Address, workspace: Path, token: Token, *, plain: bool, is_light: bool = False
+) -> str | None:
+    """Let the user choose a conversation. Returns its id; None if they choose none. Raises SessionError."""
+    from codelab_client.terminal.conversations import TITLE, conversations, newest
+    from codelab_client.terminal.palette import DARK, LIGHT, prompt_style
+    from codelab_client.terminal.picker import pick
+
+    rest_api = Rest(address, token)
+    try:
+        choices = await conversations(rest_api, address, workspace)
+    except RestError as error:
+        raise SessionError(str(error)) from None
+    if not choices:
+        raise SessionError("There is no conversation yet")
+    if not plain:
+        style = prompt_style(LIGHT if is_light else DARK) if not os.environ.get("NO_COLOR") else None
+        return await pick(TITLE, choices, partial(newest, rest_api), style=style)
+    sys.stdout.writelines(f"{number} {choice.line}\n" for number, choice in enumerate(choices, 1))
+    line = (await ask(f"{TITLE} A number, or Enter for none: ")).strip()
+    if not line:
+        return None
+    if not line.isdecimal() or not 1 <= int(line) <= len(choices):
+        raise SessionError(f"{line[:20]!r} is no number from 1 to {len(choices)}")
+    return choices[int(line) - 1].value
+
+
+def _screen(workspace: Path, *, plain: bool, notify: Collection[str], is_light: bool) -> Any:
     if plain:
         from codelab_client.terminal.plain import PlainScreen
 
         return PlainScreen()
     from codelab_client.terminal.inline import InlineScreen
+    from codelab_client.terminal.palette import DARK, LIGHT
 
-    return InlineScreen(workspace)
+    return InlineScreen(workspace, notify, LIGHT if is_light else DARK)
 
 
 async def _configure(session: Session, agent: str | None, model: str | None) -> None:
@@ -130,16 +179,3 @@ async def _history(rest_api: Rest, session_id: str) -> dict[str, Any]:
         return {}
     last_seq = page.get("last_seq")
     return page if isinstance(last_seq, int) and not isinstance(last_seq, bool) and last_seq >= 0 else {}
-
-
-def _show_history(conversation: Any, history: dict[str, Any]) -> None:
-    from codelab_client.terminal import cards
-
-    messages = history.get("messages")
-    for message in messages if isinstance(messages, list) else []:
-        if not isinstance(message, dict) or not isinstance(message.get("content"), str):
-            continue
-        if message.get("role") == "user":
-            conversation.screen.show(cards.user_message(message["content"]))
-        elif message.get("role") == "assistant" and message["content"].strip():
-            conversation.screen.show(cards.answer(message["content"]))

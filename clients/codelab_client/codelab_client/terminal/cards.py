@@ -1,11 +1,12 @@
 """What the terminal prints, as Rich renderables. All text of others passes through `safe` here."""
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -14,7 +15,9 @@ from codelab_client.differences import Difference, spelled_out
 from codelab_client.execution import ToolOutcome
 from codelab_client.safe_text import exact, exact_line, safe, safe_line
 from codelab_client.terminal.changes import edited, written
+from codelab_client.terminal.palette import DARK, Palette, rich_theme
 from codelab_client.terminal.wrapping import Whole
+from codelab_client.tools.last_state import last_state
 from codelab_client.tools.risks import normal_path
 
 #: Lines of a diff or of arguments that are printed before an approval.
@@ -23,22 +26,50 @@ _MOST_LINES = 2_000
 _GOES_ON = "↪ "
 #: Lines of a command's output that stay on the screen.
 _OUTPUT_LINES = 12
-_PLAN_MARKS = {"completed": ("✔", "green"), "in_progress": ("▸", "yellow"), "pending": ("·", "dim")}
+#: Lines of a message that are printed; of a longer one, half of them.
+_MESSAGE_LINES = 20
+#: Lines of a new file that are printed; of a longer one, the first of them.
+_NEW_FILE_LINES, _NEW_FILE_BEGINNING = 60, 40
+#: Ends the note on what is folded, where a key unfolds it.
+UNFOLDS = " (Ctrl-O shows them)"
+_PLAN_MARKS = {"completed": ("✔", "success"), "in_progress": ("▸", "warning"), "pending": ("·", "quiet")}
 
 
 def answer(text: str) -> RenderableType:
     """Blocks of the agent's answer."""
-    from rich.markdown import Markdown  # late, because it imports highlighters for all languages
+    from codelab_client.terminal.answers import Answer  # late, because it imports highlighters for all languages
 
-    return Padding(Markdown(safe(text), hyperlinks=False, code_theme="ansi_dark"), (0, 0, 1, 0))
+    return Padding(Answer(safe(text)), (1, 0, 1, 0))
+
+
+class Folded:
+    """A card of which a part is printed. whole: what is printed when the user unfolds it.
+
+    is_question: the user decides about it, so a screen that cannot unfold it prints the whole.
+    """
+
+    def __init__(self, part: RenderableType, whole: RenderableType, *, is_question: bool = False) -> None:
+        self._part, self.whole, self.is_question = part, whole, is_question
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield self._part
 
 
 def user_message(text: str) -> RenderableType:
     """What the user typed."""
+    whole = _typed(text)
+    lines = text.split("\n")
+    if len(lines) <= _MESSAGE_LINES:
+        return whole
+    beginning = "\n".join(lines[: _MESSAGE_LINES // 2])
+    return Folded(_typed(f"{beginning}\n… {len(lines) - _MESSAGE_LINES // 2} more lines{UNFOLDS}"), whole)
+
+
+def _typed(text: str) -> RenderableType:
     return Padding(Text(f"› {safe(text)}", style="bold"), (1, 0, 1, 0))
 
 
-def notice(text: str, style: str = "dim") -> RenderableType:
+def notice(text: str, style: str = "quiet") -> RenderableType:
     """A line of the client itself."""
     return Whole(Text(safe(text), style=style))
 
@@ -57,7 +88,7 @@ def plan(items: list[dict[str, Any]]) -> RenderableType:
     """The agent's plan."""
     lines = Text()
     for item in items:
-        mark, style = _PLAN_MARKS.get(str(item.get("status")), ("·", "dim"))
+        mark, style = _PLAN_MARKS.get(str(item.get("status")), ("·", "quiet"))
         lines.append(f" {mark} ", style=style).append(f"{safe_line(item.get('text', ''))}\n", style=style)
     lines.rstrip()
     return Padding(lines, (0, 0, 1, 0))
@@ -65,13 +96,35 @@ def plan(items: list[dict[str, Any]]) -> RenderableType:
 
 def call(tool: str, arguments: Mapping[str, Any] | None, workspace: Path) -> RenderableType:
     """A call that waits for approval, in full: the command, the diff, or all arguments."""
-    title = Text("? ", style="yellow bold").append(exact_line(tool), style="bold")
+    title = Text("? ", style="question").append(exact_line(tool), style="bold")
     if arguments is None:
-        return Group(title, Text("  Its arguments could not be fetched; it can only be rejected.", style="red"))
+        return Group(title, Text("  Its arguments could not be fetched; it can only be rejected.", style="error"))
     path = arguments.get("path")
     if isinstance(path, str):
         title.append(f" {exact_line(path)}")
     return Group(Whole(title), Padding(_body(tool, arguments, workspace), (0, 0, 0, 2)))
+
+
+def asked_call(tool: str, arguments: Mapping[str, Any] | None, workspace: Path) -> RenderableType:
+    """The same; of a long new file only the beginning, until the user unfolds it."""
+    whole = call(tool, arguments, workspace)
+    if tool != "write_file" or arguments is None or not arguments.keys() <= _SHOWN[tool]:
+        return whole
+    content = str(arguments.get("content", ""))
+    if content.count("\n") < _NEW_FILE_LINES:
+        return whole
+    path = str(arguments.get("path", ""))
+    try:
+        if os.path.lexists(workspace / normal_path(path)):
+            return whole
+    except ValueError:
+        return whole
+    change = written(workspace, path, content)
+    hidden_count = len(change.lines) - _NEW_FILE_BEGINNING
+    note = f"… {hidden_count} more lines of this new file{UNFOLDS}"
+    beginning = Difference(change.lines[:_NEW_FILE_BEGINNING], (note, *change.notes))
+    title = Text("? ", style="question").append(f"{exact_line(tool)} {exact_line(path)}", style="bold")
+    return Folded(Group(Whole(title), Padding(diff(beginning), (0, 0, 0, 2))), whole, is_question=True)
 
 
 def _body(tool: str, arguments: Mapping[str, Any], workspace: Path) -> RenderableType:
@@ -84,7 +137,7 @@ def _body(tool: str, arguments: Mapping[str, Any], workspace: Path) -> Renderabl
         f"{exact_line(name)}: {exact(json.dumps(value, ensure_ascii=False))}" for name, value in other_arguments.items()
     ]
     # First, so that nothing in a command or a text can look like them.
-    return renderable if not lines else Group(Whole(Text("\n".join(lines), style="dim")), renderable)
+    return renderable if not lines else Group(Whole(Text("\n".join(lines), style="quiet")), renderable)
 
 
 #: The arguments that a card shows in a form of its own, by tool.
@@ -115,21 +168,21 @@ def _known(tool: str, arguments: Mapping[str, Any], workspace: Path) -> Renderab
         case "move_file":
             return Whole(Text(f"{exact_line(arguments.get('from', ''))} → {exact_line(arguments.get('to', ''))}"))
         case "delete_file":
-            return Whole(Text(_what_is_deleted(workspace, path), style="red"))
+            return Whole(Text(_what_is_deleted(workspace, path), style="error"))
     cwd = arguments.get("cwd", ".")
     place = "" if cwd in (".", "") else f"in {exact_line(cwd)}\n"
-    command = Text(f"{place}$ ", style="dim").append(exact(arguments.get("command", "")), style="bold")
+    command = Text(f"{place}$ ", style="quiet").append(exact(arguments.get("command", "")), style="bold")
     return Whole(command)
 
 
 def diff(difference: Difference) -> RenderableType:
     """A difference in colour, with its notes below it."""
-    styles = {"+": "green", "-": "red", "@": "cyan"}
+    styles = {"+": "success", "-": "error", "@": "accent"}
     text = Text()
     for line in _first_lines("\n".join(difference.lines)).split("\n") if difference.lines else ():
         text.append(f"{line}\n", style="bold" if line.startswith(("+++", "---")) else styles.get(line[:1], ""))
     for note in difference.notes:
-        text.append(f"{note}\n", style="yellow")
+        text.append(f"{note}\n", style="warning")
     return Whole(text[:-1], _GOES_ON)
 
 
@@ -162,14 +215,22 @@ def finished(tool: str, arguments: Mapping[str, Any], outcome: ToolOutcome, outp
     """A call that this client has executed, with the end of its output."""
     if outcome.error is not None:
         message = f"{safe_line(outcome.error.code)}: {safe_line(outcome.error.message, 500)}"
-        return Text("✗ ", style="red").append(summary(tool, arguments)).append(f"\n  {message}", style="red")
-    line = Text("● ", style="green").append(summary(tool, arguments)).append(f"  {_gist(outcome.result)}", style="dim")
-    lines = text.split("\n") if (text := safe(output).rstrip()) else []
+        return Text("✗ ", style="error").append(summary(tool, arguments)).append(f"\n  {message}", style="error")
+    line = (
+        Text("● ", style="success").append(summary(tool, arguments)).append(f"  {_gist(outcome.result)}", style="quiet")
+    )
+    lines = text.split("\n") if (text := safe(last_state(output)).rstrip()) else []
     if not lines:
         return line
+    whole = Group(line, _output(lines))
     hidden_count = len(lines) - _OUTPUT_LINES
-    output_lines = [f"… {hidden_count} more lines", *lines[-_OUTPUT_LINES:]] if hidden_count > 0 else lines
-    return Group(line, Padding(Text("\n".join(output_lines), style="dim"), (0, 0, 0, 2)))
+    if hidden_count <= 0:
+        return whole
+    return Folded(Group(line, _output([f"… {hidden_count} more lines{UNFOLDS}", *lines[-_OUTPUT_LINES:]])), whole)
+
+
+def _output(lines: Sequence[str]) -> RenderableType:
+    return Padding(Text("\n".join(lines), style="quiet"), (0, 0, 0, 2))
 
 
 def _gist(result: Any) -> str:
@@ -186,7 +247,7 @@ def _gist(result: Any) -> str:
     return ""
 
 
-def console(width: int, *, colour: bool) -> Console:
+def console(width: int, *, colour: bool, palette: Palette = DARK) -> Console:
     """A Rich console that writes text to a buffer, without control of the cursor."""
     import io
 
@@ -194,8 +255,9 @@ def console(width: int, *, colour: bool) -> Console:
         file=io.StringIO(),
         width=width,
         force_terminal=colour,
-        color_system="standard" if colour else None,
+        color_system=_color_system() if colour else None,
         no_color=not colour,
+        theme=rich_theme(palette),
         markup=False,
         emoji=False,
         highlight=False,
@@ -203,8 +265,14 @@ def console(width: int, *, colour: bool) -> Console:
     )
 
 
-def rendered(renderable: RenderableType, width: int, *, colour: bool) -> str:
+def _color_system() -> Literal["256", "standard"]:
+    """The colours that the terminal has."""
+    is_rich = "256" in os.environ.get("TERM", "") or bool(os.environ.get("COLORTERM"))
+    return "256" if is_rich else "standard"
+
+
+def rendered(renderable: RenderableType, width: int, *, colour: bool, palette: Palette = DARK) -> str:
     """A renderable as text for the terminal."""
-    printer = console(width, colour=colour)
+    printer = console(width, colour=colour, palette=palette)
     printer.print(renderable)
     return printer.file.getvalue()  # type: ignore[attr-defined, no-any-return]

@@ -2,22 +2,71 @@
 
 import difflib
 import json
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Literal
 
 from codelab_client.differences import spelled_out
 from codelab_client.local_executor import LocalExecutor
 from codelab_client.safe_text import exact_line, safe, safe_line
+from codelab_client.session.address import checked_session_id
 from codelab_client.session.rest import Rest, RestError, of_session
 from codelab_client.terminal import cards
 from codelab_client.terminal.conversation import TerminalConversation
+from codelab_client.terminal.conversations import TITLE, conversations, newest
 from codelab_client.terminal.mcp_servers import McpServers
+from codelab_client.terminal.picker import Choice
 
 if TYPE_CHECKING:
     from codelab_client.checkpoints import Checkpoints
 
 Command = Callable[[str], Awaitable[None]]
+
+#: Names that people know from other agents.
+_ALIASES = {
+    "clear": "new",
+    "reset": "new",
+    "exit": "quit",
+    "q": "quit",
+    "continue": "resume",
+    "history": "sessions",
+    "rewind": "edit",
+    "fork": "edit",
+    "models": "model",
+    "agents": "agent",
+    "approvals": "autonomy",
+    "mode": "autonomy",
+    "effort": "thinking",
+    "allowed-tools": "permissions",
+    "summarize": "compact",
+    "context": "usage",
+    "stats": "cost",
+    "connect": "setup",
+}
+#: What /init asks the agent for.
+_INIT = """\
+Look at this project, then write AGENTS.md at its top, for agents that will work on it. In at most 60 lines it says \
+what the project is and how it is laid out; the commands that build, run, test and check it, and the one that runs \
+a single test; the conventions that a newcomer would get wrong; and what must not be changed. Read what is there \
+first: README, CONTRIBUTING, the build files, and an AGENTS.md or rules for other agents, whose right parts you \
+keep. Write only what the files show, and nothing that every programmer knows. Try no command that changes anything \
+outside of the project."""
+#: Messages that are asked for to find the last one of the user.
+_PAGE = 100
+_KEYS = (
+    ("Esc", "stop the turn; twice, when nothing runs: change your last message"),
+    ("Ctrl-C", "clear the input, or stop the turn; twice: quit"),
+    ("Shift-Tab", "the next autonomy"),
+    ("Alt-Enter", "a new line"),
+    ("↑", "earlier messages"),
+    ("@", "a file's name"),
+    ("!COMMAND", "run a command yourself; the agent reads its output with your next message"),
+    ("Ctrl-O", "show what is folded"),
+    ("Ctrl-Z", "suspend"),
+)
 
 
 def is_command(line: str) -> bool:
@@ -33,6 +82,7 @@ class Commands:
     ) -> None:
         self._conversation, self._rest, self._executor = conversation, rest_api, executor
         self.switch_to: str | None = None
+        self.draft: str | None = None  # the text that the input has then; None: it has none, and the history is shown
         self.wants_to_quit = False
         self._commands: dict[str, tuple[Command, str]] = {
             "help": (self._help, "this list"),
@@ -41,9 +91,11 @@ class Commands:
             "thinking": (self._thinking, "/thinking none|low|medium|high: how much the model thinks before it answers"),
             "thoughts": (self._thoughts, "what the model thought before its last answer"),
             "autonomy": (self._autonomy, "/autonomy manual|balanced|autonomous: what runs without asking"),
+            "permissions": (self._permissions, "choose from what runs unasked, to revoke it"),
             "sessions": (self._sessions, "your conversations, the latest first"),
-            "resume": (self._resume, "/resume ID: go on with another conversation"),
-            "new": (self._new, "begin another conversation"),
+            "resume": (self._resume, "choose a conversation to go on with; /resume ID"),
+            "edit": (self._edit, "change your last message, in a copy of the conversation before it (Esc Esc)"),
+            "new": (self._new, "begin another conversation; also /clear"),
             "retry": (self._retry, "ask the model again after it has failed"),
             "queue": (self._queue, "messages that wait; /queue edit NUMBER, /queue drop NUMBER"),
             "steer": (self._steer, "/steer MESSAGE: give it to the agent at the next step of the running turn"),
@@ -53,33 +105,42 @@ class Commands:
             "compact": (self._compact, "let a summary replace the conversation so far for the model"),
             "rules": (self._rules, "what runs unasked; /rules revoke ID, /rules allow elsewhere"),
             "usage": (self._usage, "tokens and quotas"),
+            "cost": (self._cost, "tokens and costs since the start"),
+            "copy": (self._copy, "copy the last answer; /copy code: its last block of code, /copy NUMBER"),
+            "init": (self._init, "have the agent look at the project and write AGENTS.md"),
+            "setup": (self._setup, "set up a model for the local cloud"),
             "files": (self._files, "files that the agent always sees; /files add|remove PATH, /files clear"),
             "mcp": (servers.command, "MCP servers of this workspace; /mcp start|stop|forget|trust NAME"),
             "quit": (self._quit, "end codelab; the conversation can be resumed"),
         }
 
     @property
-    def names(self) -> list[str]:
-        """The names of all commands."""
-        return list(self._commands)
+    def described(self) -> dict[str, str]:
+        """The names of all commands, each with what it does."""
+        return {name: text for name, (_, text) in self._commands.items()}
+
+    @property
+    def suggested(self) -> dict[str, str]:
+        """The same with the names that other agents have for them."""
+        return {**self.described, **{name: f"the same as /{target}" for name, target in _ALIASES.items()}}
 
     async def run(self, line: str) -> None:
         """Run a line that begins with a slash."""
         name, _, argument = line[1:].strip().partition(" ")
-        command = self._commands.get(name)
+        command = self._commands.get(_ALIASES.get(name, name))
         if command is None:
-            near = difflib.get_close_matches(name, self._commands, n=1)
+            near = difflib.get_close_matches(name, self.suggested, n=1)
             suggestion = f"did you mean /{near[0]}?" if near else "/help lists them"
-            self._say(f"There is no command /{safe_line(name)}: {suggestion}", "red")
+            self._say(f"There is no command /{safe_line(name)}: {suggestion}", "error")
             return
         try:
             await command[0](argument.strip())
         except RestError as error:
-            self._say(str(error), "red")
+            self._say(str(error), "error")
 
     async def _help(self, _: str) -> None:
-        self._table([(f"/{name}", text) for name, (_, text) in self._commands.items()])
-        self._say("Alt-Enter: new line · @: a file's name · Ctrl-C: stop the turn, twice: quit · ↑: earlier messages")
+        self._table([(f"/{name}", text) for name, text in self.described.items()])
+        self._table(_KEYS)
 
     async def _retry(self, _: str) -> None:
         if text := self._conversation.to_retry:
@@ -111,20 +172,14 @@ class Commands:
             self._conversation.model = info.model or str(info.settings.get("model") or "")
             return
         models = session.info.models if session.info is not None else []
-        self._table(
-            [
-                (
-                    "▸" if model.get("name") == self._conversation.model else " ",
-                    model.get("name", ""),
-                    f"{model.get('context_tokens', '?')} tokens",
-                    "images" if model.get("images") else "",
-                    f"thinking {', '.join(map(str, levels))}" if (levels := model.get("thinking")) else "",
-                )
-                for model in models
-            ]
-        )
         if not models:
             self._say(self._conversation.model or "The server's default model", "")
+            return
+        choices = [Choice(str(model.get("name", "")), str(model.get("name", "")), _about(model)) for model in models]
+        choices.sort(key=lambda choice: choice.value != self._conversation.model)
+        title = f"Which model? Now: {safe_line(self._conversation.model) or 'the default of the server'}"
+        if chosen := await self._conversation.screen.pick(title, choices):
+            await self._model(chosen)
 
     async def _thinking(self, level: str) -> None:
         info = await self._conversation.session.configure(thinking=level or None)
@@ -154,19 +209,44 @@ class Commands:
         )
 
     async def _resume(self, session_id: str) -> None:
-        from codelab_client.session.address import checked_session_id
-
         if not session_id:
-            await self._sessions("")
-            return
+            session = self._conversation.session
+            choices = await conversations(self._rest, session.address, self._conversation.workspace)
+            others = [choice for choice in choices if choice.value != session.session_id]
+            if not others:
+                self._say("There is no other conversation")
+                return
+            chosen = await self._conversation.screen.pick(TITLE, others, partial(newest, self._rest))
+            if chosen is None:
+                return
+            session_id = chosen
         target = checked_session_id(session_id)
         try:
             await self._rest.history(target, 1)
         except RestError as error:  # others do not keep anybody from it: only its history is not shown
             if error.status == HTTPStatus.NOT_FOUND:
-                self._say(f"There is no conversation {target}; /sessions lists them", "red")
+                self._say(f"There is no conversation {target}; /sessions lists them", "error")
                 return
         self.switch_to = target
+
+    async def _edit(self, _: str) -> None:
+        conversation = self._conversation
+        if conversation.is_busy or conversation.waiting:
+            self._say("A turn is running: stop it first (Esc)", "warning")
+            return
+        page = await self._rest.history(conversation.session.session_id, _PAGE)
+        messages = _objects(page, "messages")
+        own_messages = [message for message in messages if message.get("role") == "user"]
+        message = own_messages[-1] if own_messages else {}
+        if type(number := message.get("n")) is not int:
+            self._say("There is no message of yours to change", "warning")
+            return
+        fork = f"/sessions/{of_session(conversation.session.session_id)}/fork"
+        copy = await self._rest.post(fork, {"up_to": max(0, number - 1)})
+        self.switch_to = checked_session_id(str(copy.get("session_id") if isinstance(copy, dict) else ""))
+        self.draft = str(message.get("content") or "")
+        self._say(f"A copy of the conversation before that message. /resume {conversation.session.session_id} goes")
+        self._say("back to the whole one; files stay as they are.")
 
     async def _new(self, _: str) -> None:
         from codelab_client.session import new_session_id
@@ -182,9 +262,9 @@ class Commands:
             if not queued:
                 self._say("No message waits")
         elif verb not in ("edit", "drop") or not number.strip().isdecimal():
-            self._say("/queue, /queue edit NUMBER, /queue drop NUMBER", "red")
+            self._say("/queue, /queue edit NUMBER, /queue drop NUMBER", "error")
         elif (text := await conversation.take_back(int(number))) is None:
-            self._say(f"No message with the number {number.strip()} waits", "red")
+            self._say(f"No message with the number {number.strip()} waits", "error")
         elif verb == "edit":
             conversation.screen.put(text)
 
@@ -192,12 +272,12 @@ class Commands:
         if text:
             await self._conversation.session.send(text, when_busy="steer")
         else:
-            self._say("/steer MESSAGE", "red")
+            self._say("/steer MESSAGE", "error")
 
     async def _checkpoints(self) -> "Checkpoints | None":
         checkpoints = await self._executor.checkpoints()
         if checkpoints is None:
-            self._say("There are no checkpoints: the folder of the state is inside the workspace", "yellow")
+            self._say("There are no checkpoints: the folder of the state is inside the workspace", "warning")
         return checkpoints
 
     async def _undo(self, extent: str) -> None:
@@ -213,22 +293,22 @@ class Commands:
         if checkpoints is None:
             return
         if extent not in ("", "all"):
-            self._say(f"/{command}, /{command} all", "red")
+            self._say(f"/{command}, /{command} all", "error")
         elif self._conversation.is_busy:
-            self._say("A turn is running: stop it first (Ctrl-C)", "yellow")
+            self._say("A turn is running: stop it first (Ctrl-C)", "warning")
         else:
             method = checkpoints.undo if command == "undo" else checkpoints.redo
             try:
                 summary = report(await method(everything=extent == "all"), command)
             except CheckpointFailed as failure:
-                self._say(str(failure), "red")
+                self._say(str(failure), "error")
                 return
             self._say(safe_line(summary.gist), "")
             for files in summary.lists:
                 title = f"{files.title}:\n" if files.title else ""
-                self._say(title + "\n".join(f"  {_path(path)}" for path in files.paths), "yellow" if title else "")
+                self._say(title + "\n".join(f"  {_path(path)}" for path in files.paths), "warning" if title else "")
             if summary.hint:
-                self._say(summary.hint, "yellow")
+                self._say(summary.hint, "warning")
 
     async def _diff(self, _: str) -> None:
         from codelab_client.checkpoints import CheckpointFailed
@@ -239,7 +319,7 @@ class Commands:
         try:
             diff = await checkpoints.diff()
         except CheckpointFailed as failure:
-            self._say(str(failure), "red")
+            self._say(str(failure), "error")
             return
         if diff.strip():
             self._conversation.screen.show(cards.diff(spelled_out(diff.removesuffix("\n").split("\n"))))
@@ -253,6 +333,52 @@ class Commands:
         lines = await listed(session) if not argument else [safe(await change(session, argument))]
         for line in lines or ["No decisions are remembered"]:
             self._say(line, "")
+
+    async def _permissions(self, _: str) -> None:
+        from codelab_client.session.standing import change, listed
+
+        session = self._conversation.session
+        lines = [line.partition("  ") for line in await listed(session)]
+        if not lines:
+            self._say("Nothing runs unasked but what the autonomy allows")
+            return
+        choices = [Choice(rule_id, covers.strip(), rule_id) for rule_id, _, covers in lines]
+        chosen = await self._conversation.screen.pick("What runs unasked: Enter revokes it", choices)
+        if chosen is not None:
+            self._say(safe(await change(session, f"revoke {chosen}")), "")
+
+    async def _cost(self, _: str) -> None:
+        conversation = self._conversation
+        cost = f"${conversation.cost_usd:.4f}" if conversation.cost_usd is not None else "the server tells no prices"
+        tokens = conversation.tokens
+        self._say(
+            f"since the start: {conversation.turns} turns, {tokens['prompt_tokens']:,} tokens in, "
+            f"{tokens['completion_tokens']:,} out, {cost}",
+            "",
+        )
+
+    async def _copy(self, argument: str) -> None:
+        from codelab_client.terminal.clipboard import NothingToCopy, selection
+
+        try:
+            text = selection(self._conversation.answer_text, argument)
+            if await self._conversation.screen.copy(text):
+                self._say(f"copied {len(text):,} characters, if this terminal lets programs copy (OSC 52)")
+            else:
+                self._say("Lines only cannot copy: /copy works without --plain", "warning")
+        except NothingToCopy as reason:
+            self._say(str(reason), "warning")
+
+    async def _init(self, _: str) -> None:
+        self._conversation.say(_INIT, "/init")
+
+    async def _setup(self, _: str) -> None:
+        command = [sys.executable, "-m", "codelab_client.command_line", "setup"]
+        code = await self._conversation.screen.lend(lambda: subprocess.call(command))
+        if code is None:
+            self._say("Run `codelab setup` in another terminal", "warning")
+        elif code == 0:
+            self._say("The local cloud uses it from its next start on: end it, and start it again")
 
     async def _compact(self, _: str) -> None:
         outcome = await self._conversation.session.compact()
@@ -288,7 +414,7 @@ class Commands:
         elif verb == "clear":
             await session.clear_files()
         elif argument:
-            self._say("/files, /files add PATH, /files remove PATH, /files clear", "red")
+            self._say("/files, /files add PATH, /files remove PATH, /files clear", "error")
             return
         context = await self._rest.get(f"/context/{of_session(session.session_id)}")
         files = _objects(context, "files")
@@ -304,8 +430,19 @@ class Commands:
         if rows:
             self._conversation.screen.show(cards.table([[safe_line(cell, 300) for cell in row] for row in rows]))
 
-    def _say(self, text: str, style: str = "dim") -> None:
+    def _say(self, text: str, style: str = "quiet") -> None:
         self._conversation.screen.show(cards.notice(text, style))
+
+
+def _about(model: dict[str, Any]) -> str:
+    """What a model can take, in a line."""
+    levels = model.get("thinking")
+    parts = (
+        f"{model.get('context_tokens', '?')} tokens",
+        "images" if model.get("images") else "",
+        f"thinking {', '.join(map(str, levels))}" if isinstance(levels, list) and levels else "",
+    )
+    return "  ".join(filter(None, parts))
 
 
 def _path(path: str) -> str:

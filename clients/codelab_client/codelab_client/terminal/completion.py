@@ -3,7 +3,7 @@
 import os
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
@@ -20,9 +20,9 @@ _MENTION = re.compile(r"(?:^|\s)@([^\s@]*)$")
 
 
 class Suggestions(Completer):
-    """What may be meant. commands: the names of the slash commands."""
+    """What may be meant. commands: the names of the slash commands, each with what it does."""
 
-    def __init__(self, workspace: Path, commands: Callable[[], Iterable[str]]) -> None:
+    def __init__(self, workspace: Path, commands: Callable[[], Mapping[str, str]]) -> None:
         self._workspace, self._commands = workspace, commands
         self._files: list[str] = []
         self._read_at = -_KEPT_S
@@ -31,9 +31,9 @@ class Suggestions(Completer):
         """See Completer."""
         text = document.text_before_cursor
         if text.startswith("/") and " " not in text:
-            for name in self._commands():
+            for name, description in self._commands().items():
                 if name.startswith(text[1:]):
-                    yield Completion(f"/{name}", start_position=-len(text))
+                    yield Completion(f"/{name}", start_position=-len(text), display_meta=description)
         elif mention := _MENTION.search(text):
             for path in self._found(mention[1]):
                 yield Completion(path, start_position=-len(mention[1]), display=safe_line(path, 100))

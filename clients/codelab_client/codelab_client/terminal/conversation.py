@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,13 +10,19 @@ from typing import Any, Literal, Protocol
 
 from rich.console import RenderableType
 
+from codelab_client.execution import ToolOutcome
 from codelab_client.local_executor import LocalExecutor
 from codelab_client.safe_text import exact, exact_line, safe, safe_line
 from codelab_client.session import Refused, Session
 from codelab_client.session import events as on
 from codelab_client.terminal import cards
 from codelab_client.terminal.asked import ELSEWHERE
+from codelab_client.terminal.call_order import CallOrder
+from codelab_client.terminal.local_commands import LocalCommands
 from codelab_client.terminal.markdown_blocks import complete_length
+from codelab_client.terminal.own_messages import OwnMessage, OwnMessages
+from codelab_client.terminal.picker import Choice, Preview
+from codelab_client.tools.last_state import last_state
 from codelab_client.waiting import Waiting, waiting
 
 #: Lines of a running command's output that are shown live.
@@ -33,12 +39,10 @@ _COMPACTED = {
 _LOOK_S = 0.5
 #: Messages that wait that are shown.
 _QUEUE_LINES = 3
-_STATUS = {
-    "thinking": "thinking",
-    "executing_tool": "working",
-    "waiting_approval": "waiting for you",
-    "error": "failed",
-}
+#: The levels of autonomy, in the order in which Shift-Tab chooses them.
+AUTONOMY = ("manual", "balanced", "autonomous")
+#: The name of a user's own command among the running calls.
+_LOCAL = "!"
 
 
 class Screen(Protocol):
@@ -54,6 +58,18 @@ class Screen(Protocol):
 
     def put(self, text: str) -> None:
         """Put a text into the input, for the user to change and send."""
+        ...
+
+    async def pick(self, title: str, choices: Sequence[Choice], preview: Preview | None = None) -> str | None:
+        """Let the user choose. Returns the value; None if they choose none."""
+        ...
+
+    async def copy(self, text: str) -> bool:
+        """Copy a text to the user's clipboard. Returns whether there is a way to it. Raises NothingToCopy."""
+        ...
+
+    async def lend(self, work: Callable[[], int]) -> int | None:
+        """Run another program on the terminal, with its keyboard. Returns what `work` does; None if that cannot be."""
         ...
 
 
@@ -93,12 +109,17 @@ class TerminalConversation:
         self.approvals: deque[on.ToolCall] = deque()
         self.asked_at = 0.0  # when the first of them was shown (monotonic)
         self.questions: deque[Question] = deque()
-        self._texts: dict[str, str] = {}  # of this window's messages, by id
+        self._own = OwnMessages()
+        self.local_commands = LocalCommands(workspace)
+        self._order = CallOrder(lambda card: self.screen.show(card))
         self.to_retry = ""  # what tries a failed turn again; empty if none has failed
         self._user_text, self._has_called = "", False  # the turn's message, and whether it has made a call
         self.model = ""
         self.usage: Mapping[str, Any] = {}
-        self._context_used: object = None  # tokens of the newest prompt
+        self.cost_usd: float | None = None  # of the turns since this window was opened, as the next two
+        self.turns, self.tokens = 0, Counter[str]()
+        self._answer: list[str] = []  # the pieces of the last answer
+        self.context_used: object = None  # tokens of the newest prompt
         self.pause: Waiting | None = None  # of a session that is not online
         self.thoughts = ""  # the last ones
         self._is_thinking, self._thinks_since = False, 0.0
@@ -122,12 +143,10 @@ class TerminalConversation:
             case on.AssistantThought():
                 self._think(event)
             case on.UserMessage():
-                self._user_text = event.content or self._texts.get(event.client_msg_id) or ""
-                self._has_called, self.to_retry = False, ""
-                self.executor.label = self._user_text or self.executor.label
-                if not self.session.has_sent(event.client_msg_id):
-                    self._end_text()
-                    self.screen.show(cards.user_message(event.content or "(a message that could not be fetched)"))
+                self._begin_turn(event)
+            case on.Withdrawn():
+                for message_id in event.client_msg_ids:
+                    self._give_back(message_id)
             case on.AssistantMessage():
                 self._write(event)
             case on.MessageDiscarded():
@@ -135,6 +154,7 @@ class TerminalConversation:
             case on.ToolCall():
                 self._end_text()
                 self._has_called = True
+                self._order.begin(event.call_id)
                 self._arguments[event.call_id] = event.arguments or {}
                 self._forget(event.call_id)
                 if event.requires_approval:
@@ -150,9 +170,7 @@ class TerminalConversation:
             case on.CallFinished():
                 running_call = self.running.pop(event.call_id, None)
                 output = running_call.output if running_call is not None else ""
-                self._end_text()
-                arguments = self._arguments.get(event.call_id, {})
-                self.screen.show(cards.finished(event.tool_name, arguments, event.outcome, output))
+                self._end_call(event.call_id, event.tool_name, event.outcome, output)
             case on.CallUpdate():
                 self._settled(event)
             case on.Compacted():
@@ -168,7 +186,7 @@ class TerminalConversation:
                 )
             case on.Error():
                 self._end_text()
-                self._say(f"{safe_line(event.error_code)}: {safe(event.message)}", "red")
+                self._say(f"{safe_line(event.error_code)}: {safe(event.message)}", "error")
                 if event.seq is not None and event.error_code == "LLM_ERROR":
                     self.to_retry = _GO_ON if self._has_called else self._user_text
                     if self.to_retry:
@@ -187,9 +205,9 @@ class TerminalConversation:
             case on.Disconnected() | on.Busy():
                 self.pause = None if self.session.is_online else waiting(event)
             case on.ResyncRequired():
-                self._say("Frames are missing: the server no longer has them. /resume shows the history.", "yellow")
+                self._say("Frames are missing: the server no longer has them. /resume shows the history.", "warning")
             case on.Ignored():
-                self._say(safe(event.why), "yellow")
+                self._say(safe(event.why), "warning")
 
     def _think(self, event: on.AssistantThought) -> None:
         if not self._is_thinking:
@@ -203,12 +221,41 @@ class TerminalConversation:
             self._is_thinking = False
             self._say(f"thought for {time.monotonic() - self._thinks_since:.0f} s · /thoughts shows it")
 
+    def _end_call(self, call_id: str, tool: str, outcome: ToolOutcome, output: str) -> None:
+        self._end_text()
+        arguments = self._arguments.get(call_id, {})
+        card = cards.finished(tool, arguments, outcome, output)
+        self._order.end(call_id, card, cards.summary(tool, arguments))
+
+    def _begin_turn(self, event: on.UserMessage) -> None:
+        """The agent gets a message, of this window or of another one."""
+        own = self._own.get(event.client_msg_id)
+        self._has_called, self.to_retry = False, ""
+        self._user_text = event.content or (own.content if own is not None else "")
+        self.executor.label = (own.text if own is not None else event.content) or self.executor.label
+        if own is None:
+            self._end_text()
+            self.screen.show(cards.user_message(event.content or "(a message that could not be fetched)"))
+            return
+        own.has_begun = True
+        if not own.is_shown:
+            self._show_own(own)
+
+    def _show_own(self, message: OwnMessage) -> None:
+        self._end_text()
+        message.is_shown = True
+        self.screen.show(cards.user_message(message.form))
+        if message.images:
+            self._say(f"with {message.images}")
+
     def _write(self, event: on.AssistantMessage) -> None:
         self._fold()
+        self._order.close()
         if event.message_id != self._message_id:
             self._end_text()
-            self._message_id = event.message_id
+            self._message_id, self._answer = event.message_id, []
         self.tail += safe(event.token)
+        self._answer.append(event.token)
         if event.aborted:
             self._discard()
         elif event.is_final:
@@ -217,10 +264,15 @@ class TerminalConversation:
             self.screen.show(cards.answer(self.tail[:length]))
             self.tail, self._printed = self.tail[length:], True
 
+    @property
+    def answer_text(self) -> str:
+        """The last answer, as the model has written it."""
+        return "".join(self._answer)
+
     def _discard(self) -> None:
-        self.tail = ""
+        self.tail, self._answer = "", []
         if self._printed:
-            self._say("The answer above was cut off; another one follows.", "yellow")
+            self._say("The answer above was cut off; another one follows.", "warning")
         self._printed = False
 
     def _end_text(self) -> None:
@@ -232,32 +284,42 @@ class TerminalConversation:
     def _end_turn(self, event: on.TurnEnd) -> None:
         self._end_text()
         self.usage = event.usage
-        self._context_used = event.frame.get("context_used")
+        self.context_used = event.frame.get("context_used")
+        self.turns += 1
+        for name in ("prompt_tokens", "completion_tokens"):
+            if isinstance(event.usage.get(name), int):
+                self.tokens[name] += event.usage[name]
+        if isinstance(cost := event.usage.get("cost_usd"), int | float):
+            self.cost_usd = (self.cost_usd or 0.0) + cost
+        self._order.close()
+        self._own.end_turn()
         for call in [call for call in self.approvals if call.turn_id == event.turn_id]:
             self._forget(call.call_id)
         self._arguments.clear()
         self._elsewhere.clear()
         self.start(self.executor.end_turn())
         if event.reason != "completed":
-            self._say(f"The turn ended: {safe_line(event.reason).replace('_', ' ')}", "yellow")
+            self._say(f"The turn ended: {safe_line(event.reason).replace('_', ' ')}", "warning")
 
     def _settled(self, event: on.CallUpdate) -> None:
         """Show what became of a call that this client has neither executed nor decided about."""
         tool = self._elsewhere.pop(event.call_id, None)
-        arguments = event.arguments or self._arguments.get(event.call_id, {})
+        if event.arguments:
+            self._arguments[event.call_id] = event.arguments
         if tool is not None and event.outcome is not None:
-            self._end_text()
-            self.screen.show(cards.finished(tool, arguments, event.outcome, ""))
+            self._end_call(event.call_id, tool, event.outcome, "")
         approval = next((call for call in self.approvals if call.call_id == event.call_id), None)
         if approval is not None and event.state in ("rejected", "expired"):
             self._say_settled(event.state, approval, event.feedback)
+        if event.call_id not in self.running:
+            self._order.settle(event.call_id)
         self._forget(event.call_id)
 
     def _say_settled(self, state: str, call: on.ToolCall, feedback: str | None) -> None:
         reason = f": {safe_line(feedback)}" if feedback else ""
         self._say(f"{state} {cards.summary(call.tool_name, call.arguments or {})}{reason}")
 
-    def _say(self, text: str, style: str = "dim") -> None:
+    def _say(self, text: str, style: str = "quiet") -> None:
         self.screen.show(cards.notice(text, style))
 
     # -- approvals -----------------------------------------------------------------------------------------------
@@ -271,9 +333,9 @@ class TerminalConversation:
         if self.approvals:
             call = self.approvals[0]
             with self.executor.showing(call):
-                self.screen.show(cards.call(call.tool_name, call.arguments, self.workspace))
+                self.screen.show(cards.asked_call(call.tool_name, call.arguments, self.workspace))
             if isinstance(call, on.CallDecidedElsewhere):
-                self._say(ELSEWHERE, "yellow")
+                self._say(ELSEWHERE, "warning")
             self.asked_at = time.monotonic()
 
     def _forget(self, call_id: str) -> None:
@@ -315,7 +377,7 @@ class TerminalConversation:
         """The call that the user decides about, which needs no further decision; None if it was settled."""
         call = next((approval for approval in self.approvals if approval.call_id == call_id), None)
         if call is None:
-            self._say("The call was settled in the meantime: nothing was decided.", "yellow")
+            self._say("The call was settled in the meantime: nothing was decided.", "warning")
         else:
             self._forget(call_id)
         return call
@@ -357,7 +419,7 @@ class TerminalConversation:
 
     async def confirm(self, tool: str, arguments: Mapping[str, Any], reason: str) -> bool:
         """See Dialogue."""
-        self._say(f"{safe(reason)}. This is what the call changes now:", "yellow")
+        self._say(f"{safe(reason)}. This is what the call changes now:", "warning")
         self.screen.show(cards.call(tool, arguments, self.workspace))
         shown_at = time.monotonic()
 
@@ -396,28 +458,76 @@ class TerminalConversation:
 
     # -- the user's side -----------------------------------------------------------------------------------------
 
-    def say(self, text: str) -> None:
-        """Send a message of the user; it waits if a turn is running."""
-        self.screen.show(cards.user_message(text))
-        self.start(self.send(text))
+    def say(self, text: str, form: str = "", *, is_shown: bool = False) -> None:
+        """Send a message of the user. It is printed when the agent gets it: at once if nothing is going on.
 
-    async def send(self, text: str) -> None:
-        """Send a message without showing it."""
-        self._texts[await self.session.send(text, attachments=await self._images(text))] = text
+        form: stands for the text on the screen. is_shown: the user sees the line that was typed.
+        """
+        is_first = not (self.is_busy or self.session.queued or self._own.is_any_open)
+        message_id, message = self._own.add(text, form, self.local_commands.take_reports())
+        if is_first and is_shown:
+            message.is_shown = True
+        elif is_first:
+            self._show_own(message)
+        self.start(self._send(message_id, message))
 
-    async def _images(self, text: str) -> list[dict[str, Any]]:
+    async def run_locally(self, command: str) -> None:
+        """Run a command of the user. The agent reads its output with the next message."""
+        if self.local_commands.is_running:
+            self._say("Another command of yours runs: Esc stops it", "warning")
+            return
+        arguments = {"command": command}
+        running = self.running[_LOCAL] = Running(_LOCAL, arguments, time.monotonic())
+
+        def take(text: str) -> None:
+            running.output = (running.output + text)[-_KEPT_CHARS:]
+            self.screen.changed()
+
+        outcome = await self.local_commands.run(command, take)
+        self.running.pop(_LOCAL, None)
+        self.screen.show(cards.finished(_LOCAL, arguments, outcome, running.output))
+
+    async def next_autonomy(self) -> str:
+        """Choose the next level of autonomy, after the last one the first. Returns its name."""
+        info = self.session.info
+        level = info.settings.get("autonomy") if info is not None else None
+        place = AUTONOMY.index(level) if level in AUTONOMY else AUTONOMY.index("balanced")
+        info = await self.session.configure(autonomy=AUTONOMY[(place + 1) % len(AUTONOMY)])
+        return safe_line(info.settings.get("autonomy", ""), 20)
+
+    async def _send(self, message_id: str, message: OwnMessage) -> None:
+        """Send a message. If it is refused, what is not on the screen goes back into the input."""
+        try:
+            attachments = await self._images(message)
+            await self.session.send(message.content, client_msg_id=message_id, attachments=attachments)
+        except Exception:
+            self._give_back(message_id)
+            if not message.is_shown:
+                self.screen.put(message.text)
+            raise
+
+    def _give_back(self, message_id: str) -> OwnMessage | None:
+        """The agent does not get a message: what would have gone with it goes with the next one."""
+        message = self._own.remove(message_id)
+        if message is not None:
+            self.local_commands.give_back(message.reports)
+        return message
+
+    async def _images(self, message: OwnMessage) -> list[dict[str, Any]]:
         """The images whose path is in a message, for a model that takes images. Raises ImageError."""
         from codelab_client.terminal import images
 
         info = self.session.info
         if info is None:
             return []
-        attachments = await asyncio.to_thread(images.attached, text, self.workspace, info.limits)
+        attachments = await asyncio.to_thread(images.attached, message.text, self.workspace, info.limits)
         if attachments and any(item.get("name") == self.model and item.get("images") is False for item in info.models):
-            self._say(f"{safe_line(self.model)} takes no images: /model lists those that do", "yellow")
+            self._say(f"{safe_line(self.model)} takes no images: /model lists those that do", "warning")
             return []
         if attachments:
-            self._say(f"with {', '.join(item['name'] for item in attachments)}")
+            message.images = ", ".join(item["name"] for item in attachments)
+            if message.is_shown:
+                self._say(f"with {message.images}")
         return attachments
 
     @property
@@ -430,9 +540,11 @@ class TerminalConversation:
         ids = list(self.session.queued)
         if not 1 <= number <= len(ids):
             return None
-        text = self._texts.get(ids[number - 1], self.session.queued[ids[number - 1]])
-        await self.session.withdraw(ids[number - 1])
-        return text
+        message_id = ids[number - 1]
+        message, preview = self._own.get(message_id), self.session.queued[message_id]
+        await self.session.withdraw(message_id)
+        self._give_back(message_id)
+        return preview if message is None else message.text
 
     def start(self, work: Any) -> None:
         """Run a coroutine beside the others; an error is shown."""
@@ -440,14 +552,19 @@ class TerminalConversation:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    def close(self) -> None:
+        """Stop what was started: the session ends, and another screen may be there."""
+        for task in self._tasks:
+            task.cancel()
+
     async def _told(self, work: Any) -> None:
         try:
             await work
         except Refused as refusal:
             after = f" Try again in {refusal.retry_after} s." if refusal.retry_after else ""
-            self._say(f"{refusal.code}: {refusal}{after}", "red")
+            self._say(f"{refusal.code}: {refusal}{after}", "error")
         except Exception as error:
-            self._say(str(error) or type(error).__name__, "red")
+            self._say(str(error) or type(error).__name__, "error")
         self.screen.changed()
 
     @property
@@ -463,39 +580,10 @@ class TerminalConversation:
         for running in self.running.values():
             seconds = time.monotonic() - running.start_time
             lines.append(f"◌ {cards.summary(running.tool, running.arguments)}  {seconds:.0f} s")
-            lines += [f"  {line}" for line in safe(running.output[-4_000:]).splitlines()[-_LIVE_LINES:]]
-        queued = list(self.session.queued.values())
-        lines += [f"{number} waits: {safe_line(text)}" for number, text in enumerate(queued[:_QUEUE_LINES], 1)]
+            lines += [f"  {line}" for line in safe(last_state(running.output[-4_000:])).splitlines()[-_LIVE_LINES:]]
+        lines += [f"● {summary}" for summary in self._order.held]
+        queued = self.session.queued
+        previews = self._own.previews(queued)
+        lines += [f"{number} waits: {safe_line(text)}" for number, text in enumerate(previews[:_QUEUE_LINES], 1)]
+        lines += [f"is sent: {safe_line(text)}" for text in self._own.on_their_way(queued)]
         return lines
-
-    def _context(self) -> str:
-        """How full the model's context is; without a limit, how many tokens it has."""
-        tokens = self._context_used
-        if type(tokens) is not int or tokens < 0:
-            return ""
-        info = self.session.info
-        limit = info.limits.get("context_tokens") if info is not None else None
-        return f"context {tokens * 100 // limit} %" if type(limit) is int and limit > 0 else f"context {tokens:,}"
-
-    def status(self) -> str:
-        """The status line."""
-        session, usage = self.session, self.usage
-        status = "waiting_approval" if self.questions or self.approvals else session.status
-        parts = [_STATUS.get(status, safe_line(status, 20))] if self.is_busy else []
-        if session.plan:
-            completed_steps = sum(step.get("status") == "completed" for step in session.plan)
-            parts.append(f"plan {completed_steps}/{len(session.plan)}")
-        parts.append(safe_line(session.agent, 30))
-        if self.model:
-            parts.append(safe_line(self.model, 40))
-        if isinstance(usage.get("prompt_tokens"), int) and isinstance(usage.get("completion_tokens"), int):
-            parts.append(f"{usage['prompt_tokens'] + usage['completion_tokens']:,} tokens")
-        if context := self._context():
-            parts.append(context)
-        if isinstance(usage.get("cost_usd"), int | float):
-            parts.append(f"${usage['cost_usd']:.4f}")
-        if self.waiting:
-            parts.append(f"{self.waiting} waiting")
-        if self.pause is not None:
-            parts.append(str(self.pause))
-        return " · ".join(part for part in parts if part)

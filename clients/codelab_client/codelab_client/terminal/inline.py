@@ -6,7 +6,8 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -14,13 +15,15 @@ from typing import Any, Literal
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import Application
-from prompt_toolkit.application.run_in_terminal import run_in_terminal
+from prompt_toolkit.application.run_in_terminal import in_terminal, run_in_terminal
 from prompt_toolkit.completion import ThreadedCompleter
-from prompt_toolkit.filters import Condition
+from prompt_toolkit.filters import Condition, has_completions
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.input.typeahead import get_typeahead
 from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
 from prompt_toolkit.output.color_depth import ColorDepth
 from prompt_toolkit.styles import Style
 from rich.console import RenderableType
@@ -32,25 +35,28 @@ from codelab_client.session import events as on
 from codelab_client.session.journal import state_folder
 from codelab_client.terminal import cards
 from codelab_client.terminal.asked import LOOK_S, Target, always, target
+from codelab_client.terminal.attention import Attention
+from codelab_client.terminal.clipboard import sequence
 from codelab_client.terminal.commands import Commands, is_command
 from codelab_client.terminal.completion import Suggestions
 from codelab_client.terminal.conversation import TerminalConversation
 from codelab_client.terminal.editor import EditError, edited
+from codelab_client.terminal.first_lines import first_lines
+from codelab_client.terminal.palette import DARK, Palette, prompt_style
+from codelab_client.terminal.pastes import Pastes, VisibleCharacters
+from codelab_client.terminal.picker import Choice, Preview, pick
+from codelab_client.terminal.spacing import Spacing
+from codelab_client.terminal.status_line import status_line
 from codelab_client.terminal.wrapping import wrapped
 
 #: Two Ctrl-C within this time quit (seconds).
 _TWICE_S = 2.0
+#: Esc is a key of its own if nothing follows it within this time (seconds).
+_ESCAPE_S = 0.2
+#: Folded texts that can be unfolded.
+_FOLDED = 50
 #: Between two redraws (seconds): a fast answer comes in more pieces than anybody can see.
 _REDRAW_S = 0.04
-_STYLE = Style.from_dict(
-    {
-        "live": "ansibrightblack",
-        "ask": "bold ansiyellow",
-        "prompt": "bold ansicyan",
-        "bottom-toolbar": "noreverse ansibrightblack",
-        "bottom-toolbar.text": "noreverse",
-    }
-)
 _PLAIN_STYLE = Style.from_dict({"bottom-toolbar": "noreverse", "ask": "bold", "prompt": "bold"})
 
 Mode = Literal["", "feedback", "always"]
@@ -76,15 +82,19 @@ class InlineScreen:
     conversation: TerminalConversation
     commands: Commands
 
-    def __init__(self, workspace: Path) -> None:
+    def __init__(self, workspace: Path, notify: Collection[str] = (), palette: Palette = DARK) -> None:
+        self._palette = palette
         self._colour = not os.environ.get("NO_COLOR")
         self._mode: Mode = ""
         self._mode_of = ""  # the call that it is about
         self._typed_for: Target | None = None  # what was asked when the user began to type
-        self._typed_at = self._interrupted_at = 0.0
-        self._hint = ""
+        self._typed_at = self._interrupted_at = self._escaped_at = 0.0
+        self._hint, self._hint_at = "", 0.0
         self._drawn_message: tuple[int, StyleAndTextTuples] | None = None  # in which drawing, and what
         self._waiting: list[str] = []
+        self._spacing = Spacing()
+        self._folded: deque[RenderableType] = deque(maxlen=_FOLDED)  # what Ctrl-O prints, the newest last
+        self._pastes = Pastes()
         self._printing = asyncio.Lock()
         self._print_task: asyncio.Task[None] | None = None
         self._keyboard = _Keyboard(sys.stdin)
@@ -93,28 +103,36 @@ class InlineScreen:
             bottom_toolbar=self._toolbar,
             multiline=True,
             prompt_continuation="  ",
-            completer=ThreadedCompleter(Suggestions(workspace, lambda: self.commands.names)),
+            completer=ThreadedCompleter(Suggestions(workspace, lambda: self.commands.suggested)),
             complete_while_typing=True,
             history=_history(),
             input=self._keyboard,
+            input_processors=[VisibleCharacters()],
             key_bindings=self._keys(),
-            style=_STYLE if self._colour else _PLAIN_STYLE,
+            style=prompt_style(palette) if self._colour else _PLAIN_STYLE,
             color_depth=None if self._colour else ColorDepth.DEPTH_1_BIT,
             erase_when_done=True,
             reserve_space_for_menu=4,
             refresh_interval=0,
         )
+        self._attention = Attention(notify, self._control, workspace.name)
         self._prompt.app.min_redraw_interval = _REDRAW_S
+        self._prompt.app.timeoutlen = self._prompt.app.ttimeoutlen = _ESCAPE_S
         self._prompt.default_buffer.on_text_changed += lambda _: self._typed()
 
     # -- printing ------------------------------------------------------------------------------------------------
 
     def show(self, renderable: RenderableType) -> None:
         """See Screen."""
-        width = shutil.get_terminal_size().columns
-        self._waiting.append(cards.rendered(renderable, width, colour=self._colour))
+        if isinstance(renderable, cards.Folded):
+            self._folded.append(renderable.whole)
+        self._waiting.append(self._spacing.spaced(self._rendered(renderable)))
         if self._print_task is None or self._print_task.done():
             self._print_task = asyncio.ensure_future(self._print())
+
+    def _rendered(self, renderable: RenderableType) -> str:
+        width = shutil.get_terminal_size().columns
+        return cards.rendered(renderable, width, colour=self._colour, palette=self._palette)
 
     async def _print(self) -> None:
         """Print what waits, above the input. Everything that comes in the meantime is printed at once."""
@@ -136,27 +154,61 @@ class InlineScreen:
         elif self._mode and not (approvals and approvals[0].call_id == self._mode_of):
             self._mode = ""
             self._hint_for("The call was settled in the meantime: nothing was decided")
+        waits = bool(approvals or self.conversation.questions)
+        self._attention.update("waiting" if waits else "busy" if self.conversation.is_busy else "idle")
         self._prompt.app.invalidate()
 
     def put(self, text: str) -> None:
-        """See Screen."""
+        """See Screen. What others may have written is never a command, whatever it begins with."""
+        text = f" {text}" if text.startswith(("!", "/")) else text
         buffer = self._prompt.default_buffer
         buffer.text = f"{text}\n{buffer.text}" if buffer.text else text
         buffer.cursor_position = len(text)
 
+    async def pick(self, title: str, choices: Sequence[Choice], preview: Preview | None = None) -> str | None:
+        """See Screen."""
+        app = self._prompt.app
+        async with in_terminal():
+            chosen = await pick(
+                title, choices, preview, keyboard=self._keyboard, output=app.output, style=self._prompt.style
+            )
+        app.key_processor.feed_multiple(get_typeahead(self._keyboard))  # what was typed after the choice
+        app.key_processor.process_keys()
+        return chosen
+
+    async def copy(self, text: str) -> bool:
+        """See Screen."""
+        self._control(sequence(text))
+        return True
+
+    async def lend(self, work: Callable[[], int]) -> int | None:
+        """See Screen."""
+
+        def run() -> int:
+            with self._keyboard.lent():
+                return work()
+
+        return await run_in_terminal(run, in_executor=True)
+
+    def _control(self, text: str) -> None:
+        """Write what the terminal obeys and does not print."""
+        output = self._prompt.app.output
+        output.write_raw(text)
+        output.flush()
+
     async def run(self) -> None:
         """Read keys until the user quits."""
-        session = self.conversation.session
-        self.show(cards.notice(f"session {session.session_id} · /help lists the commands"))
+        self.show(first_lines(self.conversation.session, self.conversation.workspace))
         ticking = asyncio.ensure_future(self._tick())
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, self._interrupt)  # in the user's editor, Ctrl-C is no key
         try:
-            await self._prompt.prompt_async(handle_sigint=False)
+            await self._prompt.prompt_async(default=self._prompt.default_buffer.text, handle_sigint=False)
         except (EOFError, KeyboardInterrupt):
             pass
         finally:
             ticking.cancel()
+            self._attention.close()
             await self._print()
             loop.remove_signal_handler(signal.SIGINT)
 
@@ -165,7 +217,7 @@ class InlineScreen:
         while True:
             await asyncio.sleep(1)
             if self.conversation.running or self._hint:
-                if self._hint and time.monotonic() - self._interrupted_at > _TWICE_S:
+                if self._hint and time.monotonic() - self._hint_at > _TWICE_S:
                     self._hint = ""
                 self._prompt.app.invalidate()
 
@@ -214,7 +266,7 @@ class InlineScreen:
 
     def _toolbar(self) -> str:
         columns = shutil.get_terminal_size().columns
-        return _cut(self._hint or self.conversation.status(), columns)
+        return _cut(self._hint or status_line(self.conversation, columns), columns)
 
     # -- keys ----------------------------------------------------------------------------------------------------
 
@@ -260,16 +312,37 @@ class InlineScreen:
         def _(event: KeyPressEvent) -> None:
             self._mode = ""
 
+        @keys.add("escape", filter=~in_mode)
+        def _(event: KeyPressEvent) -> None:
+            self._escape(event)
+
+        @keys.add("s-tab", filter=~has_completions)
+        def _(event: KeyPressEvent) -> None:
+            self._start(event, self._next_autonomy)
+
+        @keys.add("c-z")
+        def _(event: KeyPressEvent) -> None:
+            self._start(event, lambda: run_in_terminal(self._suspend))
+
         @keys.add("enter")
         def _(event: KeyPressEvent) -> None:
             buffer = event.current_buffer
             if buffer.complete_state is not None and buffer.complete_state.current_completion is not None:
                 buffer.complete_state = None
                 return
-            text, typed_for = buffer.text, self._typed_for
+            form, typed_for = buffer.text, self._typed_for
+            text = buffer.text = self._pastes.unfolded(form)
             buffer.reset(append_to_history=bool(text.strip()) and not self._mode)
             self._typed_for = None
-            self._submit(event, text, typed_for)
+            self._submit(event, text, typed_for, form)
+
+        @keys.add(Keys.BracketedPaste)
+        def _(event: KeyPressEvent) -> None:
+            event.current_buffer.insert_text(self._pastes.folded(event.data))
+
+        @keys.add("c-o")
+        def _(event: KeyPressEvent) -> None:
+            self._unfold()
 
         @keys.add("escape", "enter")
         @keys.add("c-j")
@@ -332,7 +405,7 @@ class InlineScreen:
             return False
         return time.monotonic() - max(questions[0].asked_at, self._typed_at) > LOOK_S
 
-    def _submit(self, event: KeyPressEvent, text: str, typed_for: Target | None) -> None:
+    def _submit(self, event: KeyPressEvent, text: str, typed_for: Target | None, form: str = "") -> None:
         conversation, now = self.conversation, self._target()
         if not self._mode and is_command(text):
             self._start(event, lambda: self._command(event.app, text))
@@ -347,8 +420,20 @@ class InlineScreen:
         elif conversation.questions:
             if (problem := conversation.questions[0].answer(text)) is not None:
                 self._hint_for(f"Please answer with {problem}")
+        elif form.startswith("!") and text[1:].strip():
+            self._start(event, lambda: conversation.run_locally(text[1:].strip()))
         elif text.strip():
-            conversation.say(text.strip())
+            conversation.say(text.strip(), form.strip())
+
+    def _unfold(self) -> None:
+        """Put pasted texts into the input in place of their marks; without any, print what was folded last."""
+        buffer = self._prompt.default_buffer
+        if (text := self._pastes.unfolded(buffer.text)) != buffer.text:
+            buffer.text, buffer.cursor_position = text, len(text)
+        elif self._folded:
+            self.show(self._folded.pop())
+        else:
+            self._hint_for("Nothing is folded")
 
     async def _command(self, app: "Application[str]", line: str) -> None:
         self.show(cards.notice(safe(line)))
@@ -371,10 +456,10 @@ class InlineScreen:
         try:
             new_arguments = await run_in_terminal(edit, in_executor=True)
         except EditError as error:
-            self.show(cards.notice(str(error), "red"))
+            self.show(cards.notice(str(error), "error"))
             return
         if not self.conversation.approvals or self.conversation.approvals[0].call_id != call.call_id:
-            self.show(cards.notice("The call was settled in the meantime", "yellow"))
+            self.show(cards.notice("The call was settled in the meantime", "warning"))
         elif new_arguments is None:
             self._hint_for("Nothing was changed")
         else:
@@ -382,27 +467,69 @@ class InlineScreen:
             self.conversation.edit(call.call_id, new_arguments)
 
     def _interrupt(self) -> None:
-        """Ctrl-C: close a question, clear the input, stop the turn; twice: quit."""
-        now, conversation = time.monotonic(), self.conversation
-        app, buffer = self._prompt.app, self._prompt.default_buffer
+        """Ctrl-C: clear the input, close a question, stop what runs; twice: quit. What clears is not the first one."""
+        now, app, buffer = time.monotonic(), self._prompt.app, self._prompt.default_buffer
+        if buffer.text:
+            self._clear()
+            return
         is_second, self._interrupted_at = now - self._interrupted_at < _TWICE_S, now
-        if is_second:
-            if app.is_running and not app.is_done:
-                app.exit(exception=KeyboardInterrupt)
+        if not is_second:
+            self._stop("Ctrl-C again quits")
+        elif app.is_running and not app.is_done:
+            app.exit(exception=KeyboardInterrupt)
+
+    def _escape(self, event: KeyPressEvent) -> None:
+        """Esc: close the menu or a question, stop what runs; twice when nothing runs: change the last message."""
+        now, buffer = time.monotonic(), self._prompt.default_buffer
+        is_second, self._escaped_at = now - self._escaped_at < _TWICE_S, now
+        if buffer.complete_state is not None:
+            buffer.cancel_completion()
+        elif self._stop(""):
+            self._escaped_at = 0.0
+        elif buffer.text and is_second:
+            self._clear()
         elif buffer.text:
-            buffer.reset()
-            self._hint_for("Ctrl-C again quits")
-        elif conversation.questions:
+            self._hint_for("Esc again clears the input")
+        elif is_second:
+            self._escaped_at = 0.0
+            self._start(event, lambda: self._command(event.app, "/edit"))
+        else:
+            self._hint_for("Esc again changes your last message")
+
+    def _stop(self, hint: str) -> bool:
+        """Close a question, or stop the command of the user or the turn. Returns whether there was any."""
+        conversation = self.conversation
+        self._hint_for(hint)
+        if conversation.questions:
             conversation.questions[0].close()
+        elif conversation.local_commands.is_running:
+            conversation.local_commands.stop()
         elif conversation.is_busy or conversation.waiting:
             self._mode = ""
-            self._hint_for("Stopping the turn; Ctrl-C again quits")
+            self._hint_for("; ".join(filter(None, ("Stopping the turn", hint))))
             conversation.start(conversation.session.cancel())
         else:
-            self._hint_for("Ctrl-C again quits")
+            return False
+        return True
+
+    def _clear(self) -> None:
+        """Clear the input; its text can be brought back as an earlier message can."""
+        buffer = self._prompt.default_buffer
+        buffer.text = self._pastes.unfolded(buffer.text)
+        buffer.append_to_history()
+        buffer.reset()
+        self._interrupted_at = self._escaped_at = 0.0
+        self._hint_for("Cleared; ↑ brings it back")
+
+    async def _next_autonomy(self) -> None:
+        self._hint_for(f"autonomy {await self.conversation.next_autonomy()}")
+
+    def _suspend(self) -> None:
+        with self._keyboard.lent():
+            os.kill(0, signal.SIGTSTP)
 
     def _hint_for(self, text: str) -> None:
-        self._hint, self._interrupted_at = text, max(self._interrupted_at, time.monotonic() - _TWICE_S / 2)
+        self._hint, self._hint_at = text, time.monotonic()
         self._prompt.app.invalidate()
 
     def _start(self, event: KeyPressEvent, work: Callable[[], object]) -> None:

@@ -111,7 +111,7 @@ class McpServers:
             self._complain(f"The agent does not get the tool {name}: {reason}")
 
     def _complain(self, text: str) -> None:
-        self._conversation.screen.show(cards.notice(text, "yellow"))
+        self._conversation.screen.show(cards.notice(text, "warning"))
 
     def _say(self, text: str) -> None:
         self._conversation.screen.show(cards.notice(text, ""))

@@ -6,6 +6,7 @@ import shutil
 import signal
 import sys
 import time
+from collections.abc import Callable, Sequence
 
 from rich.console import RenderableType
 
@@ -16,6 +17,9 @@ from codelab_client.terminal.asked import WORDS, Numbers, Target, always, parse,
 from codelab_client.terminal.commands import Commands, is_command
 from codelab_client.terminal.conversation import Question, TerminalConversation
 from codelab_client.terminal.editor import EditError, edited
+from codelab_client.terminal.first_lines import first_lines
+from codelab_client.terminal.picker import Choice, Preview
+from codelab_client.terminal.spacing import Spacing
 from codelab_client.waiting import Waiting
 
 #: Two Ctrl-C within this time quit (seconds).
@@ -33,6 +37,7 @@ class PlainScreen:
         self._shown_asked_at = 0.0
         self._shown_question: Question | None = None
         self._numbers = Numbers()
+        self._spacing = Spacing()
         self._status = ""
         self._pause: Waiting | None = None
         self._partial_line = b""
@@ -41,8 +46,13 @@ class PlainScreen:
     def show(self, renderable: RenderableType) -> None:
         """See Screen."""
         width = shutil.get_terminal_size().columns
+        if isinstance(renderable, cards.Folded) and renderable.is_question:
+            renderable = renderable.whole  # there is no key here that unfolds it
         text = cards.rendered(renderable, width, colour=False)
-        sys.stdout.write("".join(f"{line.rstrip()}\n" for line in text.removesuffix("\n").split("\n")))
+        if isinstance(renderable, cards.Folded):
+            text = text.replace(cards.UNFOLDS, "")
+        text = self._spacing.spaced(text)
+        sys.stdout.write("".join(f"{line.rstrip()}\n" for line in text.splitlines()))
         sys.stdout.flush()
 
     def changed(self) -> None:
@@ -72,13 +82,28 @@ class PlainScreen:
         """See Screen. A line that is being typed cannot be changed here, so the text is only shown."""
         self.show(cards.notice(safe(text)))
 
+    async def pick(self, title: str, choices: Sequence[Choice], preview: Preview | None = None) -> str | None:
+        """See Screen. Without a cursor, the rows have numbers."""
+        actions = [*(choice.line for choice in choices), "none of them"]
+        chosen = await self.conversation.choose(title, actions)
+        place = actions.index(chosen) if chosen is not None else len(choices)
+        return choices[place].value if place < len(choices) else None
+
+    async def copy(self, text: str) -> bool:
+        """See Screen."""
+        return False
+
+    async def lend(self, work: Callable[[], int]) -> int | None:
+        """See Screen."""
+        return None
+
     async def run(self) -> None:
         """Read lines until the user quits."""
         loop = asyncio.get_running_loop()
         interrupts: asyncio.Queue[None] = asyncio.Queue()
         loop.add_signal_handler(signal.SIGINT, interrupts.put_nowait, None)
         loop.add_reader(sys.stdin.fileno(), self._read)
-        self.show(cards.notice(f"Session {self.conversation.session.session_id}. /help lists the commands."))
+        self.show(first_lines(self.conversation.session, self.conversation.workspace))
         self.changed()
         interrupted_at = -_TWICE_S
         try:
@@ -89,6 +114,9 @@ class PlainScreen:
                 interrupt.cancel()
                 if not line.done():
                     line.cancel()
+                    if self.conversation.local_commands.is_running:
+                        self.conversation.local_commands.stop()
+                        continue
                     if not self.conversation.is_busy or time.monotonic() - interrupted_at < _TWICE_S:
                         return
                     interrupted_at = time.monotonic()
@@ -125,9 +153,11 @@ class PlainScreen:
             self._answer(words, typed_for.key)
         elif typed_for.kind == "call" or (parse(words)[0] in WORDS and self._numbers.lost):
             await self._decide(words, typed_for.key)
+        elif words.startswith("!") and words[1:].strip():
+            conversation.start(conversation.run_locally(words[1:].strip()))
         elif words:
             self._numbers.take_lost()
-            conversation.start(conversation.send(words))
+            conversation.say(words, is_shown=True)
 
     def _answer(self, words: str, key: str) -> None:
         """Answer the question that was on the screen."""

@@ -48,6 +48,6 @@ class Whole:
                 place += len(piece)
                 places.append(place)
             for number, row in enumerate(line.divide(places)):
-                part = Text(self._mark, style="dim").append_text(row) if number and self._mark else row
+                part = Text(self._mark, style="quiet").append_text(row) if number and self._mark else row
                 part.no_wrap, part.overflow = True, "ignore"
                 yield part

@@ -12,6 +12,7 @@ from codelab_client.sandbox import Access, Sandbox, folders_above
 from codelab_client.tools import limits
 from codelab_client.tools.explanations import explanation
 from codelab_client.tools.failure import ToolFailure
+from codelab_client.tools.last_state import last_state
 from codelab_client.tools.processes import Ended, Process, shell
 from codelab_client.tools.repository import find
 
@@ -84,8 +85,8 @@ class Commands:
         end = await process.wait(on_output, beat)
         signal_field = {"signal": end.signal} if end.signal else {}
         return {
-            "stdout": process.stdout.text(),
-            "stderr": process.stderr.text(),
+            "stdout": last_state(process.stdout.text()),
+            "stderr": last_state(process.stderr.text()),
             "exit_code": end.exit_code,
             **signal_field,
             **self._surroundings(process),
@@ -108,8 +109,8 @@ class Commands:
             "success": not process.has_ended,
             "process_id": process_id,
             "status": end if process.has_ended else "running",
-            "stdout": process.stdout.text(),
-            "stderr": process.stderr.text(),
+            "stdout": last_state(process.stdout.text()),
+            "stderr": last_state(process.stderr.text()),
             **self._surroundings(process),
         }
 
@@ -122,8 +123,8 @@ class Commands:
         return {
             "process_id": process_id,
             "status": _status_of(end) if end is not None else "running",
-            "stdout": persistent.process.stdout.text(),
-            "stderr": persistent.process.stderr.text(),
+            "stdout": last_state(persistent.process.stdout.text()),
+            "stderr": last_state(persistent.process.stderr.text()),
             "exit_code": end.exit_code if end is not None else None,
             **explanation(persistent.process, protects_git=self._protects_git),
         }

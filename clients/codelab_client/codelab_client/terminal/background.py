@@ -1,0 +1,80 @@
+"""Whether the terminal's background is light: what the user says, else what the terminal answers, else a variable."""
+
+import os
+import re
+import select
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+#: How long the terminal may take to answer (seconds).
+_PATIENCE_S = 0.2
+#: OSC 11 asks for the background; every terminal answers the question after it, for its kind (DA1).
+_QUESTION = b"\x1b]11;?\x1b\\\x1b[c"
+_COLOUR = re.compile(
+    rb"\x1b\]11;rgba?:([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})[^\x07\x1b]*(?:\x07|\x1b\\)"
+)
+_KIND = re.compile(rb"\x1b\[\?[0-9;]*c")
+#: Terminals that do not know the question.
+_MUTE = ("", "dumb", "linux")
+#: Of COLORFGBG: white, and the light grey that is the first eight colours' white.
+_LIGHT_NUMBERS = ("7", "15")
+
+
+@dataclass(frozen=True)
+class Background:
+    """is_light: text must be dark. typed: what the user typed before the terminal had answered."""
+
+    is_light: bool = False
+    typed: str = ""
+
+
+def background(setting: str, environment: Mapping[str, str], ask: Callable[[], bytes]) -> Background:
+    """The terminal's background. setting: `light`, `dark`, or empty. ask: asks the terminal, and returns what it reads.
+
+    The terminal is not asked if the setting says it, or if it would print the question.
+    """
+    if setting:
+        return Background(setting == "light")
+    answer = b"" if environment.get("TERM", "") in _MUTE else ask()
+    typed = _KIND.sub(b"", _COLOUR.sub(b"", answer)).decode("utf-8", "ignore")
+    typed = "".join(character for character in typed if character.isprintable())
+    if (match := _COLOUR.search(answer)) is not None:
+        red, green, blue = (int(part, 16) / (16 ** len(part) - 1) for part in match.groups())
+        return Background(luminance(red, green, blue) > 0.18, typed)  # the middle, as eyes see it
+    return Background(environment.get("COLORFGBG", "").rpartition(";")[2] in _LIGHT_NUMBERS, typed)
+
+
+def luminance(red: float, green: float, blue: float) -> float:
+    """The relative luminance (WCAG 2.2) of a colour whose parts are between 0 and 1."""
+    parts = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in (red, green, blue))
+    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), parts, strict=True))
+
+
+def terminal_answer() -> bytes:
+    """What the terminal answers within a moment, and what was typed until then."""
+    import termios
+    import tty
+
+    keyboard, screen = sys.stdin.fileno(), sys.stdout.fileno()
+    try:
+        before = termios.tcgetattr(keyboard)
+    except termios.error:
+        return b""
+    try:
+        tty.setcbreak(keyboard, termios.TCSANOW)
+        os.write(screen, _QUESTION)
+        return _read(keyboard)
+    except OSError:
+        return b""
+    finally:
+        termios.tcsetattr(keyboard, termios.TCSANOW, before)
+
+
+def _read(keyboard: int) -> bytes:
+    answer, end = b"", time.monotonic() + _PATIENCE_S
+    while _KIND.search(answer) is None and (left := end - time.monotonic()) > 0 and len(answer) < 1_000:
+        if select.select([keyboard], [], [], left)[0]:
+            answer += os.read(keyboard, 1_000)
+    return answer

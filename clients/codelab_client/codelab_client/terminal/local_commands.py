@@ -1,0 +1,83 @@
+"""Commands that the user runs with `!`. They are the user's own, so they run as in a shell, without the sandbox."""
+
+import asyncio
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from codelab_client.execution import Stream, ToolOutcome
+from codelab_client.tools.last_state import last_state
+
+#: Characters of an output that go with the next message: so many of its beginning and of its end.
+_HEAD, _TAIL = 4_000, 8_000
+_NO_KEYS = {"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat"}
+
+OnOutput = Callable[[str], None]
+
+
+class LocalCommands:
+    """Runs one command at a time, and keeps what the agent is to read with the next message."""
+
+    def __init__(self, workspace: Path, environment: Mapping[str, str] | None = None) -> None:
+        self._workspace = workspace
+        self._environment = {**(os.environ if environment is None else environment), **_NO_KEYS}
+        self._task: asyncio.Task[object] | None = None
+        self._reports: list[str] = []
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a command runs."""
+        return self._task is not None
+
+    async def run(self, command: str, on_output: OnOutput) -> ToolOutcome:
+        """Run a command line to its end. on_output: gets what it writes. Its outcome is that of `run_command`."""
+        from codelab_client.sandbox import Launch  # late, because the prompt should be there soon
+        from codelab_client.tools.processes import Process, shell
+
+        if self._task is not None:
+            return ToolOutcome.failed("EXECUTION_FAILED", "Another command runs: Esc stops it")
+        self._task = asyncio.current_task()
+        output: list[str] = []
+
+        async def take(_: Stream, text: str) -> None:
+            output.append(text)
+            on_output(text)
+
+        try:
+            process = await Process.start(Launch(shell(command), cwd=self._workspace), self._environment)
+            end = await process.wait(take)
+        except (OSError, ValueError) as error:
+            return ToolOutcome.failed("EXECUTION_FAILED", f"The command does not start: {error}")
+        except asyncio.CancelledError:
+            self._report(command, "stopped by the user", "".join(output))
+            return ToolOutcome.failed("CANCELLED", "You have stopped it")
+        finally:
+            self._task = None
+        state = f"ended by {end.signal}" if end.signal else f"exit code {end.exit_code}"
+        self._report(command, state, "".join(output))
+        return ToolOutcome({"exit_code": -1 if end.exit_code is None else end.exit_code})
+
+    def stop(self) -> None:
+        """Stop the command that runs."""
+        if self._task is not None:
+            self._task.cancel()
+
+    def take_reports(self) -> str:
+        """What the commands since the last message have written, for the agent; empty if there were none."""
+        reports, self._reports = self._reports, []
+        return "\n\n".join(reports)
+
+    def give_back(self, reports: str) -> None:
+        """What did not reach the agent goes with the next message."""
+        if reports:
+            self._reports.insert(0, reports)
+
+    def _report(self, command: str, state: str, output: str) -> None:
+        text = last_state(output).rstrip("\n")
+        if len(text) > _HEAD + _TAIL:
+            text = f"{text[:_HEAD]}\n[… {len(text) - _HEAD - _TAIL} characters left out …]\n{text[-_TAIL:]}"
+        content = f"$ {command}\n{text}".rstrip("\n")
+        longest = max((len(run) for run in re.findall("`+", content)), default=0)
+        fence = "`" * max(3, longest + 1)
+        self._reports.append(f"I ran this command myself ({state}):\n\n{fence}\n{content}\n{fence}")

@@ -1,0 +1,70 @@
+"""The output of a command as a terminal would show it at the end."""
+
+import random
+
+import pytest
+from codelab_client.execution import ToolOutcome
+from codelab_client.terminal import cards
+from codelab_client.tools.last_state import last_state
+
+STATES = {
+    "plain text stays": ("a\nb\n\tc", "a\nb\n\tc"),
+    "a progress bar": ("10 %\r55 %\r100 %\ndone\n", "100 %\ndone\n"),
+    "a shorter text over a longer one": ("loading…\rok", "okading…"),
+    "a line that is erased first": ("loading…\r\x1b[Kok\n", "ok\n"),
+    "a whole line that is erased": ("loading\x1b[2K\rok", "ok"),
+    "colours": ("\x1b[1;31merror\x1b[0m: \x1b[38;5;4mx\x1b[m\n", "error: x\n"),
+    "several bars": (
+        "a 0 %\nb 0 %\n\x1b[2Aa 50 %\nb 40 %\n\x1b[2Aa 100 %\x1b[K\nb 100 %\x1b[K\n",
+        "a 100 %\nb 100 %\n",
+    ),
+    "what was below": ("one\ntwo\nthree\x1b[2F\x1b[Jnew", "new"),
+    "backspaces": ("|\b/\b-\b\\\bok", "ok"),
+    "a title and a link": ("\x1b]0;title\x07\x1b]8;;https://x\x1b\\name\x1b]8;;\x1b\\", "name"),
+    "columns": ("name\x1b[10Gsize\x1b[3Dx\x1b[2Cy", "name     sxzey"),
+    "CRLF of a file": ("a\r\nb\r\n", "a\r\nb\r\n"),
+    "CRLF and colours": ("\x1b[31ma\x1b[0m\r\nb\r\n", "a\r\nb\r\n"),
+    "a cleared screen keeps what was said": ("error: no\n\x1b[2J\x1b[HWatching\n", "error: no\nWatching\n"),
+    "up beyond the top": ("a\n\x1b[99Ab", "b\n"),
+    "a sequence that never ends": ("a\x1b]0;open\nb", "a0;open\nb"),
+    "a lone escape": ("a\x1b", "a"),
+}
+
+
+@pytest.mark.parametrize(("output", "state"), STATES.values(), ids=STATES)
+def test_the_last_state_is_left(output: str, state: str) -> None:
+    assert last_state(output) == state
+
+
+def test_no_output_grows_without_bound() -> None:
+    chance = random.Random(7)
+    pieces = [
+        "\n",
+        "\r",
+        "\b",
+        "x" * 50,
+        "\x1b[500C",
+        "\x1b[999999999G",
+        "\x1b[A",
+        "\x1b[J",
+        "\x1b[1K",
+        "\x1b[H",
+        "\x1b]0;",
+    ]
+    hostile = [
+        "\n\x1b[99999Cx" * 30_000,
+        "x" * 200_000 + "\ry" * 100_000,
+        "\x1b]" * 100_000,
+        "\x1b[" + "1" * 300_000,
+        "".join(chance.choice(pieces) for _ in range(40_000)),
+    ]
+    for output in hostile:
+        assert len(last_state(output)) <= len(output) + 100_000
+
+
+def test_cards_show_the_last_state() -> None:
+    outcome = ToolOutcome({"exit_code": 0})
+    card = cards.finished("run_command", {"command": "get"}, outcome, "\x1b[32m1 %\r50 %\r100 %\x1b[0m\nsaved\n")
+    assert "100 %" in (shown := cards.rendered(card, 80, colour=False))
+    assert "50 %" not in shown
+    assert "␛" not in shown

@@ -1,0 +1,393 @@
+"""What the terminal prints, without a terminal: the order of cards, folded texts, blank lines, hostile texts."""
+
+import asyncio
+import re
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from codelab_client.execution import ToolOutcome
+from codelab_client.session import Refused
+from codelab_client.session import events as on
+from codelab_client.terminal import cards, inline
+from codelab_client.terminal.conversation import TerminalConversation
+from codelab_client.terminal.first_lines import branch, first_lines
+from codelab_client.terminal.inline import InlineScreen
+from codelab_client.terminal.pastes import Pastes, VisibleCharacters
+from codelab_client.terminal.plain import PlainScreen
+from codelab_client.terminal.spacing import Spacing
+from codelab_client.terminal.status_line import status_line
+from prompt_toolkit.input import create_pipe_input
+from rich.console import RenderableType
+
+from tests.client.conftest import run
+
+EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202etxt\u200b"
+
+
+class Session:
+    """A session that keeps what is sent."""
+
+    def __init__(self) -> None:
+        self.status, self.agent, self.session_id = "idle", "coder", "s1"
+        self.queued: dict[str, str] = {}
+        self.plan: list[dict[str, Any]] = []
+        self.open_calls: Mapping[str, on.ToolCall] = {}
+        self.is_online = True
+        self.sent: list[tuple[str, str]] = []
+        self.refusal: Refused | None = None
+        self.info = SimpleNamespace(
+            model="big-model", settings={"autonomy": "balanced"}, limits={"context_tokens": 1_000}, models=[], agents=[]
+        )
+
+    async def send(self, content: str, client_msg_id: str, **_: Any) -> str:
+        if self.refusal is not None:
+            raise self.refusal
+        self.sent.append((client_msg_id, content))
+        return client_msg_id
+
+
+class Screen:
+    """Keeps what is printed, as text."""
+
+    def __init__(self) -> None:
+        self.printed, self.input = "", ""
+        self._spacing = Spacing()
+
+    def show(self, renderable: RenderableType) -> None:
+        self.printed += self._spacing.spaced(cards.rendered(renderable, 80, colour=False))
+
+    def changed(self) -> None:
+        pass
+
+    def put(self, text: str) -> None:
+        self.input = text
+
+    async def pick(self, title: str, choices: Sequence[Any], preview: Any = None) -> str | None:
+        return None
+
+    async def copy(self, text: str) -> bool:
+        return False
+
+    async def lend(self, work: Callable[[], int]) -> int | None:
+        return None
+
+    @property
+    def text(self) -> str:
+        return re.sub(" +\n", "\n", self.printed)
+
+
+class Executor:
+    """One that nothing is executed by."""
+
+    label = ""
+
+    def showing(self, _: on.ToolCall) -> Any:
+        return nullcontext()
+
+    async def end_turn(self) -> None:
+        pass
+
+
+class Talk:
+    def __init__(self, folder: Path) -> None:
+        self.screen, self.session = Screen(), Session()
+        self.conversation = TerminalConversation(folder, self.screen)
+        self.conversation.session = self.session  # type: ignore[assignment]
+        self.conversation.executor = Executor()  # type: ignore[assignment]
+
+    async def settle(self) -> None:
+        """Wait for what was started."""
+        await asyncio.gather(*self.conversation._tasks, return_exceptions=True)
+
+    def take(self, *events: on.Event) -> None:
+        for event in events:
+            self.conversation.take(event)
+
+
+def text(token: str, *, final: bool = False, message_id: str = "m") -> on.AssistantMessage:
+    return on.AssistantMessage(token=token, message_id=message_id, is_final=final, turn_id="t")
+
+
+def read_call(call_id: str, **more: Any) -> on.ToolCall:
+    given = {"arguments": {"path": f"{call_id}.py"}, "requires_approval": False, "turn_id": "t", **more}
+    return on.ToolCall(call_id=call_id, tool_name="read_file", **given)
+
+
+def started(call_id: str) -> on.CallStarted:
+    return on.CallStarted(call_id=call_id, tool_name="read_file", arguments={"path": f"{call_id}.py"})
+
+
+def finished(call_id: str) -> on.CallFinished:
+    return on.CallFinished(call_id=call_id, tool_name="read_file", outcome=ToolOutcome({"content": "a\n"}))
+
+
+def user_message(message_id: str, content: str | None = None) -> on.UserMessage:
+    return on.UserMessage(client_msg_id=message_id, turn_id="t", content=content)
+
+
+END = on.TurnEnd(turn_id="t", reason="completed", usage={"cost_usd": 0.25, "prompt_tokens": 5, "completion_tokens": 1})
+
+
+# -- messages --------------------------------------------------------------------------------------------------------
+
+
+def test_a_message_sent_meanwhile_is_printed_when_its_turn_begins(tmp_path: Path) -> None:
+    async def talk() -> None:
+        talk = Talk(tmp_path)
+        talk.conversation.say("first")
+        await talk.settle()
+        assert "› first" in talk.screen.printed
+        first = talk.session.sent[0][0]
+        talk.session.status = "thinking"
+        talk.take(user_message(first, "first"), text("The answer goes"))
+        talk.conversation.say("second")
+        assert "is sent: second" in talk.conversation.live()
+        await talk.settle()
+        talk.take(text(" on to its end.\n\n"), text("All of it.", final=True))
+        assert "second" not in talk.screen.printed
+        talk.take(END, user_message(talk.session.sent[1][0], "second"))
+        assert not any("second" in line for line in talk.conversation.live())
+        assert re.search(r"(?s)› first.*goes on to its end\..*All of it\..*› second", talk.screen.printed)
+        assert talk.screen.printed.count("first") == 1
+
+    run(talk())
+
+
+def test_a_refused_message_goes_back_into_the_input(tmp_path: Path) -> None:
+    async def talk() -> None:
+        talk = Talk(tmp_path)
+        talk.session.status = "thinking"
+        talk.session.refusal = Refused("RATE_LIMITED", "too many")
+        talk.conversation.say("keep this")
+        await talk.settle()
+        assert talk.screen.input == "keep this"
+        assert not any("keep this" in line for line in talk.conversation.live())
+
+    run(talk())
+
+
+def test_an_output_goes_with_the_next_message_that_the_agent_gets(tmp_path: Path) -> None:
+    async def talk() -> None:
+        talk = Talk(tmp_path)
+        await talk.conversation.run_locally("echo hi")
+        talk.session.status = "thinking"
+        talk.conversation.say("refuse this")
+        talk.session.refusal = Refused("RATE_LIMITED", "too many")
+        await talk.settle()
+        talk.session.refusal = None
+        talk.conversation.say("withdraw this")
+        await talk.settle()
+        withdrawn_id, content = talk.session.sent[0]
+        assert content.startswith("withdraw this\n\nI ran this command myself (exit code 0):")
+        talk.take(on.Withdrawn(client_msg_ids=[withdrawn_id]))
+        talk.conversation.say("take this")
+        talk.conversation.say("nothing more")
+        await talk.settle()
+        assert talk.session.sent[1][1].count("$ echo hi\nhi\n") == 1
+        assert talk.session.sent[2][1] == "nothing more"
+        talk.take(user_message(talk.session.sent[1][0], talk.session.sent[1][1]))
+        assert "› take this" in talk.screen.printed
+        assert "I ran" not in talk.screen.printed
+        assert talk.conversation.executor.label == "take this"
+
+    run(talk())
+
+
+def test_a_paste_is_printed_as_its_mark_and_sent_whole(tmp_path: Path) -> None:
+    async def talk() -> None:
+        talk, pastes = Talk(tmp_path), Pastes()
+        long = "\r".join(f"line {n}" for n in range(200))
+        mark = pastes.folded(long)
+        assert mark == "[pasted 200 lines]"
+        assert pastes.folded(long) == mark
+        assert pastes.folded(long.upper()) == "[pasted 200 lines #2]"
+        line = f"look: {mark}"
+        talk.conversation.say(pastes.unfolded(line), line)
+        await talk.settle()
+        assert "› look: [pasted 200 lines]" in talk.screen.printed
+        assert talk.session.sent[0][1].endswith("line 198\nline 199")
+
+    run(talk())
+
+
+def test_marks_within_pastes_are_text_and_short_pastes_stay() -> None:
+    pastes = Pastes()
+    first = pastes.folded("secret\n" * 11)
+    second = pastes.folded(f"{first}\n" * 12)
+    assert pastes.unfolded(second) == f"{first}\n" * 12
+    assert pastes.folded("a\r\nb") == "a\nb"
+    assert pastes.unfolded("[pasted 99 lines]") == "[pasted 99 lines]"
+    assert pastes.folded("x" * 5_000) == "[pasted 5000 characters]"
+
+
+def test_the_input_shows_what_nobody_would_see() -> None:
+    given = SimpleNamespace(fragments=[("", "a\u202eb\u200bc"), ("x", "d\u0435")])
+    shown = VisibleCharacters().apply_transformation(given)  # type: ignore[arg-type]
+    assert shown.fragments == [("", "a\ufffdb\ufffdc"), ("x", "d\u0435")]
+
+
+# -- calls -----------------------------------------------------------------------------------------------------------
+
+
+def test_cards_come_in_the_order_of_the_calls(tmp_path: Path) -> None:
+    talk = Talk(tmp_path)
+    talk.take(read_call("one"), read_call("two"), read_call("three"))
+    talk.take(*(started(name) for name in ("one", "two", "three")), finished("three"), finished("two"))
+    assert "●" not in talk.screen.printed
+    assert [line for line in talk.conversation.live() if line.startswith("●")] == [
+        "● read_file two.py",
+        "● read_file three.py",
+    ]
+    talk.take(finished("one"))
+    assert re.findall(r"● read_file (\w+)", talk.screen.printed) == ["one", "two", "three"]
+
+
+@pytest.mark.parametrize("ending", ["rejected", "text", "end"])
+def test_no_card_is_lost_if_an_earlier_call_never_ends(ending: str, tmp_path: Path) -> None:
+    events: dict[str, Any] = {
+        "rejected": on.CallUpdate(call_id="one", state="rejected"),
+        "text": text("Next step."),
+        "end": END,
+    }
+
+    async def talk() -> None:
+        talk = Talk(tmp_path)
+        talk.take(read_call("one"), read_call("two"), started("two"), finished("two"))
+        assert "●" not in talk.screen.printed
+        talk.take(events[ending])
+        assert "● read_file two.py" in talk.screen.printed
+        assert not [line for line in talk.conversation.live() if line.startswith("●")]
+
+    run(talk())
+
+
+def test_a_long_new_file_is_folded_and_another_change_is_not(tmp_path: Path) -> None:
+    content = "".join(f"line {n}\n" for n in range(200))
+    card = cards.asked_call("write_file", {"path": "new.py", "content": content}, tmp_path)
+    assert isinstance(card, cards.Folded)
+    assert card.is_question
+    folded = cards.rendered(card, 80, colour=False)
+    assert "+line 39" in folded
+    assert "+line 40" not in folded
+    assert "160 more lines of this new file (Ctrl-O shows them)" in folded
+    assert "+line 199" in cards.rendered(card.whole, 80, colour=False)
+    more = {"path": "new.py", "content": content, "mode": "0777"}
+    assert not isinstance(cards.asked_call("write_file", more, tmp_path), cards.Folded)
+    (tmp_path / "new.py").write_text("something\n")
+    changed = cards.asked_call("write_file", {"path": "new.py", "content": content}, tmp_path)
+    assert "+line 199" in cards.rendered(changed, 80, colour=False)
+    command = "echo 1\n" * 300
+    assert "echo 1" in cards.rendered(cards.asked_call("run_command", {"command": command}, tmp_path), 80, colour=False)
+    assert not isinstance(cards.asked_call("run_command", {"command": command}, tmp_path), cards.Folded)
+
+
+def test_a_long_output_keeps_its_end_and_can_be_unfolded() -> None:
+    output = "".join(f"row {n}\n" for n in range(50))
+    card = cards.finished("run_command", {"command": "make"}, ToolOutcome({"exit_code": 0}), output)
+    assert isinstance(card, cards.Folded)
+    folded = cards.rendered(card, 80, colour=False)
+    assert "… 38 more lines (Ctrl-O shows them)" in folded
+    assert "row 0\n" not in re.sub(" +\n", "\n", folded)
+    assert "row 0\n" in re.sub(" +\n", "\n", cards.rendered(card.whole, 80, colour=False))
+
+
+def test_lines_only_show_what_is_decided_about_and_name_no_key(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    screen, content = PlainScreen(), "".join(f"line {n}\n" for n in range(200))
+    screen.show(cards.asked_call("write_file", {"path": "new.py", "content": content}, tmp_path))
+    screen.show(cards.finished("run_command", {"command": "make"}, ToolOutcome({"exit_code": 0}), content))
+    shown = capsys.readouterr().out
+    assert "+line 199" in shown
+    assert "… 188 more lines\n" in shown
+    assert "Ctrl-O" not in shown
+
+
+# -- blank lines -----------------------------------------------------------------------------------------------------
+
+
+def test_blocks_are_one_blank_line_apart(tmp_path: Path) -> None:
+    async def talk() -> None:
+        talk = Talk(tmp_path)
+        talk.conversation.say("one")
+        talk.session.status = "thinking"
+        talk.take(text("# Title\n\nText:\n\n```python\na = 1\n\n\nb = 2\n```\n\nMore.\n\n- x\n- y\n", final=True), END)
+        talk.session.status = "idle"
+        talk.conversation.say("two")
+        lines = talk.screen.text.split("\n")
+        code = lines.index(" a = 1")
+        assert lines[code : code + 4] == [" a = 1", "", "", " b = 2"]
+        without_code = [*lines[:code], "code", *lines[code + 4 :]]
+        assert not any(not line and not below for line, below in pairwise(without_code[:-1]))
+
+    run(talk())
+
+
+# -- the first lines and the status ----------------------------------------------------------------------------------
+
+
+def test_the_first_lines_say_where_and_who(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", "-b", "feature/x"], cwd=tmp_path, check=True)
+    shown = cards.rendered(first_lines(Session(), tmp_path), 300, colour=False)  # type: ignore[arg-type]
+    for expected in (tmp_path.name, "branch feature/x", "agent coder", "model big-model", "autonomy balanced", "Tip: "):
+        assert expected in shown
+
+
+def test_hostile_names_stay_text_in_the_first_lines(tmp_path: Path) -> None:
+    folder = tmp_path / "a\x1b]0;b\u202ec"
+    (folder / ".git").mkdir(parents=True)
+    (folder / ".git" / "HEAD").write_text(f"ref: refs/heads/{EVIL}\n")
+    assert branch(folder) == EVIL
+    session = Session()
+    session.info.model = session.agent = EVIL
+    session.info.settings["autonomy"] = EVIL
+    shown = cards.rendered(first_lines(session, folder), 40, colour=False)  # type: ignore[arg-type]
+    assert not set("\x1b\x07\x9b\u202e\u200b") & set(shown)
+    assert max(map(len, shown.split("\n"))) <= 40
+
+
+def test_there_is_no_branch_outside_of_a_repository(tmp_path: Path) -> None:
+    assert branch(tmp_path) == ""
+    (tmp_path / ".git").symlink_to("/etc")
+    assert branch(tmp_path) == ""
+
+
+def test_the_status_says_mode_model_context_and_cost(tmp_path: Path) -> None:
+    async def talk() -> None:
+        talk = Talk(tmp_path)
+        end = on.TurnEnd(turn_id="t", reason="completed", usage=END.usage, frame={"context_used": 500})
+        talk.take(
+            on.SessionInfo(session_id="s1", agent="coder", status="idle", last_seq=0, model="big-model"), end, end
+        )
+        talk.session.queued = {"m": "wait"}
+        conversation = talk.conversation
+        whole = "balanced · coder · big-model · 6 tokens · context 50 % · $0.5000 · 1 waiting"
+        assert status_line(conversation, len(whole) + 1) == whole
+        assert status_line(conversation, 40) == "balanced · context 50 % · 1 waiting"
+        assert status_line(conversation, 10) == "1 waiting"
+
+    run(talk())
+
+
+def test_a_text_of_others_is_no_command_in_the_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def play() -> None:
+        with create_pipe_input() as keyboard:
+            monkeypatch.setattr(inline, "_Keyboard", lambda _: keyboard)
+            for text in ("!touch owned", "/rules allow elsewhere"):
+                talk = Talk(tmp_path)
+                screen = InlineScreen(tmp_path)
+                screen.show = lambda renderable: None  # type: ignore[method-assign]
+                screen.conversation = talk.conversation
+                screen.put(text)
+                form = screen._prompt.default_buffer.text
+                screen._submit(None, form, screen._typed_for, form)  # type: ignore[arg-type]
+                await talk.settle()
+                assert [content for _, content in talk.session.sent] == [text]
+
+    run(play())

@@ -1,0 +1,197 @@
+"""`codelab` on a terminal: keys that stop, clear, go back and suspend, and what the user runs with `!`."""
+
+import asyncio
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from codelab_client.execution import ToolOutcome
+from codelab_client.terminal.completion import Suggestions
+from codelab_client.terminal.local_commands import LocalCommands
+from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.document import Document
+
+from tests.client.conftest import run
+from tests.client.terminals import Terminal
+from tests.client.test_exec import CODELAB
+from tests.client.test_terminal import Codelab, turn_ends
+from tests.fakes.model.script import Says
+from tests.fakes.model.server import ScriptedModel
+from tests.waiting import until
+
+UP, SHIFT_TAB, ESCAPE = "\x1b[A", "\x1b[Z", "\x1b"
+
+
+@pytest.fixture
+def codelab(environment: dict[str, str], folder: Path) -> Iterator[Codelab]:
+    with ExitStack() as opened:
+
+        def start(*arguments: str, columns: int = 80, **more: str) -> Terminal:
+            terminal = Terminal([*CODELAB, *arguments], {**environment, **more}, folder, columns=columns)
+            opened.enter_context(terminal)
+            terminal.expect("/help lists the commands")
+            return terminal
+
+        yield start
+
+
+def test_cleared_text_comes_back_and_does_not_count_as_a_ctrl_c(codelab: Codelab) -> None:
+    terminal = codelab()
+    terminal.type("a long thought")
+    terminal.expect("› a long thought")
+    terminal.type("\x03")
+    terminal.expect("Cleared")
+    terminal.type("\x03")
+    terminal.expect("Ctrl-C again quits")
+    terminal.type(UP)
+    terminal.expect("› a long thought")
+    terminal.type("\x03\x03\x03")
+    assert terminal.ended() == 0
+
+
+def test_shift_tab_goes_through_the_autonomies(codelab: Codelab) -> None:
+    terminal = codelab()
+    for level in ("autonomous", "manual", "balanced"):
+        terminal.type(SHIFT_TAB)
+        terminal.expect(f"\nautonomy {level}")
+    until(lambda: re.search(r"(?m)^balanced · ", terminal.shown()))
+
+
+def test_escape_stops_the_turn_and_twice_changes_the_last_message(codelab: Codelab, model: ScriptedModel) -> None:
+    first = model.script("key-first", Says("The first answer."))
+    slow = model.script("key-slow", Says("word " * 3_000, delay=0.05))
+    again = model.script("key-again", Says("The other answer."))
+    terminal = codelab("--session", "keys")
+    terminal.type(f"{first}\r")
+    terminal.expect("The first answer.")
+    turn_ends(terminal)
+    terminal.type(f"{slow} wrong\r")
+    terminal.expect("word word")
+    terminal.type(ESCAPE)
+    terminal.expect("The turn ended: cancelled")
+    until(lambda: "Stopping" not in terminal.shown())
+    terminal.type(ESCAPE)
+    terminal.expect("Esc again changes your last message")
+    terminal.type(ESCAPE)
+    terminal.expect("/resume keys goes")
+    terminal.expect("› [[key-slow]] wrong")
+    until(lambda: terminal.shown().count("/help lists the commands") == 2)
+    terminal.type("\x15")
+    terminal.type(f"{again} right\r")
+    terminal.expect("The other answer.")
+    messages = str(model.requests["key-again"][0]["messages"])
+    assert "key-first" in messages
+    assert "wrong" not in messages
+
+
+def test_a_command_of_the_user_goes_with_the_next_message(codelab: Codelab, model: ScriptedModel) -> None:
+    terminal = codelab()
+    terminal.type("!printf 'one\\ntwo\\n'; exit 3\r")
+    terminal.expect("● ! printf 'one\\ntwo\\n'; exit 3  exit code 3\n  one\n  two")
+    terminal.type(model.script("key-local", Says("I see.")) + "\r")
+    terminal.expect("I see.")
+    content = model.requests["key-local"][0]["messages"][-1]["content"]
+    assert "I ran this command myself (exit code 3):" in content
+    assert "$ printf 'one\\ntwo\\n'; exit 3\none\ntwo\n```" in content
+    assert "I ran" not in terminal.shown()
+    terminal.type("!sleep 60\r")
+    terminal.expect("◌ ! sleep 60")
+    terminal.type(ESCAPE)
+    terminal.expect("You have stopped it")
+
+
+def test_the_menu_says_what_commands_do(codelab: Codelab) -> None:
+    terminal = codelab()
+    terminal.type("/und")
+    assert re.search(r"/undo +take back what the last turn did", terminal.expect("take back what"))
+
+
+def test_long_texts_are_folded_and_unfolded(codelab: Codelab, model: ScriptedModel) -> None:
+    terminal = codelab()
+    script = model.script("key-paste", Says("Read."))
+    paste = "\n".join(f"line {n}" for n in range(200))
+    terminal.type(f"\x1b[200~{paste}\x1b[201~ {script}")
+    terminal.expect("› [pasted 200 lines] [[key-paste]]")
+    terminal.type("\r")
+    terminal.expect("Read.")
+    assert "[pasted 200 lines]" in terminal.shown()
+    assert "line 199" in model.requests["key-paste"][0]["messages"][-1]["content"]
+    terminal.type("!seq 1 40\r")
+    terminal.expect("… 28 more lines (Ctrl-O shows them)")
+    assert "\n  7\n" not in terminal.shown()
+    terminal.type("\x0f")
+    terminal.expect("\n  7\n")
+    terminal.type(f"\x1b[200~{paste}\x1b[201~")
+    terminal.expect("› [pasted 200 lines]")
+    terminal.type("\x0f")
+    terminal.expect("line 199")
+
+
+def test_ctrl_z_suspends_and_the_shell_continues_it(environment: dict[str, str], folder: Path) -> None:
+    with Terminal(["bash", "--norc", "--noprofile", "-i"], {**environment, "PS1": "shell> "}, folder) as terminal:
+        terminal.expect("shell>")
+        terminal.type(f"{shlex.join([sys.executable, '-m', *CODELAB[2:]])}\r")
+        terminal.expect("/help lists the commands")
+        terminal.type("\x1a")
+        terminal.expect("Stopped")
+        terminal.type("echo $((6 * 7))\r")
+        terminal.expect("\n42")
+        terminal.type("fg\r")
+        until(lambda: terminal.shown().rstrip().split("\n")[-1].startswith("balanced · "))
+        terminal.type("after it")
+        terminal.expect("› after it")
+
+
+# -- without a terminal ----------------------------------------------------------------------------------------------
+
+
+def test_reports_are_bounded_fenced_and_taken_once(tmp_path: Path) -> None:
+    async def play() -> None:
+        commands, written = LocalCommands(tmp_path), list[str]()
+        outcome = await commands.run("printf '```\\nnot out\\n'; seq 1 20000", written.append)
+        assert outcome.result == {"exit_code": 0}
+        report = commands.take_reports()
+        assert "````\n$ printf" in report
+        assert report.endswith("20000\n````")
+        assert "characters left out" in report
+        assert len(report) < 13_000
+        assert commands.take_reports() == ""
+        assert "seq" not in "".join(written)
+
+    run(play())
+
+
+def test_one_command_runs_at_a_time_and_can_be_stopped(tmp_path: Path) -> None:
+    async def play() -> None:
+        commands = LocalCommands(tmp_path)
+        begun = asyncio.Event()
+        first = asyncio.ensure_future(commands.run("echo begun; exec sleep 60", lambda _: begun.set()))
+        await begun.wait()
+        second: ToolOutcome = await commands.run("true", lambda _: None)
+        assert second.error is not None
+        commands.stop()
+        outcome = await first
+        assert outcome.error is not None
+        assert outcome.error.code == "CANCELLED"
+        assert "stopped by the user" in commands.take_reports()
+        assert not commands.is_running
+
+    run(play())
+
+
+def test_files_and_commands_are_suggested_with_descriptions(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    for name in ("src/parser.py", "parse.md", "src/\x1bpars\u202e.py"):
+        (tmp_path / name).touch()
+    suggestions = Suggestions(tmp_path, lambda: {"undo": "take back", "usage": "tokens"})
+
+    def suggested(text: str) -> list[tuple[str, str, str]]:
+        found = suggestions.get_completions(Document(text), CompleteEvent())
+        return [(item.text, item.display_text, item.display_meta_text) for item in found]
+
+    assert suggested("/un") == [("/undo", "/undo", "take back")]
+    assert suggested("look at @pars") == [("parse.md", "parse.md", ""), ("src/parser.py", "src/parser.py", "")]
