@@ -3,13 +3,19 @@ import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
 import { n, t } from '../i18n/index.ts';
 import { type Live, link, live, send, sendInstead } from '../live.ts';
 import { Icon } from '../shell/icon.tsx';
+import { folder, pathsOf, version } from '../workspace/open.ts';
+import { type Command, commandsFor, commandsOf } from './commands.ts';
 import type { Attached } from './entries.ts';
+import { type Option, useMenu } from './menu.tsx';
 import { visibleLine } from './safe.ts';
+import { type Beginning, matching, mentionOf } from './suggestions.ts';
 
 export const draft = signal('');
 /** The earlier message in whose place the draft is sent. */
 const editing = signal<{ key: string; sessionId: string } | undefined>(undefined);
 
+/** What the names of images end with. */
+const IMAGE_TYPES: Record<string, string> = { png: 'image/png', jpg: 'image/jpeg', jpeg: 'image/jpeg', gif: 'image/gif', webp: 'image/webp' };
 const IMAGE_BYTES = 5_000_000;
 const TEXT_CHARS = 200_000;
 const MOST_ATTACHED = 8;
@@ -35,6 +41,7 @@ export function Composer({ live: here }: { live: Live }) {
   const problem = useSignal('');
   /** The session to which the draft is sent as soon as it is connected; empty: none. */
   const sendsTo = useSignal('');
+  const notice = useSignal('');
   const { conversation, session } = here;
   const isEditing = editing.value?.sessionId === session.sessionId;
   const limits = (conversation.info.value?.limits ?? {}) as Record<string, unknown>;
@@ -72,10 +79,47 @@ export function Composer({ live: here }: { live: Live }) {
   const clear = () => {
     draft.value = '';
     attached.value = [];
-    problem.value = '';
+    problem.value = notice.value = '';
     editing.value = undefined;
     recalled.current = -1;
   };
+  const suggested = useSignal<readonly string[]>([]);
+  /** Put a text in place of what is being written, and the caret behind it. */
+  const put = (begun: Beginning, text: string) => {
+    const rest = draft.value.slice(area.current!.selectionStart);
+    const behind = begun.start + text.length;
+    draft.value = draft.value.slice(0, begun.start) + text + rest;
+    area.current!.value = draft.value;
+    area.current!.setSelectionRange(behind, behind);
+    area.current!.focus();
+    menu.look(true);
+  };
+  const run = (command: Command) => {
+    clear();
+    menu.look();
+    const failed = (error: Error) => (problem.value = error.message);
+    void Promise.resolve(command.run!()).then((text) => (notice.value = text ?? ''), failed);
+  };
+  const optionsOf = (begun: Beginning): Option[] => {
+    if (begun.kind === 'file') return matching(suggested.value, begun.text).map((path) => ({ ...nameAndPlace(path), pick: () => mention(begun, path) }));
+    const { before, commands } = commandsFor(commandsOf(here, () => chooser.current!.click()), begun.text);
+    return commands.map((command) => ({
+      label: `/${before}${command.name}`,
+      detail: command.text,
+      pick: () => (command.choices ? put(begun, `/${command.name} `) : run(command)),
+    }));
+  };
+  const menu = useMenu(area, optionsOf);
+  const mention = (begun: Beginning, path: string) => {
+    put(begun, `${mentionOf(path)} `);
+    const type = IMAGE_TYPES[/\.(\w+)$/.exec(path)?.[1]?.toLowerCase() ?? ''];
+    const name = path.slice(path.lastIndexOf('/') + 1);
+    if (type && takesImages) void folder.value?.bytes(path).then((body) => attach([new File([body], name, { type })]));
+  };
+  const mentions = menu.begun?.kind === 'file';
+  useEffect(() => {
+    if (mentions && folder.value) void pathsOf(folder.value).then((paths) => (suggested.value = paths));
+  }, [mentions, folder.value, version.value]);
   useEffect(() => {
     // On a telephone, it would open the keyboard.
     if (document.activeElement === document.body && matchMedia('(hover: hover)').matches) area.current!.focus();
@@ -137,6 +181,7 @@ export function Composer({ live: here }: { live: Live }) {
         submit();
       }}
     >
+      {menu.list}
       {isEditing && (
         <p class="note editing">
           {t('composer.editing')}
@@ -173,10 +218,16 @@ export function Composer({ live: here }: { live: Live }) {
         aria-invalid={isLong}
         onInput={(event) => {
           draft.value = event.currentTarget.value;
-          sendsTo.value = '';
+          sendsTo.value = notice.value = '';
+          menu.look(true);
         }}
+        {...menu.field}
+        onKeyUp={() => menu.look()}
+        onClick={() => menu.look()}
+        onBlur={menu.close}
         onPaste={paste}
         onKeyDown={(event) => {
+          if (menu.press(event)) return;
           // With an input method, Enter only ends the composition.
           if (event.key === 'Enter' && !event.shiftKey && !event.isComposing) {
             event.preventDefault();
@@ -189,6 +240,9 @@ export function Composer({ live: here }: { live: Live }) {
       <div class="actions">
         <span class="problem" role="status">
           {isLong ? t('composer.long', { n: n([...draft.value].length), max: n(most) }) : waits ? t('composer.waits') : problem.value}
+        </span>
+        <span class="note" role="status">
+          {notice.value}
         </span>
         <input
           ref={chooser}
@@ -215,6 +269,11 @@ export function Composer({ live: here }: { live: Live }) {
       </div>
     </form>
   );
+}
+
+function nameAndPlace(path: string): { label: string; detail: string } {
+  const end = path.lastIndexOf('/');
+  return { label: path.slice(end + 1), detail: path.slice(0, Math.max(0, end)) };
 }
 
 function dataUrl(file: File): Promise<string> {

@@ -185,6 +185,11 @@ export class Conversation {
         });
       case 'queued':
         return this.#queued(event.client_msg_id, event.position, event.preview ?? '');
+      case 'compacted': {
+        const key = `compacted-${event.seq}`;
+        if (this.#known.has(key)) return;
+        return this.#add({ kind: 'compacted', key, turnId: '', outcome: event.outcome, before: event.tokens_before, after: event.tokens_after });
+      }
       case 'turn_end':
         return this.#turnEnd(event);
       case 'session_info':

@@ -1,5 +1,5 @@
 import { type Signal, signal } from '@preact/signals';
-import type { Outcome, PlanStep, ToolCallFrame } from '@codelab/client';
+import type { CompactedFrame, Outcome, PlanStep, ToolCallFrame } from '@codelab/client';
 import type { Change } from '../workspace/changes.ts';
 import type { Folder } from '../workspace/folder.ts';
 
@@ -29,7 +29,7 @@ export type Entry =
   | { kind: 'call'; key: string; turnId: string; call: Signal<CallView> }
   | { kind: 'switched'; key: string; turnId: string; from: string; to: string; reason: string }
   | { kind: 'error'; key: string; turnId: string; text: string; code: string }
-  | { kind: 'notice'; key: string; turnId: string; text: string }
+  | { kind: 'compacted'; key: string; turnId: string; outcome: CompactedFrame['outcome']; before: number; after: number }
   | { kind: 'end'; key: string; turnId: string; reason: string; usage: Usage };
 
 export interface Usage {
@@ -95,7 +95,7 @@ export function retryOf(entries: readonly Entry[]): { text: string; attached: re
   let called = false;
   for (const entry of entries.toReversed()) {
     if (entry.kind === 'error' && entry.code === 'LLM_ERROR') failed = true;
-    else if (!failed && entry.kind !== 'end' && entry.kind !== 'notice') return undefined;
+    else if (!failed && entry.kind !== 'end' && entry.kind !== 'compacted') return undefined;
     else if (entry.kind === 'call') called = true;
     else if (entry.kind === 'user') return called ? { text: '', attached: [] } : entry;
   }

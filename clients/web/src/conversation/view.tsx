@@ -164,8 +164,8 @@ const EntryView = memo(function EntryView({ entry }: { entry: Entry }) {
           {entry.code && <code>{entry.code}</code>}
         </div>
       );
-    case 'notice':
-      return <p class="note">{entry.text}</p>;
+    case 'compacted':
+      return <p class="note">{t(`compact.${entry.outcome}`, { before: n(entry.before), after: n(entry.after) })}</p>;
     case 'end': {
       const { prompt_tokens, completion_tokens, llm_calls, cost_usd } = entry.usage;
       const key = `turn.${entry.reason}` as Key;

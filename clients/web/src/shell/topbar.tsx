@@ -5,12 +5,12 @@ import { link, live, signOut } from '../live.ts';
 import { user } from '../signin/login.ts';
 import { Dialog } from './dialog.tsx';
 import { Icon } from './icon.tsx';
+import { settings } from './panes.ts';
 import { Rules } from './rules.tsx';
 import { theme, type Theme } from './theme.ts';
 import { allowNotices, refusesNotices, wantsNotices } from './waiting.ts';
 
 export function TopBar() {
-  const settings = useSignal(false);
   const open = live.value;
   const state = link.value.state;
   const title = open?.conversation.title.value ?? '';
@@ -84,7 +84,7 @@ function compact(value: number): string {
 function SettingsDialog({ onClose }: { onClose(): void }) {
   const open = live.value;
   const problem = useSignal('');
-  const settings = (open?.conversation.info.value?.settings ?? {}) as Record<string, unknown>;
+  const chosen = (open?.conversation.info.value?.settings ?? {}) as Record<string, unknown>;
   const info = open?.conversation.info.value;
   const models = info?.models ?? [];
   const levels = models.find((model) => model.name === info?.model)?.thinking ?? [];
@@ -112,13 +112,13 @@ function SettingsDialog({ onClose }: { onClose(): void }) {
           <>
             <Choice
               label={t('autonomy')}
-              value={String(settings['autonomy'] ?? 'balanced')}
+              value={String(chosen['autonomy'] ?? 'balanced')}
               options={{ manual: t('autonomy.manual'), balanced: t('autonomy.balanced'), autonomous: t('autonomy.autonomous') }}
               onChoice={(autonomy) => configure({ autonomy })}
             />
             <Choice
               label={t('busy')}
-              value={String(settings['when_busy'] ?? 'queue')}
+              value={String(chosen['when_busy'] ?? 'queue')}
               options={{ queue: t('busy.queue'), interrupt: t('busy.interrupt'), reject: t('busy.reject') }}
               onChoice={(when_busy) => configure({ when_busy })}
             />
@@ -133,8 +133,8 @@ function SettingsDialog({ onClose }: { onClose(): void }) {
             {levels.length > 0 && (
               <Choice
                 label={t('thinking')}
-                value={String(settings['thinking'] ?? '')}
-                options={Object.fromEntries([...('thinking' in settings ? [] : ['']), ...levels].map((level) => [level, level || '—']))}
+                value={String(chosen['thinking'] ?? '')}
+                options={Object.fromEntries([...('thinking' in chosen ? [] : ['']), ...levels].map((level) => [level, level || '—']))}
                 onChoice={(thinking) => thinking && configure({ thinking })}
               />
             )}
