@@ -3,6 +3,7 @@ import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
 import { n, t } from '../i18n/index.ts';
 import { type Live, link, live, send, sendInstead } from '../live.ts';
 import { Icon } from '../shell/icon.tsx';
+import { stored } from '../shell/stored.ts';
 import { folder, pathsOf, version } from '../workspace/open.ts';
 import { type Command, commandsFor, commandsOf } from './commands.ts';
 import type { Attached } from './entries.ts';
@@ -30,6 +31,29 @@ export function edit(entry: { key: string; text: string; attached: readonly Atta
   document.getElementById('message')?.focus();
 }
 
+interface Undone {
+  sessionId: string;
+  callId: string;
+  paths: readonly string[];
+}
+
+/** Undone calls that are kept until a message of their sessions tells them. */
+const MOST_UNDONE = 50;
+
+/** What the user has undone since the last message. The next one says so, unless the user takes that out. */
+const undone = stored<readonly Undone[]>('undone', [], (value) => (Array.isArray(value) ? value.filter(isUndone) : []));
+
+function isUndone(value: unknown): value is Undone {
+  const { sessionId, callId, paths } = (value ?? {}) as Record<string, unknown>;
+  return [sessionId, callId, ...(Array.isArray(paths) ? paths : [undefined])].every((one) => typeof one === 'string');
+}
+
+/** Have the next message tell the agent that the changes of a call are undone. */
+export function tellUndone(callId: string, paths: readonly string[]): void {
+  const sessionId = live.value?.session.sessionId;
+  if (sessionId) undone.value = [...undone.value, { sessionId, callId, paths }].slice(-MOST_UNDONE);
+}
+
 /** What is sent with the draft. */
 const attached = signal<readonly Attached[]>([]);
 
@@ -48,7 +72,9 @@ export function Composer({ live: here }: { live: Live }) {
   const most = typeof limits['user_message_chars'] === 'number' ? limits['user_message_chars'] : 10_000;
   const info = conversation.info.value;
   const takesImages = info?.models.find((model) => model.name === info.model)?.images === true;
-  const isLong = [...draft.value].length > most;
+  const told = isEditing ? [] : undone.value.filter((one) => one.sessionId === session.sessionId);
+  const toldText = told.map(({ paths }) => `\n\n${t('undone.told', { paths: paths.join(', ') })}`).join('');
+  const isLong = [...draft.value, ...toldText].length > most;
   const isRunning = conversation.status.value !== 'idle' && conversation.status.value !== 'error';
   const online = link.value.state === 'online';
   const isComplete = !isLong && draft.value.trim() !== '';
@@ -64,7 +90,7 @@ export function Composer({ live: here }: { live: Live }) {
   const submit = () => {
     sendsTo.value = online ? '' : session.sessionId;
     if (!canSend) return;
-    const [text, files, instead] = [draft.value, attached.value, isEditing ? editing.value : undefined];
+    const [text, files, instead] = [draft.value + toldText, attached.value, isEditing ? editing.value : undefined];
     if (instead) {
       void sendInstead(instead.key, text, files).catch((error: Error) => {
         problem.value = error.message;
@@ -72,6 +98,7 @@ export function Composer({ live: here }: { live: Live }) {
       });
     } else {
       send(text, files);
+      undone.value = undone.value.filter((one) => one.sessionId !== session.sessionId);
     }
     clear();
     area.current!.focus();
@@ -190,6 +217,20 @@ export function Composer({ live: here }: { live: Live }) {
           </button>
         </p>
       )}
+      {told.map((one) => (
+        <p key={one.callId} class="note told">
+          {t('undone.told', { paths: one.paths.join(', ') })}
+          <button
+            type="button"
+            class="icon"
+            aria-label={t('undone.untold')}
+            title={t('undone.untold')}
+            onClick={() => (undone.value = undone.value.filter((other) => other !== one))}
+          >
+            <Icon name="close" />
+          </button>
+        </p>
+      ))}
       {attached.value.length > 0 && (
         <div class="images">
           {attached.value.map((one, index) => (
@@ -239,7 +280,7 @@ export function Composer({ live: here }: { live: Live }) {
       />
       <div class="actions">
         <span class="problem" role="status">
-          {isLong ? t('composer.long', { n: n([...draft.value].length), max: n(most) }) : waits ? t('composer.waits') : problem.value}
+          {isLong ? t('composer.long', { n: n([...draft.value, ...toldText].length), max: n(most) }) : waits ? t('composer.waits') : problem.value}
         </span>
         <span class="note" role="status">
           {notice.value}
