@@ -20,10 +20,10 @@ export function t(key: Key, values: Record<string, string | number> = {}): strin
 }
 
 /** The text of `key` for a number of things, which the language may decline: `key.one`, `key.few`, `key.many` and `key.other`. */
-export function counted(key: CountedKey, number: number): string {
+export function counted(key: CountedKey, number: number, values: Record<string, string | number> = {}): string {
   const form = new Intl.PluralRules(language.value).select(number);
   const known = form === 'one' || form === 'few' || form === 'many' ? form : 'other';
-  return t(`${key}.${known}` as Key, { n: n(number) });
+  return t(`${key}.${known}` as Key, { n: n(number), ...values });
 }
 
 /** A number as people of the page's language write it. */

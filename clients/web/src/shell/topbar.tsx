@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals';
 import { readable, visible } from '../conversation/safe.ts';
-import { language, type Language, n, t } from '../i18n/index.ts';
+import { counted, language, type Language, n, t } from '../i18n/index.ts';
 import { link, live, signOut } from '../live.ts';
 import { user } from '../signin/login.ts';
 import { Dialog } from './dialog.tsx';
@@ -64,7 +64,7 @@ function Meter() {
   const share = typeof most === 'number' && contextUsed.value !== undefined ? Math.min(1, contextUsed.value / most) : undefined;
   const text = [
     share !== undefined && t('meter.context', { n: n(contextUsed.value!), max: n(most!) }),
-    t('meter.tokens', { n: n(tokens.value) }),
+    counted('meter.tokens', tokens.value),
     cost.value !== undefined && t('meter.cost', { cost: cost.value.toFixed(4) }),
   ].filter(Boolean);
   return (
