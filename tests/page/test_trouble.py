@@ -83,7 +83,13 @@ def test_a_message_over_a_quota_says_when_it_can_be_sent_again(open_tab: OpenTab
                 server.send(message)
                 return
             refused.set()
-            error = {"type": "error", "error_code": "RATE_LIMITED", "message": "Too many turns", "retryable": True}
+            error = {
+                "type": "error",
+                "error_code": "RATE_LIMITED",
+                "message": "Too many turns",
+                "retryable": True,
+                "details": {},
+            }
             socket.send(json.dumps({**error, "retry_after": 3, "client_msg_id": frame["client_msg_id"]}))
 
         socket.on_message(take)

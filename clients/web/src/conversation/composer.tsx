@@ -255,7 +255,7 @@ export function Composer({ live: here }: { live: Live }) {
         value={draft.value}
         dir="auto"
         aria-label={t('composer.label')}
-        placeholder={t('composer.hint')}
+        placeholder={t(matchMedia('(width < 40rem)').matches ? 'composer.hint.short' : 'composer.hint')}
         aria-invalid={isLong}
         onInput={(event) => {
           draft.value = event.currentTarget.value;

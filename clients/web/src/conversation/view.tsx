@@ -105,7 +105,7 @@ function Again({ live }: { live: Live }) {
   const problem = useSignal('');
   const { entries, status } = live.conversation;
   const last = entries.value.findLast((entry) => entry.kind === 'user');
-  const isOver = entries.value.at(-1)?.kind === 'end' && status.value === 'idle';
+  const isOver = entries.value.at(-1)?.kind === 'end' && status.value === 'idle' && !retryOf(entries.value);
   if (!isOver || last?.kind !== 'user' || !last.isWhole || link.value.state !== 'online') return null;
   const again = () =>
     void sendInstead(last.key, last.text, last.attached).catch((error: Error) => (problem.value = error.message));

@@ -32,13 +32,13 @@ export function n(value: number): string {
 }
 
 export function bytes(value: number): string {
-  const units = ['B', 'KB', 'MB'];
+  const units: ('B' | 'KB' | 'MB')[] = ['B', 'KB', 'MB'];
   let size = value;
   while (size >= 1000 && units.length > 1) {
     size /= 1000;
     units.shift();
   }
-  return `${size.toLocaleString(language.value, { maximumFractionDigits: size < 10 && units[0] !== 'B' ? 1 : 0 })} ${units[0]}`;
+  return t(`unit.${units[0]!}`, { n: size.toLocaleString(language.value, { maximumFractionDigits: size < 10 && units[0] !== 'B' ? 1 : 0 }) });
 }
 
 /** Changes every minute, for what shows how long ago something was. */

@@ -293,5 +293,5 @@ function Turns({ log }: { log: FrameLog }) {
 }
 
 function label(span: Span): string {
-  return `${t(`inspector.${span.kind}`)} ${n(Math.round(span.end - span.start))} ms`;
+  return `${t(`inspector.${span.kind}`)} ${t('ms', { n: n(Math.round(span.end - span.start)) })}`;
 }

@@ -21,7 +21,7 @@ export function TopBar() {
         <rect width="32" height="32" rx="8" />
         <path d="M13 10 7 16l6 6M19 10l6 6-6 6" />
       </svg>
-      <h1 dir="auto">{readable(title) || t('app.name')}</h1>
+      <h1 dir="auto" class={title ? 'titled' : ''}>{readable(title) || t('app.name')}</h1>
       <span class={`link ${state}`} title={linkText}>
         <span class="hidden">{linkText}</span>
       </span>
@@ -67,6 +67,7 @@ function Meter() {
     counted('meter.tokens', tokens.value),
     cost.value !== undefined && t('meter.cost', { cost: cost.value.toFixed(4) }),
   ].filter(Boolean);
+  if (!tokens.value && share === undefined) return null;
   return (
     <span class="meter" title={text.join('\n')}>
       <span class="hidden">{text.join(', ')}</span>

@@ -21,6 +21,7 @@ import {
 import { tags } from '@lezer/highlight';
 import { HIDDEN, spelled } from '../conversation/safe.ts';
 import { comparable } from '../review/difference.ts';
+import { t } from '../i18n/index.ts';
 import type { Change } from './changes.ts';
 
 /** The page's colours by what they mean; style.css defines them for both themes. */
@@ -46,13 +47,16 @@ const THEME = EditorView.theme({
   '.cm-deletedChunk': { backgroundColor: 'var(--removed) !important', paddingLeft: '6px' },
   '.cm-changedText': { background: 'var(--added-strong) !important' },
   '.cm-deletedChunk .cm-deletedText, .cm-deletedText': { background: 'var(--removed-strong) !important' },
+  // The lines, which may be as wide as the window, go around the buttons.
+  '.cm-deletedChunk': { display: 'flow-root' },
+  '.cm-deletedChunk .cm-chunkButtons': { position: 'static', float: 'inline-end', padding: '2px' },
   '.cm-chunkButtons button': {
     border: '1px solid var(--line)',
     borderRadius: '6px',
     cursor: 'pointer',
     margin: '0 3px',
     padding: '2px 10px',
-    font: 'inherit',
+    font: '0.8125rem/1.5 var(--sans)',
     color: 'var(--ink)',
     background: 'var(--paper)',
   },
@@ -177,6 +181,7 @@ export function mergeEditor(
         ...basics(change.path, label),
         keymap.of([...searchKeymap, ...historyKeymap, ...defaultKeymap, indentWithTab]),
         highlightTrailingWhitespace(),
+        EditorState.phrases.of({ Accept: t('review.accept'), Reject: t('review.reject'), '$ unchanged lines': t('review.unchanged') }),
         unifiedMergeView({ original: Text.of(original.split('\n')), mergeControls: true, collapseUnchanged: { margin: 3, minSize: 6 } }),
         EditorView.updateListener.of(() => tell()),
       ],
