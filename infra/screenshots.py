@@ -18,7 +18,8 @@ FOLDER = page.ROOT / "build" / "screenshots"
 IMAGES = page.ROOT / "docs" / "images"
 #: Width and height, theme and language.
 SETTINGS = (((360, 760), "dark", "ru-RU"), ((1280, 800), "light", "en-US"), ((2560, 1300), "dark", "en-US"))
-#: Views of the page at 1280 pixels that the docs show.
+#: Views of the page that the docs show, at one width.
+SHOWN_WIDTH = 1280
 SHOWN = {"first": "page-first", "waits": "page-asks", "decided": "page-decided"}
 PATIENCE = 60_000
 
@@ -47,7 +48,7 @@ class Visit:
 
 
 def take(visit: Visit) -> None:
-    """The first screen, a card that waits, its review, the decided card, an answer, the sessions, inspector and settings."""
+    """All views: a change that is asked about, reviewed and decided, then an answer, and what is beside them."""
     tab, (change, answer) = visit.tab, WORDS[visit.language]
     visit.shoot("first")
     visit.say(change)
@@ -87,7 +88,9 @@ def visit(browser: Any, origin: str, setting: tuple[tuple[int, int], str, str]) 
     def shoot(name: str) -> None:
         tab.mouse.move(0, 0)
         tab.wait_for_timeout(400)
-        tab.screenshot(path=FOLDER / f"{name}-{width}-{theme}-{language[:2]}.png")
+        picture = tab.screenshot(path=FOLDER / f"{name}-{width}-{theme}-{language[:2]}.png")
+        if width == SHOWN_WIDTH and name in SHOWN:
+            (IMAGES / f"{SHOWN[name]}.png").write_bytes(picture)
 
     tab.goto(origin)
     tab.locator(".link.online").wait_for(state="attached")

@@ -44,12 +44,12 @@ const THEME = EditorView.theme({
   '&.cm-focused': { outline: '2px solid var(--accent)', outlineOffset: '-2px' },
   '.cm-selectionBackground, &.cm-focused .cm-selectionBackground': { backgroundColor: 'var(--selected) !important' },
   '.cm-changedLine, .cm-inlineChangedLine': { backgroundColor: 'var(--added) !important' },
-  '.cm-deletedChunk': { backgroundColor: 'var(--removed) !important', paddingLeft: '6px' },
+  '.cm-deletedChunk': { backgroundColor: 'var(--removed) !important', paddingLeft: '6px', display: 'flow-root' },
   '.cm-changedText': { background: 'var(--added-strong) !important' },
   '.cm-deletedChunk .cm-deletedText, .cm-deletedText': { background: 'var(--removed-strong) !important' },
-  // The lines, which may be as wide as the window, go around the buttons.
-  '.cm-deletedChunk': { display: 'flow-root' },
-  '.cm-deletedChunk .cm-chunkButtons': { position: 'static', float: 'inline-end', padding: '2px' },
+  // The buttons cover no text: where there is room, lines go around them.
+  '.cm-deletedChunk .cm-chunkButtons': { position: 'static', display: 'flex', justifyContent: 'flex-end', padding: '2px' },
+  '@media (width >= 600px)': { '.cm-deletedChunk .cm-chunkButtons': { float: 'inline-end' } },
   '.cm-chunkButtons button': {
     border: '1px solid var(--line)',
     borderRadius: '6px',
