@@ -143,6 +143,11 @@ def test_a_broken_connection_neither_loses_nor_doubles_text(tab: Tab, model: Scr
     assert tab.answers == [words]
     tab.page.get_by_role("tab", name="Turns").click()
     assert tab.page.locator(".turns b").all_inner_texts() == ["[[cut]]"]
+    go = threading.Event()
+    tab.say(model.script("while-looking", Says("Yes.", until=go)))
+    tab.page.locator(".turns b").get_by_text("[[while-looking]]").wait_for()  # while it is running
+    go.set()
+    tab.ended(2)
     tab.page.get_by_role("tab", name="Frames").click()
     tab.page.locator(".row").first.click()
     tab.page.get_by_role("region", name="Frame ").wait_for()

@@ -48,7 +48,7 @@ function choosing({ conversation, session }: Live): Command[] {
     const choices = values
       .filter(([value]) => value !== now)
       .map(([value, detail]) => ({ name: visibleLine(value), text: detail, run: () => run(value).then(() => t('command.set', { name: text, value: visibleLine(value) })) }));
-    return choices.length ? [{ name, text, choices }] : [];
+    return choices.length ? [{ name, text: typeof now === 'string' ? t('command.set', { name: text, value: visibleLine(now) }) : text, choices }] : [];
   };
   const levels = info.models.find((model) => model.name === info.model)?.thinking ?? [];
   return [

@@ -25,7 +25,7 @@ function timeOf(row: Row): number {
 
 /**
  * The turns as spans: in the queue, until the first token, while the model writes, while a tool runs, while a human
- * decides. Rows are frames in time order; repeats tell nothing new.
+ * decides. Rows are frames in time order; repeats tell nothing new. The last turn may be running.
  */
 export function turnsOf(rows: readonly Row[]): TurnLine[] {
   const turns: TurnLine[] = [];
@@ -76,6 +76,10 @@ export function turnsOf(rows: readonly Row[]): TurnLine[] {
         }
         break;
     }
+  }
+  if (kind) {
+    const now = Math.max(since, timeOf(rows.at(-1)!));
+    turns.push({ id, message: messages.get(id) ?? '', start: begun, end: now, spans: [...spans, { kind, start: since, end: now }] });
   }
   return turns;
 }

@@ -257,6 +257,7 @@ function NextRequest({ session }: { session: Session }) {
 
 /** Each turn as a line of what it waited for. */
 function Turns({ log }: { log: FrameLog }) {
+  void log.version.value; // A component with signals is drawn again only when one of its own changes.
   const turns = turnsOf(log.rows);
   if (!turns.length) return <p class="note">{t('inspector.noturns')}</p>;
   return (
