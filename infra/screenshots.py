@@ -1,7 +1,12 @@
-"""`make screenshots`: pictures of the page in both themes and three widths, in build/screenshots. Needs Chromium."""
+"""`make screenshots`: pictures of the page in build/screenshots, and those of the docs in docs/images. Needs Chromium.
+
+Every view is taken at three widths, and the widths share the themes and languages among them, so that all are seen.
+"""
 
 import shutil
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,52 +15,86 @@ from codelab_local import LocalCloud
 from infra import page
 
 FOLDER = page.ROOT / "build" / "screenshots"
-THEMES = ("light", "dark")
-SIZES = {360: 760, 1280: 800, 2560: 1300}
+IMAGES = page.ROOT / "docs" / "images"
+#: Width and height, theme and language.
+SETTINGS = (((360, 760), "dark", "ru-RU"), ((1280, 800), "light", "en-US"), ((2560, 1300), "dark", "en-US"))
+#: Views of the page that the docs show, at one width.
+SHOWN_WIDTH = 1280
+SHOWN = {"first": "page-first", "waits": "page-asks", "decided": "page-decided"}
 PATIENCE = 60_000
 
+#: What the page is told, by language.
+WORDS = {
+    "en-US": ("Replace “Hello” with “Good morning” in main.py", "Show me Markdown"),
+    "ru-RU": ("Замени «Hello» на «Привет» в файле main.py", "Покажи Markdown"),
+}
 
-def take(browser: Any, origin: str, theme: str, width: int) -> None:
-    """A conversation that waits for a decision, the files, a review, and the inspector."""
-    from playwright.sync_api import Page
 
-    size = {"width": width, "height": SIZES[width]}
-    context = browser.new_context(viewport=size, color_scheme=theme, locale="en-US", reduced_motion="reduce")
+@dataclass(frozen=True)
+class Visit:
+    """A browser's tab with the page, and what takes a picture of it under a name."""
+
+    tab: Any
+    shoot: Callable[[str], None]
+    language: str
+    is_narrow: bool
+
+    def say(self, text: str) -> None:
+        self.tab.locator("#message").fill(text)
+        self.tab.keyboard.press("Enter")
+
+    def view(self, name: str) -> None:
+        self.tab.locator(f".views .to-{name}").click()
+
+
+def take(visit: Visit) -> None:
+    """All views: a change that is asked about, reviewed and decided, then an answer, and what is beside them."""
+    tab, (change, answer) = visit.tab, WORDS[visit.language]
+    visit.shoot("first")
+    visit.say(change)
+    tab.locator(".call.asking .diff").wait_for()
+    tab.locator(".call.asking button.primary[aria-disabled=false]").wait_for()
+    visit.shoot("waits")
+    tab.locator(".call.asking .buttons button").nth(1).click()
+    tab.locator("[name=accept]").first.wait_for()
+    visit.shoot("review")
+    tab.keyboard.press("Escape")
+    tab.locator(".call.asking button.primary").click()
+    tab.locator(".note.end").first.wait_for()
+    visit.shoot("decided")
+    visit.say(answer)
+    tab.locator(".note.end").nth(1).wait_for()
+    visit.shoot("answer")
+    if tab.locator(".to-sessions").is_visible():
+        visit.view("sessions")
+    visit.shoot("sessions")
+    visit.view("inspector")
+    tab.locator(".inspector [role=tab]").nth(1).click()
+    visit.shoot("inspector")
+    tab.locator(".top button.icon").last.click()
+    tab.locator("dialog[open]").wait_for()
+    visit.shoot("settings")
+
+
+def visit(browser: Any, origin: str, setting: tuple[tuple[int, int], str, str]) -> None:
+    """Take all pictures of one window."""
+    (width, height), theme, language = setting
+    context = browser.new_context(
+        viewport={"width": width, "height": height}, color_scheme=theme, locale=language, reduced_motion="reduce"
+    )
     context.set_default_timeout(PATIENCE)
-    tab: Page = context.new_page()
+    tab = context.new_page()
 
     def shoot(name: str) -> None:
+        tab.mouse.move(0, 0)
         tab.wait_for_timeout(400)
-        tab.screenshot(path=FOLDER / f"{theme}-{width}-{name}.png")
+        picture = tab.screenshot(path=FOLDER / f"{name}-{width}-{theme}-{language[:2]}.png")
+        if width == SHOWN_WIDTH and name in SHOWN:
+            (IMAGES / f"{SHOWN[name]}.png").write_bytes(picture)
 
     tab.goto(origin)
     tab.locator(".link.online").wait_for(state="attached")
-    shoot("welcome")
-    for text in ("Make a plan", "Replace “Hello” with “Good morning” in main.py"):
-        tab.get_by_role("textbox", name="Message").fill(text)
-        tab.keyboard.press("Enter")
-        tab.locator(".call.asking .diff, .note.end").last.wait_for()
-        tab.wait_for_timeout(1500)
-    tab.locator(".call.asking .diff").wait_for()
-    shoot("approval")
-    tab.get_by_role("button", name="Files", exact=True).click()
-    tab.get_by_role("button", name="main.py", exact=True).click()
-    tab.locator(".cm-content").wait_for()
-    shoot("files")
-    if width < 900:
-        tab.get_by_role("button", name="Chat", exact=True).click()
-    tab.get_by_role("button", name="Review the changes").click()
-    tab.locator("[name=accept]").wait_for()
-    shoot("review")
-    tab.get_by_role("button", name="Accept all").click()
-    tab.get_by_role("button", name="Apply the reviewed text").click()
-    tab.locator(".note.end").nth(1).wait_for()
-    tab.get_by_role("button", name="Inspector", exact=True).click()
-    tab.get_by_role("button", name="Cut the socket").click()
-    tab.locator(".row.close").first.wait_for()
-    shoot("inspector")
-    tab.get_by_role("tab", name="Turns").click()
-    shoot("turns")
+    take(Visit(tab, shoot, language, width < 900))
     context.close()
 
 
@@ -70,9 +109,8 @@ def main() -> None:
     FOLDER.mkdir(parents=True)
     with LocalCloud(Path(page.ROOT, "template.yaml")) as cloud, sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        for theme in THEMES:
-            for width in SIZES:
-                take(browser, cloud.http, theme, width)
+        for setting in SETTINGS:
+            visit(browser, cloud.http, setting)
         browser.close()
     sys.stdout.write(f"{FOLDER}\n")
 

@@ -3,7 +3,7 @@
 from codelab.protocol.errors import ALIASES, FACTS, CodeFacts, ErrorCode, Where
 from codelab.rest.error_responses import name_of, status_of
 
-from infra.docs.markdown import note, table
+from infra.docs.markdown import note, page_heading, table
 
 _ABOUT = """\
 The same codes are used on the WebSocket, in results of calls and over REST. An `error` frame without `seq` rejects one
@@ -14,7 +14,7 @@ succeed later; the column here is the default.
 
 def page() -> str:
     """The page."""
-    parts = [note("layers/codelab/codelab/protocol/errors.py"), "# Error codes\n", _ABOUT]
+    parts = [note("layers/codelab/codelab/protocol/errors.py"), page_heading("Error codes"), _ABOUT]
     rows = [
         (
             f"`{code.value}`",

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from infra.docs.markdown import fields, note, one_line, table
+from infra.docs.markdown import fields, note, one_line, page_heading, table
 from infra.docs.schemas import EXTENSION, frames_of
 
 Schema = dict[str, Any]
@@ -21,7 +21,7 @@ Ignore fields that are not listed. *ext* marks an extension frame, sent only to 
 def page(bundle: Schema) -> str:
     """The page for the frames of a `schemas.bundle`."""
     definitions = bundle["$defs"]
-    parts = [note("layers/codelab/codelab/protocol"), "# Frames\n", _ABOUT]
+    parts = [note("layers/codelab/codelab/protocol"), page_heading("Frames"), _ABOUT]
     framed = {"ClientFrame", "ServerFrame"}
     for title, direction in (("From the client", "ClientFrame"), ("From the server", "ServerFrame")):
         parts.append(f"## {title}\n")

@@ -11,6 +11,11 @@ def note(source: str) -> str:
     return f"<!-- Written by `make docs` from {source}; do not edit. -->\n"
 
 
+def page_heading(text: str) -> str:
+    """The beginning of a generated page, which is a reference."""
+    return f"# {text}\n\n*Reference*\n"
+
+
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
     """The lines of a table."""
     head = list(head)

@@ -37,6 +37,8 @@ _CART = {"content": "def total(prices):\n    return sum(prices) - min(prices)\n"
 _HEAD = """\
 # One request, whole
 
+*Reference*
+
 What the second step of a turn sends to a server of open weights (the profile `llama.cpp`, which uses the schema only as
 a grammar), as `make docs` makes it with the server's own code. The agent is `universal`, for the tools that `codelab`
 executes. `codelab prompt` prints the same of your own conversation; [request.md](request.md#what-the-model-reads) says

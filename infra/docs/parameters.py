@@ -5,7 +5,7 @@ from typing import Any
 
 from samtranslator.yaml_helper import yaml_parse
 
-from infra.docs.markdown import note, table
+from infra.docs.markdown import note, page_heading, table
 
 _ABOUT = """\
 The parameters of `make deploy PARAMETERS="Name=value …"`; see [deploy.md](deploy.md). A parameter that you do not give
@@ -18,7 +18,7 @@ def page(template: Path) -> str:
     declared = yaml_parse(template.read_text(encoding="utf-8"))["Parameters"]
     rows = [(f"`{name}`", _default(one), _meaning(name, one)) for name, one in declared.items()]
     head = ("parameter", "default", "what it does")
-    return "\n".join([note("template.yaml"), "# Parameters\n", _ABOUT, *table(head, rows), ""])
+    return "\n".join([note("template.yaml"), page_heading("Parameters"), _ABOUT, *table(head, rows), ""])
 
 
 def _default(parameter: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ from codelab.config import USUAL_LIMITS, Limits, Settings
 from codelab_local.settings.settings import Settings as LocalSettings
 from samtranslator.yaml_helper import yaml_parse
 
-from infra.docs.markdown import note, table
+from infra.docs.markdown import note, page_heading, table
 
 _ABOUT = """\
 Environment variables of `make run` and of the local cloud that `codelab` starts. In the cloud they are parameters of
@@ -128,7 +128,7 @@ def page(template: Path) -> str:
     described = {name for section in _SECTIONS.values() for name in section}
     if missing := _defaults().keys() - described - _INTERNAL:
         raise ValueError(f"infra/docs/settings.py says nothing about {', '.join(sorted(missing))}")
-    lines = [note("infra/docs/settings.py and the settings' code"), "# Settings\n", _ABOUT]
+    lines = [note("infra/docs/settings.py and the settings' code"), page_heading("Settings"), _ABOUT]
     for title, section in _SECTIONS.items():
         rows = [
             (

@@ -7,7 +7,7 @@ from typing import Any
 from codelab.protocol.protected import PROTECTED, PROTECTED_FILES
 from codelab.protocol.tools import ALIASES, CATALOGUE, KNOWN_TOOLS, Tool
 
-from infra.docs.markdown import anchor, fields, note, table
+from infra.docs.markdown import anchor, fields, note, page_heading, table
 
 _ABOUT = """\
 The tools that an agent can call in the IDE with `tool_call`. Machine-readable versions:
@@ -64,7 +64,7 @@ def page() -> str:
     others = [tool for tool in KNOWN_TOOLS.values() if tool.name not in CATALOGUE]
     parts = [
         note("layers/codelab/codelab/protocol/tools"),
-        "# Tools\n",
+        page_heading("Tools"),
         _ABOUT,
         "## IDE tools\n",
         *_overview(_of_the_ide()),

@@ -37,6 +37,31 @@ def test_every_link_works(page: Path) -> None:
             assert f"#{heading}" in [anchor(found) for found in _HEADING.findall(prose(target))], link
 
 
+@pytest.mark.parametrize(
+    "page", [page for page in ROOT.glob("docs/*.md") if page.name != "README.md"], ids=lambda page: page.name
+)
+def test_a_page_says_first_what_it_is(page: Path) -> None:
+    lines = [line for line in page.read_text(encoding="utf-8").splitlines() if line and not line.startswith("<!--")]
+    assert lines[0].startswith("# ")
+    assert lines[1] in {"*Tutorial*", "*How-to*", "*Reference*", "*Explanation*"}
+
+
+def test_pictures_are_shown_and_small() -> None:
+    shown = {(page.parent / link).resolve() for page in PAGES for link in _LINK.findall(prose(page))}
+    for picture in (ROOT / "docs/images").iterdir():
+        assert picture in shown, f"no page shows {picture.name}"
+        assert picture.stat().st_size <= 150_000, picture.name
+
+
+def test_the_first_ten_minutes_name_what_the_page_says() -> None:
+    texts = set(
+        re.findall(r"^  '[\w.]+': '(.+)',$", (ROOT / "clients/web/src/i18n/en.ts").read_text("utf-8"), re.MULTILINE)
+    )
+    named = re.findall(r"\*\*(.+?)\*\*", (ROOT / "docs/first-ten-minutes.md").read_text("utf-8"))
+    assert len(named) > 5
+    assert set(named) <= texts, set(named) - texts
+
+
 def missing(names: set[str], folder: str) -> list[str]:
     """The files that exist neither in the repository's root nor in `folder`."""
     return [name for name in sorted(names) if not any((place / name).exists() for place in (ROOT, ROOT / folder))]

@@ -43,6 +43,20 @@ def test_a_decided_card_keeps_its_difference_which_can_be_looked_at_and_undone(t
     assert tab.file("main.py") == before
     assert card.get_by_role("button", name="Undo").count() == 0
 
+    tab.page.reload()
+    tab.ended()
+    told = tab.page.locator(".composer .told")
+    assert "I have undone your change of main.py" in told.inner_text()
+    assert violations(tab) == []
+    tab.say(model.script("undone", Says("I see.")))
+    tab.ended(2)
+    assert told.count() == 0, "it is told once"
+    assert "I have undone your change of main.py" in tab.page.locator(".said").last.inner_text()
+    assert "I have undone your change of main.py" in str(model.requests["undone"][0])
+    card.get_by_text("What the file had at that time is no longer known.").wait_for()
+    assert card.locator(".diff .content").inner_text() == "print('new')\nprint('er')\n"
+    assert violations(tab) == []
+
 
 def test_a_deleted_file_comes_back(tab: Tab, model: ScriptedModel) -> None:
     before = until(lambda: tab.file("main.py"))

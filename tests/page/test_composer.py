@@ -103,3 +103,56 @@ def test_the_status_says_what_is_done_and_the_first_screen_who_answers(open_tab:
     tab.run("window.letOpen()")
     tab.ended()
     assert tab.page.locator(".status").inner_text() == ""
+
+
+def test_files_and_commands_are_suggested_while_they_are_written(tab: Tab, model: ScriptedModel) -> None:
+    field, options = tab.page.get_by_role("textbox", name="Message"), tab.page.locator(".menu").get_by_role("option")
+
+    def written() -> list[str]:
+        return [str(text).split("\n")[0] for text in options.all_inner_texts()]
+
+    until(lambda: tab.file("greeter/text.py"))
+    field.press_sequentially(f"{model.script('mentions', Says('Read.'))} @gtext")
+    options.get_by_text("text.py").wait_for()
+    tab.page.set_viewport_size({"width": 360, "height": 640})
+    assert violations(tab) == []
+    assert tab.run("() => document.documentElement.scrollWidth <= innerWidth")
+    tab.page.set_viewport_size({"width": 1280, "height": 720})
+    tab.page.keyboard.press("Escape")
+    options.first.wait_for(state="detached")
+    assert field.input_value().endswith("@gtext"), "Escape closes the menu, and no more"
+    for _ in "@gtext":
+        tab.page.keyboard.press("Backspace")
+    tab.page.keyboard.type("@")
+    options.nth(1).wait_for()
+    second = options.nth(1).inner_text().split("\n")[0]
+    tab.page.keyboard.press("ArrowDown")
+    chosen = field.get_attribute("aria-activedescendant")
+    assert tab.page.locator(f"[id='{chosen}'][aria-selected=true]").inner_text().split("\n")[0] == second
+    tab.page.keyboard.press("Tab")
+    tab.page.keyboard.type("please")
+    assert field.input_value().endswith(f"{second} please")
+    tab.page.keyboard.press("Enter")
+    tab.ended()
+    assert f"{second} please" in str(model.requests["mentions"][0])
+
+    field.press_sequentially("/")
+    names = ["new", "compact", "model", "agent", "autonomy", "thinking", "attach", "files", "inspector", "settings"]
+    until(lambda: written() == [f"/{name}" for name in names])
+    tab.page.keyboard.type("mod")
+    tab.page.keyboard.press("Enter")
+    until(lambda: written() == ["/model other"])
+    assert violations(tab) == []
+    tab.page.keyboard.press("Enter")
+    tab.page.get_by_text("Model: other").wait_for()
+    assert field.input_value() == ""
+    field.press_sequentially("/compact")
+    tab.page.keyboard.press("Enter")
+    tab.page.get_by_text("The conversation is too short to be worth a summary.").wait_for()
+    field.press_sequentially("/settings")
+    options.click()
+    tab.page.get_by_role("dialog").get_by_label("Model").wait_for()
+    tab.page.keyboard.press("Escape")
+    field.press_sequentially("/new")
+    tab.page.keyboard.press("Enter")
+    tab.page.locator(".welcome").wait_for()

@@ -141,6 +141,19 @@ def test_a_broken_connection_neither_loses_nor_doubles_text(tab: Tab, model: Scr
     tab.press("Replay from")
     tab.page.locator(".row.repeat").first.wait_for()
     assert tab.answers == [words]
+    tab.page.get_by_role("tab", name="Turns").click()
+    assert tab.page.locator(".turns b").all_inner_texts() == ["[[cut]]"]
+    go = threading.Event()
+    tab.say(model.script("while-looking", Says("Yes.", until=go)))
+    tab.page.locator(".turns b").get_by_text("[[while-looking]]").wait_for()  # while it is running
+    go.set()
+    tab.ended(2)
+    tab.page.get_by_role("tab", name="Frames").click()
+    tab.page.locator(".row").first.click()
+    tab.page.get_by_role("region", name="Frame ").wait_for()
+    tab.press("Clear")
+    tab.page.get_by_role("region", name="Frame ").wait_for(state="detached")
+    tab.page.get_by_text("0 frames, 0 B, 0 gaps, 0 repeats, 0 connections").wait_for()
 
 
 def test_after_a_failure_of_the_model_the_user_can_try_again(tab: Tab, model: ScriptedModel) -> None:

@@ -43,6 +43,15 @@ def test_axe_finds_nothing(tab: Tab, model: ScriptedModel) -> None:
     assert violations(tab) == []
     ask(tab, model, "axe")
     assert violations(tab) == []
+    tab.page.emulate_media(forced_colors="active")
+    grounds = """() => Object.fromEntries(Object.entries({
+      dot: '.link.online', page: 'body', primary: '.asking button.primary', button: '.asking button:not(.primary)',
+    }).map(([name, selector]) => [name, getComputedStyle(document.querySelector(selector)).backgroundColor]))"""
+    ground = tab.run(grounds)
+    assert ground["dot"] != ground["page"], "the connection's state is seen"
+    assert ground["primary"] != ground["button"]
+    assert tab.run("() => getComputedStyle(document.querySelector('.said')).borderTopWidth") == "1px"
+    tab.page.emulate_media(forced_colors="none")
     tab.press("Review the changes")
     tab.page.locator("[name=accept]").first.wait_for()
     assert violations(tab) == []

@@ -56,6 +56,16 @@ def test_a_session_is_listed_and_has_an_address_once_it_has_a_message(open_tab: 
     tab.page.locator(".sessions .one", has_text="first-of-all").wait_for()
     assert "Untitled" not in listed(tab)
 
+    tab.page.route("**/api/v1/sessions?**", lambda route: route.abort())
+    tab.page.locator(".sessions .one", has_text="first-of-all").click()
+    tab.ended()
+    tab.press("Sessions")
+    trouble = tab.page.locator(".sessions .trouble")
+    trouble.get_by_role("button", name="Try again").wait_for()
+    tab.page.unroute("**/api/v1/sessions?**")
+    trouble.get_by_role("button", name="Try again").click()
+    trouble.get_by_role("button").wait_for(state="detached")
+
     other = open_tab(address.rpartition("/")[2], beside=tab)
     other.ended()
     assert other.answers == ["Yes."]

@@ -1,6 +1,7 @@
 """What goes wrong around the page: tokens, restarts, answers of any size and number."""
 
 import json
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,44 @@ def test_a_line_of_megabytes_is_shown_in_part(tab: Tab, model: ScriptedModel) ->
     tab.say(model.script("still", Says("Still here.")))
     tab.ended(2)
     assert tab.answers[-1] == "Still here."
+
+
+def test_a_message_over_a_quota_says_when_it_can_be_sent_again(open_tab: OpenTab, model: ScriptedModel) -> None:
+    tab = open_tab()
+    refused = threading.Event()
+
+    def connect(socket: Any) -> None:
+        server = socket.connect_to_server()
+        server.on_message(lambda message: socket.send(message))
+
+        def take(message: Any) -> None:
+            frame = json.loads(message)
+            if frame["type"] != "user_message" or refused.is_set():
+                server.send(message)
+                return
+            refused.set()
+            error = {
+                "type": "error",
+                "error_code": "RATE_LIMITED",
+                "message": "Too many turns",
+                "retryable": True,
+                "details": {},
+            }
+            socket.send(json.dumps({**error, "retry_after": 3, "client_msg_id": frame["client_msg_id"]}))
+
+        socket.on_message(take)
+
+    tab.page.route_web_socket("**/ws/**", connect)
+    tab.page.reload()
+    tab.online()
+    tab.say(model.script("over-quota", Says("Now.")))
+    tab.page.get_by_role("alert").get_by_text("Too many turns").wait_for()
+    again = tab.page.get_by_role("button", name="Try again")
+    assert again.inner_text() in {f"Try again in {seconds} s" for seconds in (3, 2, 1)}
+    assert again.is_disabled()
+    tab.page.get_by_role("button", name="Try again", exact=True).click()
+    tab.ended()
+    assert tab.answers == ["Now."]
 
 
 def test_ten_thousand_frames_do_not_stall(open_tab: OpenTab, model: ScriptedModel) -> None:

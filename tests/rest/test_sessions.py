@@ -124,6 +124,20 @@ def test_sessions_are_listed_by_last_activity_in_pages(api: httpx.Client) -> Non
     assert [name for name in found if name in made] == [made[0], *reversed(made[1:])]
 
 
+def test_a_session_that_was_only_connected_to_is_not_listed(api: httpx.Client, ide: Open) -> None:
+    for n in range(3):
+        api.post("/sessions", json={"title": f"between visits {n}"})
+        ide(f"only_visited_{n}")
+    page = api.get("/sessions", params={"limit": 3}).json()
+    assert [listed["title"] for listed in page["sessions"]] == [f"between visits {n}" for n in (2, 1, 0)]
+    api.post("/chat/message", json={"session_id": "only_visited_0", "message": "hello"})
+    names = [listed["session_id"] for listed in api.get("/sessions", params={"limit": 100}).json()["sessions"]]
+    assert names[0] == "only_visited_0", "until it has a message"
+    assert not {"only_visited_1", "only_visited_2"} & set(names)
+    created = api.post("/sessions", json={}).json()["session_id"]
+    assert created in [listed["session_id"] for listed in api.get("/sessions").json()["sessions"]]
+
+
 def test_sessions_are_found_by_metadata_and_title(api: httpx.Client) -> None:
     for n in range(6):
         metadata = {"cwd": f"/home/ann/found/{n % 2}", "n": n}

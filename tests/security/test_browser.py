@@ -151,7 +151,8 @@ def test_dns_rebinding_gets_nothing(demo_cloud: LocalCloud, browser: Chromium) -
     options = f"{{method: 'POST', body: JSON.stringify({{session_id: {_js(name)}}})}}"
     assert "ALLOWED_HOSTS" in page.run(f"{ATTACKS} return await read('/api/v1/sessions', {options})")
     assert page.run(f"{ATTACKS} return await socket('ws://evil.test:{port}/ws/{name}', [])") is None
-    assert name not in sessions(demo_cloud)
+    # A list leaves out what was only connected to.
+    assert httpx.get(f"{demo_cloud.http}/api/v1/sessions/{name}", timeout=60).status_code == 404
 
 
 def test_a_hostile_page_gets_nothing_from_s3(demo_cloud: LocalCloud, hostile: Page) -> None:

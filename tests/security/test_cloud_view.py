@@ -38,6 +38,14 @@ def site() -> Iterator[int]:
         yield running.port
 
 
+#: Presses the button of a fault until it is done: the first press may have been forgotten on a busy machine.
+CONFIRM = """const confirm = (label) => {
+  const button = document.querySelector(`[aria-label^="${label}"]`);
+  if (!button.classList.contains('sure')) button.click();
+  button.click();
+};"""
+
+
 class View:
     """The view as a program that knows its secret sees it, by default; `headers` override those of its own page."""
 
@@ -204,9 +212,14 @@ def test_the_page_works_under_its_policy(inspected: LocalCloud, view: View, brow
         page.wait_for("document.querySelector('#invocations tbody .failed')?.textContent.includes('broken on purpose')")
         page.wait_for("document.querySelector('#lines tbody').textContent.includes('broken on purpose')")
         page.run("document.querySelector('[aria-label^=\"Drop the connection\"]').click()")
+        page.wait_for("document.querySelector('[aria-label^=\"Drop the connection\"]').textContent === 'Drop?'")
+        socket.send(json.dumps({"type": "command", "do": "sleep", "seconds": 0, "name": "one"}))
+        socket.recv(60)  # nothing is disturbed before it is confirmed
+        page.run(f"{CONFIRM} confirm('Drop the connection')")
         with pytest.raises(ConnectionClosedError):
             socket.recv(60)
-    page.run("document.querySelector('[aria-label=\"Delay command\"]').click()")
+    page.wait_for("document.querySelector('#done').textContent.startsWith('Dropped ')")
+    page.run(f"{CONFIRM} confirm('Delay command')")
     page.wait_for("document.querySelector('#functions tbody').textContent.includes('delayed 1,000 ms')")
     page.run("document.querySelector('[aria-label=\"Clear the faults of command\"]').click()")
     page.wait_for("!document.querySelector('#functions tbody').textContent.includes('delayed')")

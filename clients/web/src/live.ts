@@ -244,7 +244,8 @@ export function send(text: string, attached: readonly Attached[]): void {
   turn.ended.catch(() => {});
   turn.accepted.then(
     () => conversation.accepted(turn.id),
-    (error: SessionError) => conversation.refused(turn.id, error.message, error.code ?? ''),
+    ({ message, code, retryAfter }: SessionError) =>
+      conversation.refused(turn.id, message, code ?? '', retryAfter === undefined ? undefined : Date.now() + retryAfter * 1000),
   );
 }
 

@@ -47,6 +47,18 @@ describe('after the model has failed', () => {
   });
 });
 
+test('a message that was refused for now can be sent again, from the time on that the server says', () => {
+  const refused = (code: string, at?: number) => {
+    const page = new Conversation();
+    page.said('m', 'hello', []);
+    page.refused('m', 'no', code, at);
+    return retryOf(page.entries.value);
+  };
+  expect(refused('RATE_LIMITED', 5000)).toEqual({ text: 'hello', attached: [], at: 5000 });
+  expect(refused('BUSY')).toEqual({ text: 'hello', attached: [] });
+  expect(refused('CONTEXT_TOO_LARGE')).toBeUndefined();
+});
+
 describe('frames that are missing', () => {
   test('are told by the history, and the turn that was running goes on', () => {
     const page = new Conversation();

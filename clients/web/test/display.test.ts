@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { readable, visible, visibleJson, visibleLine } from '../src/conversation/safe.ts';
 import { comparable, difference, spelledOut } from '../src/review/difference.ts';
+import { statedChanges } from '../src/review/stated.ts';
 
 /** Format characters that are drawn: signs before numbers and verses. */
 const DRAWN = /[\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\u{110bd}\u{110cd}]/u;
@@ -94,5 +95,27 @@ describe('a change', () => {
       const shown = comparable(text, '');
       expect(shown === text ? shown : shown.replaceAll('\n', '\r\n')).toBe(text);
     }
+  });
+});
+
+describe('what a call says that it changes, without the file', () => {
+  test('is the lines of its edits, without numbers that only the file gives', () => {
+    const edits = [{ old: 'a\nb\nc', new: 'a\nB\u202e\nc' }, { old: 'x', new: '' }];
+    expect(statedChanges('edit_file', { path: 'f', edits })).toEqual([{ path: 'f', lines: [' a', '-b', '+B⟨U+202E⟩', ' c', '@@', '-x'], notes: [] }]);
+  });
+  test('is the lines of its patch', () => {
+    const diff = '--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n-old\n+new\n same\n--- a/g\n+++ /dev/null\n@@ -1 +0,0 @@\n-all\n';
+    const [first, second] = statedChanges('apply_patch', { diff });
+    expect(first).toMatchObject({ path: 'f', deletes: false, lines: ['@@ -1,2 +1,2 @@', '-old', '+new', ' same'] });
+    expect(second).toMatchObject({ path: 'g', deletes: true });
+  });
+  test('is its content, of which nobody knows what is new', () => {
+    expect(statedChanges('write_file', { path: 'f', content: 'all\n' })).toEqual([{ path: 'f', lines: [], notes: [], content: 'all\n' }]);
+  });
+  test('is nothing if it says nothing that can be read', () => {
+    for (const [tool, args] of [['edit_file', { edits: 3 }], ['write_file', {}], ['apply_patch', { diff: 'no' }], ['read_file', { path: 'f' }]] as const) {
+      expect(statedChanges(tool, args)).toEqual([]);
+    }
+    expect(statedChanges('edit_file', { path: 'f', edits: [null, { old: 1 }] })[0]!.lines).toEqual([]);
   });
 });

@@ -4,21 +4,24 @@ import { useEffect, useId, useMemo, useRef } from 'preact/hooks';
 import { type Answer, ToolError } from '@codelab/client';
 import { counted, n, t } from '../i18n/index.ts';
 import { executes, live } from '../live.ts';
-import { DiffView } from '../review/diff.tsx';
+import { DiffView, StatedView } from '../review/diff.tsx';
 import { review } from '../review/state.ts';
 import { difference } from '../review/difference.ts';
+import { statedChanges } from '../review/stated.ts';
 import { Icon } from '../shell/icon.tsx';
 import { showFile } from '../shell/panes.ts';
 import { type Change, changesOf, make } from '../workspace/changes.ts';
 import { Changed as FileChanged, viewOf } from '../workspace/expectations.ts';
 import type { Folder } from '../workspace/folder.ts';
 import { folder, lastChanged, version } from '../workspace/open.ts';
-import type { CallView } from './entries.ts';
+import { tellUndone } from './composer.tsx';
+import type { CallState, CallView } from './entries.ts';
 import { Long } from './markdown.tsx';
 import { visible, visibleJson, visibleLine } from './safe.ts';
 
 /** A click decides only if the user has had time to see the question (milliseconds): cards move while text arrives. */
 const LOOK_MS = 500;
+const SETTLED: ReadonlySet<CallState> = new Set(['completed', 'failed', 'rejected', 'expired', 'cancelled']);
 const REVIEWED = ['write_file', 'edit_file', 'apply_patch'];
 
 /** A tool call: what it does, what became of it and, while it waits for a human, the decision. */
@@ -49,6 +52,7 @@ export function CallCard({ call }: { call: Signal<CallView> }) {
       {!asking && feedback && <p class="note">{t('call.feedback')}: {visible(feedback)}</p>}
       {asking && <Asked call={call.value} decided={decided === true} card={card} />}
       {!asking && changes && <Changed call={call.value} changes={changes} />}
+      {SETTLED.has(state) && !changes && <StatedChanges tool={frame.tool_name} args={args} />}
       {!asking && (
         <details>
           <summary>{t('call.arguments')}</summary>
@@ -95,6 +99,21 @@ function Counts({ changes }: { changes: readonly Change[] }) {
   );
 }
 
+/** What a call says that it changes, if the page does not know what the files had: it was opened since, or another client has executed it. */
+function StatedChanges({ tool, args }: { tool: string; args: Record<string, unknown> }) {
+  const stated = useMemo(() => statedChanges(tool, args), [tool, args]);
+  if (!stated.length) return null;
+  return (
+    <details open>
+      <summary>{t('call.changes')}</summary>
+      {stated.some((one) => !one.deletes) && <p class="note">{t('call.unknown')}</p>}
+      {stated.map((one, index) => (
+        <StatedView key={index} stated={one} />
+      ))}
+    </details>
+  );
+}
+
 /** What a call has changed, or would have. What this page has changed can be looked at and taken back. */
 function Changed({ call, changes }: { call: CallView; changes: readonly Change[] }) {
   const problem = useSignal('');
@@ -105,6 +124,7 @@ function Changed({ call, changes }: { call: CallView; changes: readonly Change[]
     try {
       await make(madeIn!, [...changes].reverse().map(({ path, before, after }) => ({ path, before: after, after: before })));
       live.value?.conversation.undone(call.frame.call_id);
+      tellUndone(call.frame.call_id, changes.map((change) => visibleLine(change.path)));
       lastChanged.value = changes.map((change) => change.path);
       version.value++;
     } catch (error) {

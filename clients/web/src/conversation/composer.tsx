@@ -3,13 +3,20 @@ import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
 import { n, t } from '../i18n/index.ts';
 import { type Live, link, live, send, sendInstead } from '../live.ts';
 import { Icon } from '../shell/icon.tsx';
+import { stored } from '../shell/stored.ts';
+import { folder, pathsOf, version } from '../workspace/open.ts';
+import { type Command, commandsFor, commandsOf } from './commands.ts';
 import type { Attached } from './entries.ts';
+import { type Option, useMenu } from './menu.tsx';
 import { visibleLine } from './safe.ts';
+import { type Beginning, matching, mentionOf } from './suggestions.ts';
 
 export const draft = signal('');
 /** The earlier message in whose place the draft is sent. */
 const editing = signal<{ key: string; sessionId: string } | undefined>(undefined);
 
+/** What the names of images end with. */
+const IMAGE_TYPES: Record<string, string> = { png: 'image/png', jpg: 'image/jpeg', jpeg: 'image/jpeg', gif: 'image/gif', webp: 'image/webp' };
 const IMAGE_BYTES = 5_000_000;
 const TEXT_CHARS = 200_000;
 const MOST_ATTACHED = 8;
@@ -24,6 +31,29 @@ export function edit(entry: { key: string; text: string; attached: readonly Atta
   document.getElementById('message')?.focus();
 }
 
+interface Undone {
+  sessionId: string;
+  callId: string;
+  paths: readonly string[];
+}
+
+/** Undone calls that are kept until a message of their sessions tells them. */
+const MOST_UNDONE = 50;
+
+/** What the user has undone since the last message. The next one says so, unless the user takes that out. */
+const undone = stored<readonly Undone[]>('undone', [], (value) => (Array.isArray(value) ? value.filter(isUndone) : []));
+
+function isUndone(value: unknown): value is Undone {
+  const { sessionId, callId, paths } = (value ?? {}) as Record<string, unknown>;
+  return [sessionId, callId, ...(Array.isArray(paths) ? paths : [undefined])].every((one) => typeof one === 'string');
+}
+
+/** Have the next message tell the agent that the changes of a call are undone. */
+export function tellUndone(callId: string, paths: readonly string[]): void {
+  const sessionId = live.value?.session.sessionId;
+  if (sessionId) undone.value = [...undone.value, { sessionId, callId, paths }].slice(-MOST_UNDONE);
+}
+
 /** What is sent with the draft. */
 const attached = signal<readonly Attached[]>([]);
 
@@ -35,13 +65,16 @@ export function Composer({ live: here }: { live: Live }) {
   const problem = useSignal('');
   /** The session to which the draft is sent as soon as it is connected; empty: none. */
   const sendsTo = useSignal('');
+  const notice = useSignal('');
   const { conversation, session } = here;
   const isEditing = editing.value?.sessionId === session.sessionId;
   const limits = (conversation.info.value?.limits ?? {}) as Record<string, unknown>;
   const most = typeof limits['user_message_chars'] === 'number' ? limits['user_message_chars'] : 10_000;
   const info = conversation.info.value;
   const takesImages = info?.models.find((model) => model.name === info.model)?.images === true;
-  const isLong = [...draft.value].length > most;
+  const told = isEditing ? [] : undone.value.filter((one) => one.sessionId === session.sessionId);
+  const toldText = told.map(({ paths }) => `\n\n${t('undone.told', { paths: paths.join(', ') })}`).join('');
+  const isLong = [...draft.value, ...toldText].length > most;
   const isRunning = conversation.status.value !== 'idle' && conversation.status.value !== 'error';
   const online = link.value.state === 'online';
   const isComplete = !isLong && draft.value.trim() !== '';
@@ -57,7 +90,7 @@ export function Composer({ live: here }: { live: Live }) {
   const submit = () => {
     sendsTo.value = online ? '' : session.sessionId;
     if (!canSend) return;
-    const [text, files, instead] = [draft.value, attached.value, isEditing ? editing.value : undefined];
+    const [text, files, instead] = [draft.value + toldText, attached.value, isEditing ? editing.value : undefined];
     if (instead) {
       void sendInstead(instead.key, text, files).catch((error: Error) => {
         problem.value = error.message;
@@ -65,6 +98,7 @@ export function Composer({ live: here }: { live: Live }) {
       });
     } else {
       send(text, files);
+      undone.value = undone.value.filter((one) => one.sessionId !== session.sessionId);
     }
     clear();
     area.current!.focus();
@@ -72,10 +106,47 @@ export function Composer({ live: here }: { live: Live }) {
   const clear = () => {
     draft.value = '';
     attached.value = [];
-    problem.value = '';
+    problem.value = notice.value = '';
     editing.value = undefined;
     recalled.current = -1;
   };
+  const suggested = useSignal<readonly string[]>([]);
+  /** Put a text in place of what is being written, and the caret behind it. */
+  const put = (begun: Beginning, text: string) => {
+    const rest = draft.value.slice(area.current!.selectionStart);
+    const behind = begun.start + text.length;
+    draft.value = draft.value.slice(0, begun.start) + text + rest;
+    area.current!.value = draft.value;
+    area.current!.setSelectionRange(behind, behind);
+    area.current!.focus();
+    menu.look(true);
+  };
+  const run = (command: Command) => {
+    clear();
+    menu.look();
+    const failed = (error: Error) => (problem.value = error.message);
+    void Promise.resolve(command.run!()).then((text) => (notice.value = text ?? ''), failed);
+  };
+  const optionsOf = (begun: Beginning): Option[] => {
+    if (begun.kind === 'file') return matching(suggested.value, begun.text).map((path) => ({ ...nameAndPlace(path), pick: () => mention(begun, path) }));
+    const { before, commands } = commandsFor(commandsOf(here, () => chooser.current!.click()), begun.text);
+    return commands.map((command) => ({
+      label: `/${before}${command.name}`,
+      detail: command.text,
+      pick: () => (command.choices ? put(begun, `/${command.name} `) : run(command)),
+    }));
+  };
+  const menu = useMenu(area, optionsOf);
+  const mention = (begun: Beginning, path: string) => {
+    put(begun, `${mentionOf(path)} `);
+    const type = IMAGE_TYPES[/\.(\w+)$/.exec(path)?.[1]?.toLowerCase() ?? ''];
+    const name = path.slice(path.lastIndexOf('/') + 1);
+    if (type && takesImages) void folder.value?.bytes(path).then((body) => attach([new File([body], name, { type })]));
+  };
+  const mentions = menu.begun?.kind === 'file';
+  useEffect(() => {
+    if (mentions && folder.value) void pathsOf(folder.value).then((paths) => (suggested.value = paths));
+  }, [mentions, folder.value, version.value]);
   useEffect(() => {
     // On a telephone, it would open the keyboard.
     if (document.activeElement === document.body && matchMedia('(hover: hover)').matches) area.current!.focus();
@@ -137,6 +208,7 @@ export function Composer({ live: here }: { live: Live }) {
         submit();
       }}
     >
+      {menu.list}
       {isEditing && (
         <p class="note editing">
           {t('composer.editing')}
@@ -145,6 +217,20 @@ export function Composer({ live: here }: { live: Live }) {
           </button>
         </p>
       )}
+      {told.map((one) => (
+        <p key={one.callId} class="note told">
+          {t('undone.told', { paths: one.paths.join(', ') })}
+          <button
+            type="button"
+            class="icon"
+            aria-label={t('undone.untold')}
+            title={t('undone.untold')}
+            onClick={() => (undone.value = undone.value.filter((other) => other !== one))}
+          >
+            <Icon name="close" />
+          </button>
+        </p>
+      ))}
       {attached.value.length > 0 && (
         <div class="images">
           {attached.value.map((one, index) => (
@@ -169,14 +255,20 @@ export function Composer({ live: here }: { live: Live }) {
         value={draft.value}
         dir="auto"
         aria-label={t('composer.label')}
-        placeholder={t('composer.hint')}
+        placeholder={t(matchMedia('(width < 40rem)').matches ? 'composer.hint.short' : 'composer.hint')}
         aria-invalid={isLong}
         onInput={(event) => {
           draft.value = event.currentTarget.value;
-          sendsTo.value = '';
+          sendsTo.value = notice.value = '';
+          menu.look(true);
         }}
+        {...menu.field}
+        onKeyUp={() => menu.look()}
+        onClick={() => menu.look()}
+        onBlur={menu.close}
         onPaste={paste}
         onKeyDown={(event) => {
+          if (menu.press(event)) return;
           // With an input method, Enter only ends the composition.
           if (event.key === 'Enter' && !event.shiftKey && !event.isComposing) {
             event.preventDefault();
@@ -188,7 +280,10 @@ export function Composer({ live: here }: { live: Live }) {
       />
       <div class="actions">
         <span class="problem" role="status">
-          {isLong ? t('composer.long', { n: n([...draft.value].length), max: n(most) }) : waits ? t('composer.waits') : problem.value}
+          {isLong ? t('composer.long', { n: n([...draft.value, ...toldText].length), max: n(most) }) : waits ? t('composer.waits') : problem.value}
+        </span>
+        <span class="note" role="status">
+          {notice.value}
         </span>
         <input
           ref={chooser}
@@ -215,6 +310,11 @@ export function Composer({ live: here }: { live: Live }) {
       </div>
     </form>
   );
+}
+
+function nameAndPlace(path: string): { label: string; detail: string } {
+  const end = path.lastIndexOf('/');
+  return { label: path.slice(end + 1), detail: path.slice(0, Math.max(0, end)) };
 }
 
 function dataUrl(file: File): Promise<string> {

@@ -7,6 +7,9 @@ import { type Attached, type CallView, callEntry, type Entry, type PlanStep, typ
 /** Characters of a running command's output that are kept. */
 const OUTPUT_CHARS = 20_000;
 
+/** Codes of refusals that the same message may not meet again. */
+const PASSING: ReadonlySet<string> = new Set(['BUSY', 'DATABASE_ERROR', 'RATE_LIMITED']);
+
 /** The server tells so many characters of a message that waits. */
 const PREVIEW_CHARS = 200;
 
@@ -86,9 +89,13 @@ export class Conversation {
     if (entry) entry.state.value = 'sent';
   }
 
-  refused(id: string, why: string, code: string): void {
+  /** `retryAt`: when it may be sent again (milliseconds since the epoch); undefined if the server does not say so. */
+  refused(id: string, why: string, code: string, retryAt: number | undefined): void {
     this.accepted(id);
-    this.#add({ kind: 'error', key: `refused-${id}`, turnId: '', text: why, code });
+    const said = this.#get(id, 'user');
+    const isPassing = retryAt !== undefined || PASSING.has(code);
+    const again = said && isPassing ? { text: said.text, attached: said.attached, ...(retryAt !== undefined && { at: retryAt }) } : undefined;
+    this.#add({ kind: 'error', key: `refused-${id}`, turnId: '', text: why, code, again });
   }
 
   /** This page decides about a call. `changes`: what it would change, as the user has seen it. */
@@ -185,6 +192,11 @@ export class Conversation {
         });
       case 'queued':
         return this.#queued(event.client_msg_id, event.position, event.preview ?? '');
+      case 'compacted': {
+        const key = `compacted-${event.seq}`;
+        if (this.#known.has(key)) return;
+        return this.#add({ kind: 'compacted', key, turnId: '', outcome: event.outcome, before: event.tokens_before, after: event.tokens_after });
+      }
       case 'turn_end':
         return this.#turnEnd(event);
       case 'session_info':

@@ -1,5 +1,5 @@
 import { type Signal, signal } from '@preact/signals';
-import type { Outcome, PlanStep, ToolCallFrame } from '@codelab/client';
+import type { CompactedFrame, Outcome, PlanStep, ToolCallFrame } from '@codelab/client';
 import type { Change } from '../workspace/changes.ts';
 import type { Folder } from '../workspace/folder.ts';
 
@@ -28,9 +28,16 @@ export type Entry =
   | { kind: 'thought'; key: string; turnId: string; text: Signal<string> }
   | { kind: 'call'; key: string; turnId: string; call: Signal<CallView> }
   | { kind: 'switched'; key: string; turnId: string; from: string; to: string; reason: string }
-  | { kind: 'error'; key: string; turnId: string; text: string; code: string }
-  | { kind: 'notice'; key: string; turnId: string; text: string }
+  | { kind: 'error'; key: string; turnId: string; text: string; code: string; again?: Again | undefined }
+  | { kind: 'compacted'; key: string; turnId: string; outcome: CompactedFrame['outcome']; before: number; after: number }
   | { kind: 'end'; key: string; turnId: string; reason: string; usage: Usage };
+
+/** A message that may be sent once more, from a time on (milliseconds since the epoch). An empty text: the turn goes on. */
+export interface Again {
+  text: string;
+  attached: readonly Attached[];
+  at?: number;
+}
 
 export interface Usage {
   prompt_tokens: number;
@@ -89,13 +96,14 @@ export function callEntry(frame: ToolCallFrame, state: CallState): Extract<Entry
   };
 }
 
-/** What tries again if the model failed in the last turn. The text is empty if the turn had made calls: it goes on. */
-export function retryOf(entries: readonly Entry[]): { text: string; attached: readonly Attached[] } | undefined {
+/** What tries again if the last message was refused for now, or the model failed in the last turn. */
+export function retryOf(entries: readonly Entry[]): Again | undefined {
   let failed = false;
   let called = false;
   for (const entry of entries.toReversed()) {
+    if (entry.kind === 'error' && entry.again && !failed) return entry.again;
     if (entry.kind === 'error' && entry.code === 'LLM_ERROR') failed = true;
-    else if (!failed && entry.kind !== 'end' && entry.kind !== 'notice') return undefined;
+    else if (!failed && entry.kind !== 'end' && entry.kind !== 'compacted') return undefined;
     else if (entry.kind === 'call') called = true;
     else if (entry.kind === 'user') return called ? { text: '', attached: [] } : entry;
   }

@@ -3,7 +3,7 @@ import { Renderer, Parser, type Token, type Tokens } from 'marked';
 import type { VNode } from 'preact';
 import { memo } from 'preact/compat';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { n, t } from '../i18n/index.ts';
+import { counted } from '../i18n/index.ts';
 import { CopyButton } from '../shell/copy.tsx';
 import { type Block, Blocks, LARGE } from './blocks.ts';
 import type { Piece } from './highlight.ts';
@@ -192,7 +192,7 @@ export function Long({ text, inline = false, most = LARGE }: { text: string; inl
       {inline ? words : <p class="plain">{words}</p>}
       {rest > 0 && (
         <button type="button" class="quiet" onClick={() => setShown(shown + 10 * LARGE)}>
-          {t('more', { n: n(rest) })}
+          {counted('more', rest)}
         </button>
       )}
     </>

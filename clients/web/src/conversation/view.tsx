@@ -1,10 +1,11 @@
 import { useSignal } from '@preact/signals';
 import { memo } from 'preact/compat';
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
-import { n, t, type Key } from '../i18n/index.ts';
+import { counted, n, t, type Key } from '../i18n/index.ts';
 import { type Live, link, loadEarlier, send, sendInstead } from '../live.ts';
 import { CopyButton } from '../shell/copy.tsx';
 import { Icon } from '../shell/icon.tsx';
+import { Problem } from '../shell/problem.tsx';
 import { actOf } from './act.ts';
 import { CallCard } from './call.tsx';
 import { Composer, edit } from './composer.tsx';
@@ -51,11 +52,7 @@ export function ConversationView({ live }: { live: Live }) {
     <div class="conversation">
       <div class="scroller" ref={scroller} onScroll={scrolled} tabIndex={0} role="region" aria-label={t('chat.label')}>
         <div class="column" ref={content}>
-          {live.earlier && (
-            <button type="button" class="quiet" onClick={() => loadEarlier(live)}>
-              {t('chat.earlier')}
-            </button>
-          )}
+          {live.earlier && <Earlier live={live} />}
           {entries.length === 0 && <Welcome model={conversation.info.value?.model} />}
           {entries.map((entry) => (
             <EntryView key={entry.key} entry={entry} />
@@ -87,12 +84,28 @@ export function ConversationView({ live }: { live: Live }) {
   );
 }
 
+function Earlier({ live }: { live: Live }) {
+  const problem = useSignal('');
+  const load = () => {
+    problem.value = '';
+    loadEarlier(live).catch((error: Error) => (problem.value = error.message));
+  };
+  return (
+    <>
+      <Problem text={problem.value} />
+      <button type="button" class="quiet" onClick={load}>
+        {t('chat.earlier')}
+      </button>
+    </>
+  );
+}
+
 /** A button that has the last message answered anew. */
 function Again({ live }: { live: Live }) {
   const problem = useSignal('');
   const { entries, status } = live.conversation;
   const last = entries.value.findLast((entry) => entry.kind === 'user');
-  const isOver = entries.value.at(-1)?.kind === 'end' && status.value === 'idle';
+  const isOver = entries.value.at(-1)?.kind === 'end' && status.value === 'idle' && !retryOf(entries.value);
   if (!isOver || last?.kind !== 'user' || !last.isWhole || link.value.state !== 'online') return null;
   const again = () =>
     void sendInstead(last.key, last.text, last.attached).catch((error: Error) => (problem.value = error.message));
@@ -108,15 +121,22 @@ function Again({ live }: { live: Live }) {
   );
 }
 
-/** A button behind a turn in which the model failed. */
+/** A button behind a turn in which the model failed, or behind a message that was refused for now: then it says for how long. */
 function Retry({ live }: { live: Live }) {
   const { conversation } = live;
+  const now = useSignal(Date.now());
   const again = retryOf(conversation.entries.value);
+  const seconds = Math.max(0, Math.ceil(((again?.at ?? 0) - now.value) / 1000));
+  useEffect(() => {
+    now.value = Date.now();
+    const timer = again?.at === undefined ? undefined : setInterval(() => (now.value = Date.now()), 500);
+    return () => clearInterval(timer);
+  }, [again?.at]);
   const isIdle = conversation.status.value === 'idle' || conversation.status.value === 'error';
   if (!again || !isIdle || link.value.state !== 'online') return null;
   return (
-    <button type="button" onClick={() => send(again.text || t('chat.goon'), again.attached)}>
-      {t('chat.retry')}
+    <button type="button" disabled={seconds > 0} onClick={() => send(again.text || t('chat.goon'), again.attached)}>
+      {seconds ? t('chat.retry.in', { s: n(seconds) }) : t('chat.retry')}
     </button>
   );
 }
@@ -164,15 +184,15 @@ const EntryView = memo(function EntryView({ entry }: { entry: Entry }) {
           {entry.code && <code>{entry.code}</code>}
         </div>
       );
-    case 'notice':
-      return <p class="note">{entry.text}</p>;
+    case 'compacted':
+      return <p class="note">{t(`compact.${entry.outcome}`, { before: n(entry.before), after: n(entry.after) })}</p>;
     case 'end': {
       const { prompt_tokens, completion_tokens, llm_calls, cost_usd } = entry.usage;
       const key = `turn.${entry.reason}` as Key;
       return (
         <p class="note end">
           <span>{t(key)}</span>
-          <span>{t('turn.usage', { prompt: n(prompt_tokens ?? 0), completion: n(completion_tokens ?? 0), calls: n(llm_calls ?? 0) })}</span>
+          <span>{`${t('turn.usage', { prompt: n(prompt_tokens ?? 0), completion: n(completion_tokens ?? 0) })}, ${counted('turn.calls', llm_calls ?? 0)}`}</span>
           {cost_usd != null && <span>${cost_usd.toFixed(4)}</span>}
         </p>
       );

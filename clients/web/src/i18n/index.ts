@@ -20,10 +20,10 @@ export function t(key: Key, values: Record<string, string | number> = {}): strin
 }
 
 /** The text of `key` for a number of things, which the language may decline: `key.one`, `key.few`, `key.many` and `key.other`. */
-export function counted(key: CountedKey, number: number): string {
+export function counted(key: CountedKey, number: number, values: Record<string, string | number> = {}): string {
   const form = new Intl.PluralRules(language.value).select(number);
   const known = form === 'one' || form === 'few' || form === 'many' ? form : 'other';
-  return t(`${key}.${known}` as Key, { n: n(number) });
+  return t(`${key}.${known}` as Key, { n: n(number), ...values });
 }
 
 /** A number as people of the page's language write it. */
@@ -32,13 +32,13 @@ export function n(value: number): string {
 }
 
 export function bytes(value: number): string {
-  const units = ['B', 'KB', 'MB'];
+  const units: ('B' | 'KB' | 'MB')[] = ['B', 'KB', 'MB'];
   let size = value;
   while (size >= 1000 && units.length > 1) {
     size /= 1000;
     units.shift();
   }
-  return `${size.toLocaleString(language.value, { maximumFractionDigits: size < 10 && units[0] !== 'B' ? 1 : 0 })} ${units[0]}`;
+  return t(`unit.${units[0]!}`, { n: size.toLocaleString(language.value, { maximumFractionDigits: size < 10 && units[0] !== 'B' ? 1 : 0 }) });
 }
 
 /** Changes every minute, for what shows how long ago something was. */

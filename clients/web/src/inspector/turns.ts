@@ -8,10 +8,14 @@ export interface Span {
 
 export interface TurnLine {
   id: string;
+  /** The beginning of the message that began it, if the frames have it. */
+  message: string;
   start: number;
   end: number;
   spans: Span[];
 }
+
+const MESSAGE_CHARS = 200;
 
 /** When a frame happened: by the server's clock where the frame says so, else when it came. */
 function timeOf(row: Row): number {
@@ -21,7 +25,7 @@ function timeOf(row: Row): number {
 
 /**
  * The turns as spans: in the queue, until the first token, while the model writes, while a tool runs, while a human
- * decides. Rows are frames in time order; repeats tell nothing new.
+ * decides. Rows are frames in time order; repeats tell nothing new. The last turn may be running.
  */
 export function turnsOf(rows: readonly Row[]): TurnLine[] {
   const turns: TurnLine[] = [];
@@ -31,6 +35,7 @@ export function turnsOf(rows: readonly Row[]): TurnLine[] {
   let spans: Span[] = [];
   let id = '';
   let begun = 0;
+  const messages = new Map<string, string>();
   const turnTo = (next: Span['kind'] | undefined, at: number) => {
     if (kind && at >= since && kind !== next) spans.push({ kind, start: since, end: at });
     if (kind !== next) since = at;
@@ -46,6 +51,7 @@ export function turnsOf(rows: readonly Row[]): TurnLine[] {
     }
     if (row.kind !== 'in' || row.seq === undefined) continue;
     if (typeof frame['turn_id'] === 'string') id = frame['turn_id'];
+    if (frame['type'] === 'user_message' && typeof frame['content'] === 'string') messages.set(id, frame['content'].slice(0, MESSAGE_CHARS));
     switch (frame['type']) {
       case 'agent_status':
         if (frame['status'] === 'thinking') {
@@ -66,10 +72,14 @@ export function turnsOf(rows: readonly Row[]): TurnLine[] {
       case 'turn_end':
         if (kind) {
           turnTo(undefined, at);
-          turns.push({ id, start: begun, end: at, spans });
+          turns.push({ id, message: messages.get(id) ?? '', start: begun, end: at, spans });
         }
         break;
     }
+  }
+  if (kind) {
+    const now = Math.max(since, timeOf(rows.at(-1)!));
+    turns.push({ id, message: messages.get(id) ?? '', start: begun, end: now, spans: [...spans, { kind, start: since, end: now }] });
   }
   return turns;
 }

@@ -1,8 +1,8 @@
 import { useSignal } from '@preact/signals';
 import type { Session } from '@codelab/client';
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
-import { visible } from '../conversation/safe.ts';
-import { bytes, language, n, t } from '../i18n/index.ts';
+import { visible, visibleLine } from '../conversation/safe.ts';
+import { bytes, counted, language, n, t } from '../i18n/index.ts';
 import type { Live } from '../live.ts';
 import { Icon } from '../shell/icon.tsx';
 import type { FrameLog, Row } from './log.ts';
@@ -48,13 +48,13 @@ export function InspectorView({ live }: { live: Live }) {
         </button>
       </header>
       <p class="sum">
-        {t('inspector.sum', {
-          frames: n(log.rows.length),
-          bytes: bytes(log.bytes),
-          gaps: n(log.gaps),
-          repeats: n(log.repeats),
-          connections: n(log.connections),
-        })}
+        {[
+          counted('inspector.n.frames', log.rows.length),
+          bytes(log.bytes),
+          counted('inspector.n.gaps', log.gaps),
+          counted('inspector.n.repeats', log.repeats),
+          counted('inspector.n.connections', log.connections),
+        ].join(', ')}
       </p>
       <div class="tabs">
         <div role="tablist" aria-label={t('nav.inspector')}>
@@ -103,6 +103,8 @@ function Frames({ log, filter }: { log: FrameLog; filter: string }) {
   const following = useRef(true);
   const chosen = useSignal<Row | undefined>(undefined);
   const version = log.version.value;
+  // Cleared, or forgotten since: there is nothing to show any more.
+  if (chosen.value && !log.rows.includes(chosen.value)) chosen.value = undefined;
   const needle = filter.trim().toLowerCase();
   const rows = needle ? log.rows.filter((row) => row.type.includes(needle) || row.text.toLowerCase().includes(needle)) : log.rows;
 
@@ -243,7 +245,7 @@ function NextRequest({ session }: { session: Session }) {
   return (
     <section class="detail prompt" aria-label={t('inspector.prompt')}>
       <p>
-        {t('inspector.tokens', { n: n(parts.reduce((sum, [, count]) => sum + count, 0)) })}{' '}
+        {counted('inspector.tokens', parts.reduce((sum, [, count]) => sum + count, 0))}{' '}
         {parts.map(([name, count]) => `${name} ${n(count)}`).join(', ')} {again}
       </p>
       <pre tabIndex={0} dir="ltr">
@@ -255,6 +257,7 @@ function NextRequest({ session }: { session: Session }) {
 
 /** Each turn as a line of what it waited for. */
 function Turns({ log }: { log: FrameLog }) {
+  void log.version.value; // A component with signals is drawn again only when one of its own changes.
   const turns = turnsOf(log.rows);
   if (!turns.length) return <p class="note">{t('inspector.noturns')}</p>;
   return (
@@ -264,7 +267,10 @@ function Turns({ log }: { log: FrameLog }) {
         return (
           <li key={turn.id}>
             <p>
-              <code>{turn.id}</code> {(whole / 1000).toFixed(2)} s
+              <b dir="auto" title={turn.id}>
+                {visibleLine(turn.message) || turn.id}
+              </b>{' '}
+              <span class="seconds">{t('inspector.seconds', { s: (whole / 1000).toLocaleString(language.value, { maximumFractionDigits: 2 }) })}</span>
             </p>
             <div class="line" role="img" aria-label={turn.spans.map((span) => label(span)).join(', ')}>
               {turn.spans.map((span, index) => (
@@ -288,5 +294,5 @@ function Turns({ log }: { log: FrameLog }) {
 }
 
 function label(span: Span): string {
-  return `${t(`inspector.${span.kind}`)} ${n(Math.round(span.end - span.start))} ms`;
+  return `${t(`inspector.${span.kind}`)} ${t('ms', { n: n(Math.round(span.end - span.start)) })}`;
 }

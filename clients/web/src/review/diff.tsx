@@ -1,9 +1,10 @@
 import { useMemo, useState } from 'preact/hooks';
 import { n, t } from '../i18n/index.ts';
 import { Long } from '../conversation/markdown.tsx';
-import { visibleLine } from '../conversation/safe.ts';
+import { visible, visibleLine } from '../conversation/safe.ts';
 import type { Change } from '../workspace/changes.ts';
 import { difference, type Note } from './difference.ts';
+import type { Stated } from './stated.ts';
 
 /** Lines that are shown at once. */
 const MOST_LINES = 400;
@@ -11,7 +12,6 @@ const MOST_LINES = 400;
 /** What a change does to one file, line by line. */
 export function DiffView({ change }: { change: Change }) {
   const { path, before, after } = change;
-  const [most, setMost] = useState(MOST_LINES);
   const { lines, notes } = useMemo(() => difference(change), [path, before, after]);
   const shown = visibleLine(path);
   if (after === null) return <p class="note">{t('call.deletes', { path: shown })}</p>;
@@ -23,7 +23,37 @@ export function DiffView({ change }: { change: Change }) {
         {before === null && <span> {t('call.newfile')}</span>}
       </figcaption>
       <Notes notes={notes} />
-      <div class="lines" tabIndex={0} role="group" aria-label={t('call.diff', { path: shown })} dir="ltr">
+      <Lines path={shown} lines={lines} />
+    </figure>
+  );
+}
+
+/** What a call says of a file whose content from then is not known. */
+export function StatedView({ stated: { path, lines, notes, content, deletes } }: { stated: Stated }) {
+  const shown = visibleLine(path);
+  if (deletes) return <p class="note">{t('call.deletes', { path: shown })}</p>;
+  return (
+    <figure class="diff">
+      <figcaption>
+        <bdi>{shown}</bdi>
+      </figcaption>
+      <Notes notes={notes} />
+      {content === undefined ? (
+        <Lines path={shown} lines={lines} />
+      ) : (
+        <pre class="content" dir="ltr" tabIndex={0} aria-label={t('call.diff', { path: shown })}>
+          <Long text={visible(content)} inline />
+        </pre>
+      )}
+    </figure>
+  );
+}
+
+function Lines({ path, lines }: { path: string; lines: readonly string[] }) {
+  const [most, setMost] = useState(MOST_LINES);
+  return (
+    <>
+      <div class="lines" tabIndex={0} role="group" aria-label={t('call.diff', { path })} dir="ltr">
         {lines.slice(0, most).map((line, index) => (
           <div key={index} class={KINDS[line[0]!] ?? 'same'}>
             <span class="sign">{line[0]}</span>
@@ -38,7 +68,7 @@ export function DiffView({ change }: { change: Change }) {
           + {n(lines.length - most)}
         </button>
       )}
-    </figure>
+    </>
   );
 }
 

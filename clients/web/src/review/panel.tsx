@@ -1,7 +1,7 @@
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { visible, visibleLine } from '../conversation/safe.ts';
-import { n, t } from '../i18n/index.ts';
+import { counted, n, t } from '../i18n/index.ts';
 import { Dialog } from '../shell/dialog.tsx';
 import type { Question } from '../workspace/dialogue.ts';
 import type { MergeEditor } from '../workspace/editor.ts';
@@ -71,7 +71,7 @@ export function ReviewPanel({ given }: { given: Review }) {
         ))}
       </div>
       <p class="note" role="status">
-        {total.value > 0 && t('review.decided', { n: n(Math.max(0, total.value - left)), total: n(Math.max(total.value, left)) })}
+        {total.value > 0 && counted('review.decided', Math.max(total.value, left), { m: n(Math.max(0, total.value - left)) })}
       </p>
       <p class="problem" role="alert">
         {isNamed.value && left ? t('review.undecided', { places }) : ''}

@@ -5,6 +5,7 @@ import { ago, t } from '../i18n/index.ts';
 import { go, listSessions, live, open, sessionsChanged } from '../live.ts';
 import { Dialog } from '../shell/dialog.tsx';
 import { Icon } from '../shell/icon.tsx';
+import { Problem } from '../shell/problem.tsx';
 
 export function SessionsView({ onChoice }: { onChoice(): void }) {
   const found = useSignal<readonly SessionSummary[]>([]);
@@ -20,6 +21,7 @@ export function SessionsView({ onChoice }: { onChoice(): void }) {
     listSessions().then(
       (page) => {
         if (superseded) return;
+        problem.value = '';
         found.value = page.sessions;
         cursor.value = page.next_cursor ?? undefined;
       },
@@ -30,9 +32,14 @@ export function SessionsView({ onChoice }: { onChoice(): void }) {
     };
   });
   const more = async () => {
-    const page = await listSessions(cursor.value);
-    found.value = [...found.value, ...page.sessions];
-    cursor.value = page.next_cursor ?? undefined;
+    problem.value = '';
+    try {
+      const page = await listSessions(cursor.value);
+      found.value = [...found.value, ...page.sessions];
+      cursor.value = page.next_cursor ?? undefined;
+    } catch (error) {
+      problem.value = (error as Error).message;
+    }
   };
   const needle = query.value.trim().toLowerCase();
   const listed = found.value.filter((one) => `${one.title} ${one.session_id}`.toLowerCase().includes(needle));
@@ -71,16 +78,14 @@ export function SessionsView({ onChoice }: { onChoice(): void }) {
             );
           })}
         </ul>
-        {!listed.length && <p class="note">{t('sessions.none')}</p>}
+        {!listed.length && !problem.value && <p class="note">{t('sessions.none')}</p>}
         {cursor.value && (
           <button type="button" class="quiet" onClick={more}>
             {t('sessions.more')}
           </button>
         )}
       </nav>
-      <p class="problem" role="alert">
-        {problem.value}
-      </p>
+      <Problem text={problem.value} retry={() => sessionsChanged.value++} />
       {acting.value && <Actions session={acting.value} onClose={() => (acting.value = undefined)} onOpen={choose} />}
     </div>
   );

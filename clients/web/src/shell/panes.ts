@@ -10,6 +10,9 @@ export const side = stored<Side>('side', '', (value) => (value === 'files' || va
 /** Which pane is shown where there is not. */
 export const pane = signal<Pane>('chat');
 
+/** Whether the settings are open. */
+export const settings = signal(false);
+
 /** Show a file of the open folder in the editor. */
 export function showFile(path: string): void {
   shown.value = { path };

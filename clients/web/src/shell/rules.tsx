@@ -3,6 +3,7 @@ import { useEffect } from 'preact/hooks';
 import type { RuleInfo, Session } from '@codelab/client';
 import { visible } from '../conversation/safe.ts';
 import { t } from '../i18n/index.ts';
+import { Problem } from './problem.tsx';
 
 /** The remembered decisions of the session and of the user, each of which can be revoked. */
 export function Rules({ session }: { session: Session }) {
@@ -10,10 +11,14 @@ export function Rules({ session }: { session: Session }) {
   const problem = useSignal('');
   const show = (asked: Promise<readonly RuleInfo[]>) =>
     asked.then(
-      (found) => (rules.value = found),
+      (found) => {
+        rules.value = found;
+        problem.value = '';
+      },
       (error: Error) => (problem.value = error.message),
     );
-  useEffect(() => void show(session.rules()), [session]);
+  const look = () => show(session.rules());
+  useEffect(() => void look(), [session]);
   return (
     <section class="rules" aria-label={t('rules')}>
       <h3>{t('rules')}</h3>
@@ -31,9 +36,7 @@ export function Rules({ session }: { session: Session }) {
           );
         })}
       </ul>
-      <p class="problem" role="alert">
-        {problem.value}
-      </p>
+      <Problem text={problem.value} retry={look} />
     </section>
   );
 }

@@ -1,16 +1,16 @@
 import { useSignal } from '@preact/signals';
 import { readable, visible } from '../conversation/safe.ts';
-import { language, type Language, n, t } from '../i18n/index.ts';
+import { counted, language, type Language, n, t } from '../i18n/index.ts';
 import { link, live, signOut } from '../live.ts';
 import { user } from '../signin/login.ts';
 import { Dialog } from './dialog.tsx';
 import { Icon } from './icon.tsx';
+import { settings } from './panes.ts';
 import { Rules } from './rules.tsx';
 import { theme, type Theme } from './theme.ts';
 import { allowNotices, refusesNotices, wantsNotices } from './waiting.ts';
 
 export function TopBar() {
-  const settings = useSignal(false);
   const open = live.value;
   const state = link.value.state;
   const title = open?.conversation.title.value ?? '';
@@ -21,7 +21,7 @@ export function TopBar() {
         <rect width="32" height="32" rx="8" />
         <path d="M13 10 7 16l6 6M19 10l6 6-6 6" />
       </svg>
-      <h1 dir="auto">{readable(title) || t('app.name')}</h1>
+      <h1 dir="auto" class={title ? 'titled' : ''}>{readable(title) || t('app.name')}</h1>
       <span class={`link ${state}`} title={linkText}>
         <span class="hidden">{linkText}</span>
       </span>
@@ -64,9 +64,10 @@ function Meter() {
   const share = typeof most === 'number' && contextUsed.value !== undefined ? Math.min(1, contextUsed.value / most) : undefined;
   const text = [
     share !== undefined && t('meter.context', { n: n(contextUsed.value!), max: n(most!) }),
-    t('meter.tokens', { n: n(tokens.value) }),
+    counted('meter.tokens', tokens.value),
     cost.value !== undefined && t('meter.cost', { cost: cost.value.toFixed(4) }),
   ].filter(Boolean);
+  if (!tokens.value && share === undefined) return null;
   return (
     <span class="meter" title={text.join('\n')}>
       <span class="hidden">{text.join(', ')}</span>
@@ -84,7 +85,7 @@ function compact(value: number): string {
 function SettingsDialog({ onClose }: { onClose(): void }) {
   const open = live.value;
   const problem = useSignal('');
-  const settings = (open?.conversation.info.value?.settings ?? {}) as Record<string, unknown>;
+  const chosen = (open?.conversation.info.value?.settings ?? {}) as Record<string, unknown>;
   const info = open?.conversation.info.value;
   const models = info?.models ?? [];
   const levels = models.find((model) => model.name === info?.model)?.thinking ?? [];
@@ -112,13 +113,13 @@ function SettingsDialog({ onClose }: { onClose(): void }) {
           <>
             <Choice
               label={t('autonomy')}
-              value={String(settings['autonomy'] ?? 'balanced')}
+              value={String(chosen['autonomy'] ?? 'balanced')}
               options={{ manual: t('autonomy.manual'), balanced: t('autonomy.balanced'), autonomous: t('autonomy.autonomous') }}
               onChoice={(autonomy) => configure({ autonomy })}
             />
             <Choice
               label={t('busy')}
-              value={String(settings['when_busy'] ?? 'queue')}
+              value={String(chosen['when_busy'] ?? 'queue')}
               options={{ queue: t('busy.queue'), interrupt: t('busy.interrupt'), reject: t('busy.reject') }}
               onChoice={(when_busy) => configure({ when_busy })}
             />
@@ -133,8 +134,8 @@ function SettingsDialog({ onClose }: { onClose(): void }) {
             {levels.length > 0 && (
               <Choice
                 label={t('thinking')}
-                value={String(settings['thinking'] ?? '')}
-                options={Object.fromEntries([...('thinking' in settings ? [] : ['']), ...levels].map((level) => [level, level || '—']))}
+                value={String(chosen['thinking'] ?? '')}
+                options={Object.fromEntries([...('thinking' in chosen ? [] : ['']), ...levels].map((level) => [level, level || '—']))}
                 onChoice={(thinking) => thinking && configure({ thinking })}
               />
             )}

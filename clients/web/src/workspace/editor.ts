@@ -21,6 +21,7 @@ import {
 import { tags } from '@lezer/highlight';
 import { HIDDEN, spelled } from '../conversation/safe.ts';
 import { comparable } from '../review/difference.ts';
+import { t } from '../i18n/index.ts';
 import type { Change } from './changes.ts';
 
 /** The page's colours by what they mean; style.css defines them for both themes. */
@@ -43,16 +44,19 @@ const THEME = EditorView.theme({
   '&.cm-focused': { outline: '2px solid var(--accent)', outlineOffset: '-2px' },
   '.cm-selectionBackground, &.cm-focused .cm-selectionBackground': { backgroundColor: 'var(--selected) !important' },
   '.cm-changedLine, .cm-inlineChangedLine': { backgroundColor: 'var(--added) !important' },
-  '.cm-deletedChunk': { backgroundColor: 'var(--removed) !important', paddingLeft: '6px' },
+  '.cm-deletedChunk': { backgroundColor: 'var(--removed) !important', paddingLeft: '6px', display: 'flow-root' },
   '.cm-changedText': { background: 'var(--added-strong) !important' },
   '.cm-deletedChunk .cm-deletedText, .cm-deletedText': { background: 'var(--removed-strong) !important' },
+  // The buttons cover no text: where there is room, lines go around them.
+  '.cm-deletedChunk .cm-chunkButtons': { position: 'static', display: 'flex', justifyContent: 'flex-end', padding: '2px' },
+  '@media (width >= 600px)': { '.cm-deletedChunk .cm-chunkButtons': { float: 'inline-end' } },
   '.cm-chunkButtons button': {
     border: '1px solid var(--line)',
     borderRadius: '6px',
     cursor: 'pointer',
     margin: '0 3px',
     padding: '2px 10px',
-    font: 'inherit',
+    font: '0.8125rem/1.5 var(--sans)',
     color: 'var(--ink)',
     background: 'var(--paper)',
   },
@@ -177,6 +181,7 @@ export function mergeEditor(
         ...basics(change.path, label),
         keymap.of([...searchKeymap, ...historyKeymap, ...defaultKeymap, indentWithTab]),
         highlightTrailingWhitespace(),
+        EditorState.phrases.of({ Accept: t('review.accept'), Reject: t('review.reject'), '$ unchanged lines': t('review.unchanged') }),
         unifiedMergeView({ original: Text.of(original.split('\n')), mergeControls: true, collapseUnchanged: { margin: 3, minSize: 6 } }),
         EditorView.updateListener.of(() => tell()),
       ],

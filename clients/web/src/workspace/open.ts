@@ -1,4 +1,5 @@
 import { signal } from '@preact/signals';
+import { visibleLine } from '../conversation/safe.ts';
 import { Folder, MOST_BYTES } from './folder.ts';
 import { SAMPLE } from './sample.ts';
 
@@ -17,6 +18,8 @@ export const canOpenDisk = 'showDirectoryPicker' in window;
 /** Without a secure context (https, or this machine) a browser gives no storage for files. */
 export const canStore = 'storage' in navigator && 'getDirectory' in navigator.storage;
 
+/** Files that are looked at for a mention. */
+const MOST_PATHS = 20_000;
 const ZIP_BYTES = 100_000_000;
 const ZIP_FILES = 5_000;
 
@@ -119,6 +122,16 @@ export async function zipped(from: Folder): Promise<Blob> {
   return new Promise((resolve, reject) =>
     zip(files, (error, data) => (error ? reject(error) : resolve(new Blob([new Uint8Array(data)], { type: 'application/zip' })))),
   );
+}
+
+/** The files of a folder whose names show all that is in them. */
+export async function pathsOf(from: Folder): Promise<string[]> {
+  const found: string[] = [];
+  for await (const { path, type } of from.walk('.')) {
+    if (type === 'file' && visibleLine(path) === path) found.push(path);
+    if (found.length === MOST_PATHS) break;
+  }
+  return found;
 }
 
 async function show(handle: FileSystemDirectoryHandle, origin: Origin): Promise<void> {

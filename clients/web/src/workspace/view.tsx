@@ -2,9 +2,10 @@ import { signal, useSignal, useSignalEffect } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { ToolError } from '@codelab/client';
 import { visible } from '../conversation/safe.ts';
-import { n, t } from '../i18n/index.ts';
+import { counted, t } from '../i18n/index.ts';
 import { executes } from '../live.ts';
 import { Icon } from '../shell/icon.tsx';
+import { Problem } from '../shell/problem.tsx';
 import type { Editor } from './editor.ts';
 import type { Folder, Item } from './folder.ts';
 import { canOpenDisk, canStore, close, folder, lastChanged, openDisk, openSample, openZip, version, waiting, zipped } from './open.ts';
@@ -138,13 +139,21 @@ function OpenFolder({ folder: open }: { folder: Folder }) {
 function Directory({ folder: open, path, depth }: { folder: Folder; path: string; depth: number }) {
   const items = useSignal<readonly Item[]>([]);
   const opened = useSignal<ReadonlySet<string>>(new Set());
+  const problem = useSignal('');
   useSignalEffect(() => {
     void version.value;
     open.list(path).then(
-      (found) => (items.value = found),
-      () => (items.value = []),
+      (found) => {
+        items.value = found;
+        problem.value = '';
+      },
+      (error: Error) => {
+        items.value = [];
+        problem.value = error.message;
+      },
     );
   });
+  if (problem.value) return <Problem text={problem.value} retry={() => version.value++} />;
   return (
     <ul>
       {items.value.map((item) => {
@@ -184,6 +193,7 @@ function FileEditor({ folder: open }: { folder: Folder }) {
   const saved = useRef('');
   const unsaved = useSignal(false);
   const trouble = useSignal('');
+  const tries = useSignal(0);
   const at = shown.value;
   const path = at?.path;
 
@@ -224,7 +234,7 @@ function FileEditor({ folder: open }: { folder: Folder }) {
       editor.current?.end();
       editor.current = undefined;
     };
-  }, [open, path]);
+  }, [open, path, tries.value]);
 
   useEffect(() => {
     if (at?.line) editor.current?.goTo(at.line);
@@ -258,7 +268,7 @@ function FileEditor({ folder: open }: { folder: Folder }) {
           </button>
         </header>
       )}
-      {trouble.value && <p class="problem">{trouble.value}</p>}
+      <Problem text={trouble.value} retry={() => tries.value++} />
       <div class="host" ref={host} key={path ?? ''} hidden={!path} />
     </section>
   );
@@ -300,7 +310,7 @@ function Finder({ folder: open }: { folder: Folder }) {
       {found.value && (
         <div class="found" role="region" aria-label={t('files.search')}>
           <p role="status">
-            {found.value.matches.length ? t('files.found', { n: n(found.value.matches.length) }) : t('files.nothing')}
+            {found.value.matches.length ? counted('files.found', found.value.matches.length) : t('files.nothing')}
             {found.value.truncated && ` ${t('files.truncated')}`}
           </p>
           <ul>

@@ -38,8 +38,8 @@ IdempotencyKey = Annotated[
     ),
 ]
 
-#: A search looks at so many sessions at a time, and in one request so many times.
-_SEARCH_PAGE, _MAX_SEARCH_READS = 100, 10
+#: A search looks at so many sessions at a time, and a list in one request so many times.
+_SEARCH_PAGE, _MAX_READS = 100, 10
 
 Title = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
@@ -211,18 +211,21 @@ def list_sessions(
 ) -> SessionList:
     """The user's sessions by last activity. A new session may be missing for a moment.
 
-    A page of a search may have fewer than `limit` sessions, or none; go on as long as there is a `next_cursor`.
+    Without those that were only connected to: they have neither a title, which the first message gives, nor metadata. A
+    page may have fewer than `limit` sessions, or none; go on as long as there is a `next_cursor`.
     """
     criteria, store = _criteria_of(metadata), engine().store
     text = (title or "").casefold()
     is_search = bool(text or criteria)
     sessions: list[ListedSession] = []
     position = paging.position(cursor)
-    for _ in range(_MAX_SEARCH_READS if is_search else 1):
+    for _ in range(_MAX_READS):
         page, next_position = store.listed(user, _SEARCH_PAGE if is_search else limit, position)
         page = [item for item in page if text in item.title.casefold()]
         abouts = store.abouts(user, [item.session_id for item in page])
         for item in page:
+            if not item.title and item.session_id not in abouts:
+                continue
             item_metadata = abouts[item.session_id].metadata if item.session_id in abouts else {}
             if any(name not in item_metadata or item_metadata[name] != value for name, value in criteria.items()):
                 continue
@@ -234,8 +237,9 @@ def list_sessions(
                     metadata=item_metadata,
                 )
             )
-            if is_search and len(sessions) == limit:
-                return SessionList(sessions=sessions, next_cursor=paging.cursor((item.last_activity, item.session_id)))
+            if len(sessions) == limit:
+                end = next_position if item is page[-1] else (item.last_activity, item.session_id)
+                return SessionList(sessions=sessions, next_cursor=paging.cursor(end))
         position = next_position
         if position is None:
             break

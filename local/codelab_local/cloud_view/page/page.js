@@ -1,6 +1,8 @@
 // Everything that is shown may be hostile, such as a model's answer in a log line: it only ever becomes text.
 
 const EVERY_MS = 1000;
+/** How long a fault waits for the press that confirms it. */
+const SURE_MS = 5000;
 const by = (id) => document.getElementById(id);
 const status = by('status');
 
@@ -34,6 +36,28 @@ function button(text, label, action) {
     }
   };
   return make('button', { type: 'button', textContent: text, ariaLabel: label, onclick: pressed });
+}
+
+/** A button for what disturbs the system. The first press asks, a second one does it and tells `done()`. */
+function fault(text, label, done, action) {
+  let timer;
+  const ask = (isSure) => {
+    clearTimeout(timer);
+    if (isSure) timer = setTimeout(() => ask(false), SURE_MS);
+    Object.assign(made, { textContent: isSure ? `${text}?` : text, ariaLabel: isSure ? `${label}: press again` : label, className: isSure ? 'fault sure' : 'fault' });
+  };
+  const made = button(text, label, async () => {
+    if (!made.classList.contains('sure')) {
+      ask(true);
+      return;
+    }
+    ask(false);
+    await action();
+    by('done').textContent = done();
+  });
+  made.onblur = () => ask(false);
+  ask(false);
+  return made;
 }
 
 /** Rows that stay the same elements while their content changes, so that none loses the focus. */
@@ -91,7 +115,7 @@ function ms(value) {
 const connections = new Rows('connections', (one) => {
   const session = Object.values(one.about).join(' ');
   const choose = make('button', { type: 'button', textContent: session || '…', ariaLabel: `Show ${session}`, onclick: () => choosing(session) });
-  const drop = button('Drop', `Drop the connection ${one.id}`, () => ask('drop', { connection: one.id }));
+  const drop = fault('Drop', `Drop the connection ${one.id}`, () => `Dropped ${one.id}.`, () => ask('drop', { connection: one.id }));
   const cells = [make('td', {}, choose), cell(), cell(), cell('text'), make('td', {}, drop)];
   return { cells, fill: (now) => [now.id, clock(now.connected_at), now.user_agent].forEach((text, n) => put(cells[n + 1], text)) };
 });
@@ -103,12 +127,13 @@ const functions = new Rows('functions', ({ name }) => {
     {},
     input,
     ' ms ',
-    button('Delay', `Delay ${name}`, () => ask('delay', { function: name, ms: Number(input.value) })),
-    button('Kill next', `Kill the next ${name}`, () => ask('kill', { function: name, after_ms: Number(input.value) })),
-    button('Kill now', `Kill ${name} now`, () => ask('kill', { function: name })),
+    fault('Delay', `Delay ${name}`, () => `${name} begins ${ms(Number(input.value))} later.`, () => ask('delay', { function: name, ms: Number(input.value) })),
+    fault('Kill next', `Kill the next ${name}`, () => `The next ${name} is killed.`, () => ask('kill', { function: name, after_ms: Number(input.value) })),
+    fault('Kill now', `Kill ${name} now`, () => `Killed what ran of ${name}.`, () => ask('kill', { function: name })),
     button('Clear', `Clear the faults of ${name}`, async () => {
       await ask('delay', { function: name, ms: 0 });
       await ask('kill', { function: name, after_ms: null });
+      by('done').textContent = `${name} has no faults.`;
     }),
   );
   const cells = [cell(), cell('number'), cell('number'), cell(), faults];

@@ -1,0 +1,70 @@
+import { t } from '../i18n/index.ts';
+import { go, link, type Live, send } from '../live.ts';
+import { pane, settings, side } from '../shell/panes.ts';
+import { retryOf } from './entries.ts';
+import { visibleLine } from './safe.ts';
+
+/** What a message that begins with a slash does. */
+export interface Command {
+  name: string;
+  text: string;
+  /** Runs it. Gives what the user is to be told. Throws an Error if the server refuses. */
+  run?(): Promise<string> | void;
+  /** What it is to be given. */
+  choices?: readonly Command[];
+}
+
+/** The commands that do something now. `attach` opens the chooser of files. */
+export function commandsOf(here: Live, attach: () => void): Command[] {
+  const { conversation, session } = here;
+  const isOnline = link.value.state === 'online';
+  const isIdle = ['idle', 'error'].includes(conversation.status.value);
+  const again = retryOf(conversation.entries.value);
+  const view = (name: 'files' | 'inspector'): Command => ({ name, text: t(`command.${name}`), run: () => void ((side.value = name), (pane.value = name)) });
+  return [
+    { name: 'new', text: t('sessions.new'), run: () => go() },
+    ...(isOnline && !isIdle ? [{ name: 'stop', text: t('command.stop'), run: () => session.cancel().then(() => '') }] : []),
+    ...(isOnline && isIdle && again ? [{ name: 'retry', text: t('command.retry'), run: () => send(again.text || t('chat.goon'), again.attached) }] : []),
+    ...(isOnline && conversation.entries.value.length ? [{ name: 'compact', text: t('command.compact'), run: () => compact(here) }] : []),
+    ...(isOnline ? choosing(here) : []),
+    { name: 'attach', text: t('composer.attach'), run: attach },
+    view('files'),
+    view('inspector'),
+    { name: 'settings', text: t('command.settings'), run: () => void (settings.value = true) },
+  ];
+}
+
+async function compact({ session }: Live): Promise<string> {
+  const { outcome } = await session.compact();
+  return t(outcome === 'nothing_to_compact' ? 'compact.short' : 'compact.begun');
+}
+
+/** Commands that set something to one of the values that it does not have. */
+function choosing({ conversation, session }: Live): Command[] {
+  const info = conversation.info.value;
+  if (!info) return [];
+  const settled = info.settings as Record<string, unknown>;
+  const set = (name: string, text: string, values: readonly (readonly [string, string])[], now: unknown, run: (value: string) => Promise<unknown>): Command[] => {
+    const choices = values
+      .filter(([value]) => value !== now)
+      .map(([value, detail]) => ({ name: visibleLine(value), text: detail, run: () => run(value).then(() => t('command.set', { name: text, value: visibleLine(value) })) }));
+    return choices.length ? [{ name, text: typeof now === 'string' ? t('command.set', { name: text, value: visibleLine(now) }) : text, choices }] : [];
+  };
+  const levels = info.models.find((model) => model.name === info.model)?.thinking ?? [];
+  return [
+    ...set('model', t('model'), info.models.map((one) => [one.name, ''] as const), info.model, (model) => session.configure({ model })),
+    ...set('agent', t('agent'), info.agents.map((one) => [one.name, visibleLine(one.description)] as const), conversation.agent.value, (agent) => session.switchAgent(agent)),
+    ...set('autonomy', t('autonomy'), AUTONOMY.map((one) => [one, t(`autonomy.${one}`)] as const), settled['autonomy'] ?? 'balanced', (autonomy) => session.configure({ autonomy: autonomy as (typeof AUTONOMY)[number] })),
+    ...set('thinking', t('thinking'), levels.map((one) => [one, ''] as const), settled['thinking'], (thinking) => session.configure({ thinking: thinking as (typeof levels)[number] })),
+  ];
+}
+
+const AUTONOMY = ['manual', 'balanced', 'autonomous'] as const;
+
+/** The commands that may be meant by what stands behind the slash; a name and a blank stand for its choices. */
+export function commandsFor(commands: readonly Command[], text: string): { before: string; commands: readonly Command[] } {
+  const [, name, value] = /^(\S+) (.*)$/.exec(text) ?? [];
+  const chosen = commands.find((command) => command.name === name && command.choices);
+  if (!chosen) return { before: '', commands: commands.filter((command) => command.name.startsWith(text.toLowerCase())) };
+  return { before: `${chosen.name} `, commands: chosen.choices!.filter((choice) => choice.name.toLowerCase().includes(value!.toLowerCase())) };
+}
