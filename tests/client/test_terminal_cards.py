@@ -25,8 +25,6 @@ from codelab_client.terminal.status_line import status_line
 from prompt_toolkit.input import create_pipe_input
 from rich.console import RenderableType
 
-from tests.client.conftest import run
-
 EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202etxt\u200b"
 
 
@@ -137,83 +135,71 @@ END = on.TurnEnd(turn_id="t", reason="completed", usage={"cost_usd": 0.25, "prom
 # -- messages --------------------------------------------------------------------------------------------------------
 
 
-def test_a_message_sent_meanwhile_is_printed_when_its_turn_begins(tmp_path: Path) -> None:
-    async def talk() -> None:
-        talk = Talk(tmp_path)
-        talk.conversation.say("first")
-        await talk.settle()
-        assert "› first" in talk.screen.printed
-        first = talk.session.sent[0][0]
-        talk.session.status = "thinking"
-        talk.take(user_message(first, "first"), text("The answer goes"))
-        talk.conversation.say("second")
-        assert "is sent: second" in talk.conversation.live()
-        await talk.settle()
-        talk.take(text(" on to its end.\n\n"), text("All of it.", final=True))
-        assert "second" not in talk.screen.printed
-        talk.take(END, user_message(talk.session.sent[1][0], "second"))
-        assert not any("second" in line for line in talk.conversation.live())
-        assert re.search(r"(?s)› first.*goes on to its end\..*All of it\..*› second", talk.screen.printed)
-        assert talk.screen.printed.count("first") == 1
-
-    run(talk())
+async def test_a_message_sent_meanwhile_is_printed_when_its_turn_begins(tmp_path: Path) -> None:
+    talk = Talk(tmp_path)
+    talk.conversation.say("first")
+    await talk.settle()
+    assert "› first" in talk.screen.printed
+    first = talk.session.sent[0][0]
+    talk.session.status = "thinking"
+    talk.take(user_message(first, "first"), text("The answer goes"))
+    talk.conversation.say("second")
+    assert "is sent: second" in talk.conversation.live()
+    await talk.settle()
+    talk.take(text(" on to its end.\n\n"), text("All of it.", final=True))
+    assert "second" not in talk.screen.printed
+    talk.take(END, user_message(talk.session.sent[1][0], "second"))
+    assert not any("second" in line for line in talk.conversation.live())
+    assert re.search(r"(?s)› first.*goes on to its end\..*All of it\..*› second", talk.screen.printed)
+    assert talk.screen.printed.count("first") == 1
 
 
-def test_a_refused_message_goes_back_into_the_input(tmp_path: Path) -> None:
-    async def talk() -> None:
-        talk = Talk(tmp_path)
-        talk.session.status = "thinking"
-        talk.session.refusal = Refused("RATE_LIMITED", "too many")
-        talk.conversation.say("keep this")
-        await talk.settle()
-        assert talk.screen.input == "keep this"
-        assert not any("keep this" in line for line in talk.conversation.live())
-
-    run(talk())
+async def test_a_refused_message_goes_back_into_the_input(tmp_path: Path) -> None:
+    talk = Talk(tmp_path)
+    talk.session.status = "thinking"
+    talk.session.refusal = Refused("RATE_LIMITED", "too many")
+    talk.conversation.say("keep this")
+    await talk.settle()
+    assert talk.screen.input == "keep this"
+    assert not any("keep this" in line for line in talk.conversation.live())
 
 
-def test_an_output_goes_with_the_next_message_that_the_agent_gets(tmp_path: Path) -> None:
-    async def talk() -> None:
-        talk = Talk(tmp_path)
-        await talk.conversation.run_locally("echo hi")
-        talk.session.status = "thinking"
-        talk.conversation.say("refuse this")
-        talk.session.refusal = Refused("RATE_LIMITED", "too many")
-        await talk.settle()
-        talk.session.refusal = None
-        talk.conversation.say("withdraw this")
-        await talk.settle()
-        withdrawn_id, content = talk.session.sent[0]
-        assert content.startswith("withdraw this\n\nI ran this command myself (exit code 0):")
-        talk.take(on.Withdrawn(client_msg_ids=[withdrawn_id]))
-        talk.conversation.say("take this")
-        talk.conversation.say("nothing more")
-        await talk.settle()
-        assert talk.session.sent[1][1].count("$ echo hi\nhi\n") == 1
-        assert talk.session.sent[2][1] == "nothing more"
-        talk.take(user_message(talk.session.sent[1][0], talk.session.sent[1][1]))
-        assert "› take this" in talk.screen.printed
-        assert "I ran" not in talk.screen.printed
-        assert talk.conversation.executor.label == "take this"
-
-    run(talk())
+async def test_an_output_goes_with_the_next_message_that_the_agent_gets(tmp_path: Path) -> None:
+    talk = Talk(tmp_path)
+    await talk.conversation.run_locally("echo hi")
+    talk.session.status = "thinking"
+    talk.conversation.say("refuse this")
+    talk.session.refusal = Refused("RATE_LIMITED", "too many")
+    await talk.settle()
+    talk.session.refusal = None
+    talk.conversation.say("withdraw this")
+    await talk.settle()
+    withdrawn_id, content = talk.session.sent[0]
+    assert content.startswith("withdraw this\n\nI ran this command myself (exit code 0):")
+    talk.take(on.Withdrawn(client_msg_ids=[withdrawn_id]))
+    talk.conversation.say("take this")
+    talk.conversation.say("nothing more")
+    await talk.settle()
+    assert talk.session.sent[1][1].count("$ echo hi\nhi\n") == 1
+    assert talk.session.sent[2][1] == "nothing more"
+    talk.take(user_message(talk.session.sent[1][0], talk.session.sent[1][1]))
+    assert "› take this" in talk.screen.printed
+    assert "I ran" not in talk.screen.printed
+    assert talk.conversation.executor.label == "take this"
 
 
-def test_a_paste_is_printed_as_its_mark_and_sent_whole(tmp_path: Path) -> None:
-    async def talk() -> None:
-        talk, pastes = Talk(tmp_path), Pastes()
-        long = "\r".join(f"line {n}" for n in range(200))
-        mark = pastes.folded(long)
-        assert mark == "[pasted 200 lines]"
-        assert pastes.folded(long) == mark
-        assert pastes.folded(long.upper()) == "[pasted 200 lines #2]"
-        line = f"look: {mark}"
-        talk.conversation.say(pastes.unfolded(line), line)
-        await talk.settle()
-        assert "› look: [pasted 200 lines]" in talk.screen.printed
-        assert talk.session.sent[0][1].endswith("line 198\nline 199")
-
-    run(talk())
+async def test_a_paste_is_printed_as_its_mark_and_sent_whole(tmp_path: Path) -> None:
+    talk, pastes = Talk(tmp_path), Pastes()
+    long = "\r".join(f"line {n}" for n in range(200))
+    mark = pastes.folded(long)
+    assert mark == "[pasted 200 lines]"
+    assert pastes.folded(long) == mark
+    assert pastes.folded(long.upper()) == "[pasted 200 lines #2]"
+    line = f"look: {mark}"
+    talk.conversation.say(pastes.unfolded(line), line)
+    await talk.settle()
+    assert "› look: [pasted 200 lines]" in talk.screen.printed
+    assert talk.session.sent[0][1].endswith("line 198\nline 199")
 
 
 def test_marks_within_pastes_are_text_and_short_pastes_stay() -> None:
@@ -249,22 +235,19 @@ def test_cards_come_in_the_order_of_the_calls(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", ["rejected", "text", "end"])
-def test_no_card_is_lost_if_an_earlier_call_never_ends(ending: str, tmp_path: Path) -> None:
+async def test_no_card_is_lost_if_an_earlier_call_never_ends(ending: str, tmp_path: Path) -> None:
     events: dict[str, Any] = {
         "rejected": on.CallUpdate(call_id="one", state="rejected"),
         "text": text("Next step."),
         "end": END,
     }
 
-    async def talk() -> None:
-        talk = Talk(tmp_path)
-        talk.take(read_call("one"), read_call("two"), started("two"), finished("two"))
-        assert "●" not in talk.screen.printed
-        talk.take(events[ending])
-        assert "● read_file two.py" in talk.screen.printed
-        assert not [line for line in talk.conversation.live() if line.startswith("●")]
-
-    run(talk())
+    talk = Talk(tmp_path)
+    talk.take(read_call("one"), read_call("two"), started("two"), finished("two"))
+    assert "●" not in talk.screen.printed
+    talk.take(events[ending])
+    assert "● read_file two.py" in talk.screen.printed
+    assert not [line for line in talk.conversation.live() if line.startswith("●")]
 
 
 def test_a_long_new_file_is_folded_and_another_change_is_not(tmp_path: Path) -> None:
@@ -312,21 +295,18 @@ def test_lines_only_show_what_is_decided_about_and_name_no_key(
 # -- blank lines -----------------------------------------------------------------------------------------------------
 
 
-def test_blocks_are_one_blank_line_apart(tmp_path: Path) -> None:
-    async def talk() -> None:
-        talk = Talk(tmp_path)
-        talk.conversation.say("one")
-        talk.session.status = "thinking"
-        talk.take(text("# Title\n\nText:\n\n```python\na = 1\n\n\nb = 2\n```\n\nMore.\n\n- x\n- y\n", final=True), END)
-        talk.session.status = "idle"
-        talk.conversation.say("two")
-        lines = talk.screen.text.split("\n")
-        code = lines.index(" a = 1")
-        assert lines[code : code + 4] == [" a = 1", "", "", " b = 2"]
-        without_code = [*lines[:code], "code", *lines[code + 4 :]]
-        assert not any(not line and not below for line, below in pairwise(without_code[:-1]))
-
-    run(talk())
+async def test_blocks_are_one_blank_line_apart(tmp_path: Path) -> None:
+    talk = Talk(tmp_path)
+    talk.conversation.say("one")
+    talk.session.status = "thinking"
+    talk.take(text("# Title\n\nText:\n\n```python\na = 1\n\n\nb = 2\n```\n\nMore.\n\n- x\n- y\n", final=True), END)
+    talk.session.status = "idle"
+    talk.conversation.say("two")
+    lines = talk.screen.text.split("\n")
+    code = lines.index(" a = 1")
+    assert lines[code : code + 4] == [" a = 1", "", "", " b = 2"]
+    without_code = [*lines[:code], "code", *lines[code + 4 :]]
+    assert not any(not line and not below for line, below in pairwise(without_code[:-1]))
 
 
 # -- the first lines and the status ----------------------------------------------------------------------------------
@@ -358,36 +338,28 @@ def test_there_is_no_branch_outside_of_a_repository(tmp_path: Path) -> None:
     assert branch(tmp_path) == ""
 
 
-def test_the_status_says_mode_model_context_and_cost(tmp_path: Path) -> None:
-    async def talk() -> None:
-        talk = Talk(tmp_path)
-        end = on.TurnEnd(turn_id="t", reason="completed", usage=END.usage, frame={"context_used": 500})
-        talk.take(
-            on.SessionInfo(session_id="s1", agent="coder", status="idle", last_seq=0, model="big-model"), end, end
-        )
-        talk.session.queued = {"m": "wait"}
-        conversation = talk.conversation
-        whole = "balanced · coder · big-model · 6 tokens · context 50 % · $0.5000 · 1 waiting"
-        assert status_line(conversation, len(whole) + 1) == whole
-        assert status_line(conversation, 40) == "balanced · context 50 % · 1 waiting"
-        assert status_line(conversation, 10) == "1 waiting"
-
-    run(talk())
+async def test_the_status_says_mode_model_context_and_cost(tmp_path: Path) -> None:
+    talk = Talk(tmp_path)
+    end = on.TurnEnd(turn_id="t", reason="completed", usage=END.usage, frame={"context_used": 500})
+    talk.take(on.SessionInfo(session_id="s1", agent="coder", status="idle", last_seq=0, model="big-model"), end, end)
+    talk.session.queued = {"m": "wait"}
+    conversation = talk.conversation
+    whole = "balanced · coder · big-model · 6 tokens · context 50 % · $0.5000 · 1 waiting"
+    assert status_line(conversation, len(whole) + 1) == whole
+    assert status_line(conversation, 40) == "balanced · context 50 % · 1 waiting"
+    assert status_line(conversation, 10) == "1 waiting"
 
 
-def test_a_text_of_others_is_no_command_in_the_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def play() -> None:
-        with create_pipe_input() as keyboard:
-            monkeypatch.setattr(inline, "_Keyboard", lambda _: keyboard)
-            for text in ("!touch owned", "/rules allow elsewhere"):
-                talk = Talk(tmp_path)
-                screen = InlineScreen(tmp_path)
-                screen.show = lambda renderable: None  # type: ignore[method-assign]
-                screen.conversation = talk.conversation
-                screen.put(text)
-                form = screen._prompt.default_buffer.text
-                screen._submit(None, form, screen._typed_for, form)  # type: ignore[arg-type]
-                await talk.settle()
-                assert [content for _, content in talk.session.sent] == [text]
-
-    run(play())
+async def test_a_text_of_others_is_no_command_in_the_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with create_pipe_input() as keyboard:
+        monkeypatch.setattr(inline, "_Keyboard", lambda _: keyboard)
+        for text in ("!touch owned", "/rules allow elsewhere"):
+            talk = Talk(tmp_path)
+            screen = InlineScreen(tmp_path)
+            screen.show = lambda renderable: None  # type: ignore[method-assign]
+            screen.conversation = talk.conversation
+            screen.put(text)
+            form = screen._prompt.default_buffer.text
+            screen._submit(None, form, screen._typed_for, form)  # type: ignore[arg-type]
+            await talk.settle()
+            assert [content for _, content in talk.session.sent] == [text]

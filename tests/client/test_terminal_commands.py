@@ -23,7 +23,6 @@ from codelab_client.terminal.plain import PlainScreen
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from tests.client.conftest import run
 from tests.client.terminals import Terminal
 from tests.client.test_exec import CODELAB
 from tests.client.test_terminal import WRITE, Codelab, decide, turn_ends
@@ -161,7 +160,7 @@ def keys(text: str, choices: Sequence[Choice] = CHOICES) -> str | None:
             keyboard.send_text(text)
             return await pick("Which?", choices, keyboard=keyboard, output=DummyOutput())
 
-    return run(play())  # type: ignore[no-any-return]
+    return asyncio.run(play())
 
 
 def test_arrows_letters_and_escape_choose() -> None:
@@ -209,13 +208,13 @@ def test_without_a_cursor_rows_have_numbers(
         return await picking
 
     monkeypatch.setattr("codelab_client.terminal.conversations.conversations", all_of_them)
-    assert run(chosen("2\n")) == "b"
+    assert asyncio.run(chosen("2\n")) == "b"
     assert "3 fix docs  x\n" in capsys.readouterr().out
-    assert run(chosen("\n")) is None
+    assert asyncio.run(chosen("\n")) is None
     with pytest.raises(SessionError, match="no number from 1 to 3"):
-        run(chosen("4"))
-    assert run(picked("3")) == "c"
-    assert run(picked("4")) is None
+        asyncio.run(chosen("4"))
+    assert asyncio.run(picked("3")) == "c"
+    assert asyncio.run(picked("4")) is None
 
 
 def test_conversations_of_this_folder_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,10 +226,10 @@ def test_conversations_of_this_folder_come_first(tmp_path: Path, monkeypatch: py
         get={"sessions": [*sessions, {"session_id": "here"}, "broken"]},
         history={"messages": [{"role": "user", "content": f"hi {EVIL}"}, {"role": "assistant", "content": "yes\nno"}]},
     )
-    found = run(conversations(rest, address, tmp_path))
+    found = asyncio.run(conversations(rest, address, tmp_path))
     assert [choice.value for choice in found] == ["here", "x", "y"]
     assert str(tmp_path) in found[0].detail
-    assert run(newest(rest, "x"))[1:] == ["  yes", "no"]
+    assert asyncio.run(newest(rest, "x"))[1:] == ["  yes", "no"]
 
 
 def test_the_past_shows_calls_and_their_outcome() -> None:
@@ -292,18 +291,15 @@ def test_notify_must_be_a_list_of_known_ways(tmp_path: Path, monkeypatch: pytest
         load(tmp_path)
 
 
-def test_every_name_of_a_command_leads_to_one(tmp_path: Path) -> None:
-    async def play() -> None:
-        talk = Talk(tmp_path)
-        servers: Any = SimpleNamespace(command=None)
-        commands = Commands(talk.conversation, Rest(), talk.conversation.executor, servers)  # type: ignore[arg-type]
-        for text in commands.suggested.values():
-            if text.startswith("the same as "):
-                assert text.removeprefix("the same as /") in commands.described
-        await commands.run("/exit")
-        assert commands.wants_to_quit
-        await commands.run("/clera")
-        assert "did you mean /clear?" in talk.screen.printed
-        await asyncio.sleep(0)
-
-    run(play())
+async def test_every_name_of_a_command_leads_to_one(tmp_path: Path) -> None:
+    talk = Talk(tmp_path)
+    servers: Any = SimpleNamespace(command=None)
+    commands = Commands(talk.conversation, Rest(), talk.conversation.executor, servers)  # type: ignore[arg-type]
+    for text in commands.suggested.values():
+        if text.startswith("the same as "):
+            assert text.removeprefix("the same as /") in commands.described
+    await commands.run("/exit")
+    assert commands.wants_to_quit
+    await commands.run("/clera")
+    assert "did you mean /clear?" in talk.screen.printed
+    await asyncio.sleep(0)

@@ -15,7 +15,6 @@ from codelab_client.terminal.local_commands import LocalCommands
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
-from tests.client.conftest import run
 from tests.client.terminals import Terminal
 from tests.client.test_exec import CODELAB
 from tests.client.test_terminal import Codelab, turn_ends
@@ -149,38 +148,32 @@ def test_ctrl_z_suspends_and_the_shell_continues_it(environment: dict[str, str],
 # -- without a terminal ----------------------------------------------------------------------------------------------
 
 
-def test_reports_are_bounded_fenced_and_taken_once(tmp_path: Path) -> None:
-    async def play() -> None:
-        commands, written = LocalCommands(tmp_path), list[str]()
-        outcome = await commands.run("printf '```\\nnot out\\n'; seq 1 20000", written.append)
-        assert outcome.result == {"exit_code": 0}
-        report = commands.take_reports()
-        assert "````\n$ printf" in report
-        assert report.endswith("20000\n````")
-        assert "characters left out" in report
-        assert len(report) < 13_000
-        assert commands.take_reports() == ""
-        assert "seq" not in "".join(written)
-
-    run(play())
+async def test_reports_are_bounded_fenced_and_taken_once(tmp_path: Path) -> None:
+    commands, written = LocalCommands(tmp_path), list[str]()
+    outcome = await commands.run("printf '```\\nnot out\\n'; seq 1 20000", written.append)
+    assert outcome.result == {"exit_code": 0}
+    report = commands.take_reports()
+    assert "````\n$ printf" in report
+    assert report.endswith("20000\n````")
+    assert "characters left out" in report
+    assert len(report) < 13_000
+    assert commands.take_reports() == ""
+    assert "seq" not in "".join(written)
 
 
-def test_one_command_runs_at_a_time_and_can_be_stopped(tmp_path: Path) -> None:
-    async def play() -> None:
-        commands = LocalCommands(tmp_path)
-        begun = asyncio.Event()
-        first = asyncio.ensure_future(commands.run("echo begun; exec sleep 60", lambda _: begun.set()))
-        await begun.wait()
-        second: ToolOutcome = await commands.run("true", lambda _: None)
-        assert second.error is not None
-        commands.stop()
-        outcome = await first
-        assert outcome.error is not None
-        assert outcome.error.code == "CANCELLED"
-        assert "stopped by the user" in commands.take_reports()
-        assert not commands.is_running
-
-    run(play())
+async def test_one_command_runs_at_a_time_and_can_be_stopped(tmp_path: Path) -> None:
+    commands = LocalCommands(tmp_path)
+    begun = asyncio.Event()
+    first = asyncio.ensure_future(commands.run("echo begun; exec sleep 60", lambda _: begun.set()))
+    await begun.wait()
+    second: ToolOutcome = await commands.run("true", lambda _: None)
+    assert second.error is not None
+    commands.stop()
+    outcome = await first
+    assert outcome.error is not None
+    assert outcome.error.code == "CANCELLED"
+    assert "stopped by the user" in commands.take_reports()
+    assert not commands.is_running
 
 
 def test_files_and_commands_are_suggested_with_descriptions(tmp_path: Path) -> None:
