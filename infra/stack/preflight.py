@@ -26,9 +26,10 @@ _AWS = (".amazonaws.com", ".amazonaws.com.cn", ".api.aws")
 #: Its permissions have another prefix than those of the runtime endpoint, which the template grants.
 _MANTLE = "bedrock-mantle."
 _DENIED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
+#: The states of a stack that was never complete, which `make deploy` replaces.
+FAILED_CREATIONS = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED")
 #: The states in which CloudFormation accepts no update and which do not end by themselves.
 _STUCK = {
-    "ROLLBACK_FAILED": "run make destroy{argument}, then deploy again",
     "DELETE_FAILED": "run make destroy{argument}, then deploy again",
     "UPDATE_ROLLBACK_FAILED": "aws cloudformation continue-update-rollback --stack-name {name}, then deploy again",
 }

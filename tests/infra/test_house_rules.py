@@ -277,3 +277,24 @@ def test_parts_of_two_apis_may_be_made_at_once() -> None:
     alone["Properties"] |= {"ApiId": {"Ref": "Other"}, "Target": "integrations/x"}
     template["Resources"]["Alone"] = alone
     assert "E9007" not in rules_broken(template)
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "value"),
+    [
+        ("Properties", "DeletionProtectionEnabled", None),
+        ("Properties", "DeletionProtectionEnabled", False),
+        ("Properties", "PointInTimeRecoverySpecification", None),
+        ("", "DeletionPolicy", "Delete"),
+        ("", "UpdateReplacePolicy", None),
+    ],
+)
+def test_a_table_must_survive_mistakes(part: str, name: str, value: Any) -> None:
+    def spoil(template: Template) -> None:
+        table = template["Resources"]["Table"]
+        changed = table[part] if part else table
+        changed[name] = value
+        if value is None:
+            del changed[name]
+
+    assert rules_broken(spoiled(spoil)) == {"E9009"}

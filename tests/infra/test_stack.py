@@ -7,7 +7,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -414,7 +414,7 @@ def test_a_deployment_ends_with_addresses_and_next_steps(stack: Stack) -> None:
         assert told in said
 
 
-def test_the_next_deployment_removes_a_failed_creation(aws: EmulatedAws) -> None:
+def test_the_next_deployment_removes_a_failed_creation(aws: EmulatedAws, monkeypatch: pytest.MonkeyPatch) -> None:
     client = aws.client("cloudformation")
     never = {"Handle": {"Ref": "Handle"}, "Timeout": "1"}
     bad = {
@@ -426,9 +426,64 @@ def test_the_next_deployment_removes_a_failed_creation(aws: EmulatedAws) -> None
     until(lambda: stack.describe()["StackStatus"] == "ROLLBACK_COMPLETE")
     clear_failed_creation(stack, io.StringIO())
     assert stack.describe() is None
+    _only_the_table(client, "half")
+    monkeypatch.setattr(half := Stack("half"), "describe", _failed_to_roll_back(half))
+    clear_failed_creation(half, io.StringIO())
+    assert _tables(aws, "half") == []
     untouched = Stack("codelab")
     clear_failed_creation(untouched, io.StringIO())
     assert untouched.describe() is not None
+
+
+def test_a_table_with_data_is_not_taken_for_what_a_failed_creation_has_left(
+    aws: EmulatedAws, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _only_the_table(aws.client("cloudformation"), "used")
+    (table,) = _tables(aws, "used")
+    aws.client("dynamodb").put_item(TableName=table, Item={"pk": {"S": "SESSION#ann#s1"}, "sk": {"S": "REGISTER"}})
+    monkeypatch.setattr(used := Stack("used"), "describe", _failed_to_roll_back(used))
+    with pytest.raises(Refused, match="make destroy STACK=used"):
+        clear_failed_creation(used, io.StringIO())
+    assert _tables(aws, "used") == [table]
+
+
+def _only_the_table(client: Any, name: str) -> None:
+    """A stack of the table alone: CloudFormation has deleted all else."""
+    table = {"Resources": {"Table": template["Resources"]["Table"]}}
+    client.create_stack(StackName=name, TemplateBody=json.dumps(table))
+    client.get_waiter("stack_create_complete").wait(StackName=name, WaiterConfig={"Delay": 1})
+
+
+def _failed_to_roll_back(stack: Stack) -> Callable[[], dict[str, Any] | None]:
+    real = stack.describe
+
+    def describe() -> dict[str, Any] | None:
+        described = real()
+        return described and {**described, "StackStatus": "ROLLBACK_FAILED"}
+
+    return describe
+
+
+def _tables(aws: EmulatedAws, name: str) -> list[str]:
+    return [table for table in aws.client("dynamodb").list_tables()["TableNames"] if table.startswith(f"{name}-")]
+
+
+def test_an_update_keeps_the_table_and_protects_one_that_was_not(aws: EmulatedAws) -> None:
+    aws.create("older")
+    name, dynamodb = outputs(Stack("older").deployed())["TableName"], aws.client("dynamodb")
+    dynamodb.update_table(TableName=name, DeletionProtectionEnabled=False)  # as before it was in the template
+    item = {"pk": {"S": "SESSION#ann#s1"}, "sk": {"S": "REGISTER"}}
+    dynamodb.put_item(TableName=name, Item=item)
+    aws.update("older", MaxSteps="7")
+    assert outputs(Stack("older").deployed())["TableName"] == name
+    assert dynamodb.get_item(TableName=name, Key=item)["Item"] == item
+
+
+def test_a_protected_table_cannot_be_deleted_by_mistake(stack: Stack, aws: EmulatedAws) -> None:
+    name, dynamodb = outputs(stack.deployed())["TableName"], aws.client("dynamodb")
+    assert dynamodb.describe_table(TableName=name)["Table"]["DeletionProtectionEnabled"]
+    with pytest.raises(ClientError, match="protected against deletion"):
+        dynamodb.delete_table(TableName=name)
 
 
 # -- make token ------------------------------------------------------------------------------------------------------
@@ -607,6 +662,7 @@ def test_data_can_be_kept_and_is_found_again(aws: EmulatedAws) -> None:
     said = destroyed("kept", keep_data=True)
     assert Stack("kept").describe() is None
     assert _data(aws, found) == (True, True)
+    assert f"aws dynamodb update-table --table-name {found['TableName']} --no-deletion-protection-enabled" in said
     assert f"aws dynamodb delete-table --table-name {found['TableName']}" in said
     assert "kept is deleted, except for its data." in said
     destroyed("kept")
