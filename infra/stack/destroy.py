@@ -93,9 +93,8 @@ def _list(stack: Stack, described: Mapping[str, Any] | None, data: list[Kept], l
 def delete_unused(stack: Stack, described: Mapping[str, Any], say: Callable[[str], None]) -> None:
     """Delete the empty table and bucket of a stack without asking. Raises Refused if the table has an item."""
     for kept in _data_of(stack, described):
-        if kept.kind == _TABLE and _is_there(stack, kept):
-            if stack.client("dynamodb").scan(TableName=kept.name, Limit=1)["Items"]:
-                raise Refused(f"{kept} has data: run make destroy{stack.argument}, which asks, then deploy again")
+        if kept.kind == _TABLE and _is_there(stack, kept) and _has_items(stack, kept.name):
+            raise Refused(f"{kept} has data: run make destroy{stack.argument}, which asks, then deploy again")
         _delete(stack, kept, say)
 
 
@@ -136,6 +135,10 @@ def _is_there(stack: Stack, kept: Kept) -> bool:
             return False
         raise
     return False
+
+
+def _has_items(stack: Stack, table: str) -> bool:
+    return bool(stack.client("dynamodb").scan(TableName=table, Limit=1)["Items"])
 
 
 def _delete_stack(stack: Stack, stack_id: str, say: Callable[[str], None]) -> None:

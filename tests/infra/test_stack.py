@@ -616,6 +616,43 @@ def test_invalid_user_names_are_refused(stack: Stack, user: str) -> None:
         revoke(stack, user, io.StringIO())
 
 
+# -- make export and make restore ------------------------------------------------------------------------------------
+
+
+def test_sessions_move_from_a_stack_that_is_gone_to_another(
+    aws: EmulatedAws, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """tests/functions/test_export.py has what is in the file."""
+    aws.create("gone")
+    found = outputs(Stack("gone").deployed())
+    key = {"pk": {"S": "SESSION#ann#s1"}, "sk": {"S": "REGISTER"}}
+    register = {**key, "owner": {"S": "ann"}, "session_id": {"S": "s1"}, "version": {"N": "3"}}
+    register |= {"agent": {"S": "coder"}, "created_at": {"N": "1"}, "last_activity": {"N": "2"}}
+    aws.client("dynamodb").put_item(TableName=found["TableName"], Item=register)
+    destroyed("gone", keep_data=True)
+    of_gone = {"TABLE": found["TableName"], "BUCKET": found["PayloadBucketName"]}
+    named = {"FILE": "all.ndjson", "PWD": str(tmp_path), "AWS_REGION": "us-east-1"}
+    assert main("export", {**named, **of_gone, "STACK": "gone"}) == 0
+    assert main("export", {**named, **of_gone, "STACK": "gone"}) == 1
+    assert "exists: remove it" in capsys.readouterr().err
+    assert main("restore", {**named, "STACK": "codelab", "EXISTING": "overwrite"}) == 1
+    assert "must be skip or replace" in capsys.readouterr().err
+    assert main("restore", {**named, "STACK": "codelab"}) == 0
+    table = outputs(Stack("codelab").deployed())["TableName"]
+    assert aws.client("dynamodb").get_item(TableName=table, Key=key)["Item"]["agent"] == {"S": "coder"}
+    assert main("restore", {**named, "STACK": "codelab"}) == 1
+    assert "nothing was restored: 1 exist" in capsys.readouterr().err
+    destroyed("gone")
+
+
+def test_make_export_without_a_user_means_all_whoever_types_it(tmp_path: Path) -> None:
+    """The shell's USER is not one of the stack's."""
+    made = _make("export", f"FILE={tmp_path}/all.ndjson", "--dry-run", USER="somebody")
+    assert "env -u USER" in made.stdout
+    assert "env -u USER" not in _make("export", "FILE=x", "USER=alice", "--dry-run").stdout
+    assert "name the file" in _make("export").stderr
+
+
 # -- make destroy ----------------------------------------------------------------------------------------------------
 
 
