@@ -107,6 +107,8 @@ def _account(stack: Stack, template: Mapping[str, Any], given: Mapping[str, str]
     if described is None:
         yield from _left_logs(stack, template)
     yield from _concurrency(stack, values, _reserved(before))
+    if values["AccessLogs"] == "true":
+        yield from _access_logs(stack)
     if values["LlmProvider"] == "bedrock" and not values["LlmBaseUrl"]:  # Other endpoints have other model names.
         yield from _model(stack, values.get("LlmFoundationModel") or values["LlmModel"])
 
@@ -149,6 +151,16 @@ def _state(stack: Stack, described: Mapping[str, Any] | None) -> Iterator[Findin
         yield Finding(f"the stack {stack.name} is in state {status}: {cure}")
     elif status.endswith("_IN_PROGRESS"):
         yield Finding(f"the stack {stack.name} is being changed ({status}): wait until that ends, then deploy again")
+
+
+def _access_logs(stack: Stack) -> Iterator[Finding]:
+    """The WebSocket API logs with a role of the account; without one, API Gateway refuses its stage."""
+    account = _ask(stack.client("apigateway").get_account)
+    if account is not None and not account.get("cloudwatchRoleArn"):
+        yield Finding(
+            f"API Gateway has no role to write logs in {stack.region}, which AccessLogs=true needs: set it as "
+            "docs/operations.md#access-logs says, or deploy with AccessLogs=false"
+        )
 
 
 def _left_logs(stack: Stack, template: Mapping[str, Any]) -> Iterator[Finding]:

@@ -127,4 +127,5 @@ def _rules() -> list[Any]:
         apis.PartsOfAnApiAreMadeInTurn(),
         apis.ThrottledRoutesAreAlwaysThere(),
         storage.TablesAreProtected(),
+        apis.AccessLogsHaveNoTokens(),
     ]

@@ -388,6 +388,16 @@ def test_stacks_that_cannot_be_updated_are_named(
     the_finding(stack, said)
 
 
+@pytest.mark.parametrize("role", ["", "arn:aws:iam::123456789012:role/apigateway-logs"])
+def test_access_logs_need_a_role_of_the_account(stack: Stack, monkeypatch: pytest.MonkeyPatch, role: str) -> None:
+    account = SimpleNamespace(get_account=lambda: {"cloudwatchRoleArn": role} if role else {})
+    _answer_with(monkeypatch, stack, apigateway=account)
+    if role:
+        assert findings(stack, AccessLogs="true") == []
+    else:
+        the_finding(stack, "API Gateway has no role to write logs in us-east-1", AccessLogs="true")
+
+
 @pytest.mark.deep
 def test_log_groups_of_an_earlier_stack_are_named(aws: EmulatedAws) -> None:
     aws.client("logs").create_log_group(logGroupName="/aws/lambda/left-connect")
