@@ -51,6 +51,7 @@ lint-requirements: $(VENV)/.synced
 
 lint-docs: $(VENV)/.synced
 	@echo "lint: generated documents"; $(VENV)/bin/python -m infra.docs --check
+	@echo "lint: docs/aws-claims.md"; $(VENV)/bin/python -m infra.docs.aws_claims
 	@echo "lint: docs/cost.md"; $(VENV)/bin/python -m infra.cost --check
 	@echo "lint: docs/conformance.md"; $(VENV)/bin/python -m infra.docs.conformance
 	@echo "lint: the version"; $(VENV)/bin/python -m infra.release check

@@ -98,7 +98,7 @@ class Costs:
         line = self.prices["assumed"]["access_log_bytes"] / 1e9 * self.prices["cloudwatch"]["logs_gb"]
         return {
             "1,000 lines: frames of clients, connections, their ends, requests": 1000 * line,
-            "a connection of 8 hours with 100 messages of its user, 300 results of tools and 56 `ping`": 466 * line,
+            "1,000 days of a user: each 100 messages, 300 results of tools, 56 `ping`, 5 connections": 466_000 * line,
         }
 
     def month(self) -> dict[str, float]:

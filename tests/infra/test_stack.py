@@ -21,6 +21,7 @@ from codelab.llm.profiles import PROFILES
 from codelab_local import LocalCloud
 from samtranslator.yaml_helper import yaml_parse
 
+from infra.intrinsics import decided
 from infra.stack.__main__ import main
 from infra.stack.deploy import clear_failed_creation, report, summary
 from infra.stack.destroy import destroy
@@ -158,6 +159,8 @@ def test_the_template_allows_all_providers_and_agents() -> None:
         {"RestDomain": "https://api.example.com"},
         {"WebSocketDomain": "one.example.com", "RestDomain": "one.example.com", "CertificateArn": CERTIFICATE},
         {"CertificateArn": "arn:aws:iam::123456789012:server-certificate/x"},
+        {"WarmWriteUnits": "5000"},
+        {"WarmReadUnits": "20000"},
     ],
     ids=[
         "a provider that there is not",
@@ -167,6 +170,8 @@ def test_the_template_allows_all_providers_and_agents() -> None:
         "an address for a domain",
         "one domain for both APIs",
         "no certificate of ACM",
+        "a table that is warm for writes only",
+        "a table that is warm for reads only",
     ],
 )
 def test_a_deployment_with_invalid_parameters_is_refused(aws: EmulatedAws, wrong: dict[str, str]) -> None:
@@ -422,6 +427,14 @@ def test_a_deployment_ends_with_addresses_and_next_steps(stack: Stack) -> None:
     websocket, rest = outputs(described)["WebSocketUrl"], outputs(described)["RestUrl"]
     for told in (f"{websocket}?session_id=my_session", f"{rest}/api/v1", "make smoke", "$(make token USER=alice)"):
         assert told in said
+
+
+def test_the_table_and_its_indexes_are_warm_only_if_it_is_said() -> None:
+    table = template["Resources"]["Table"]["Properties"]
+    units = {"WriteUnitsPerSecond": {"Ref": "WarmWriteUnits"}, "ReadUnitsPerSecond": {"Ref": "WarmReadUnits"}}
+    for part in (table, *table["GlobalSecondaryIndexes"]):
+        assert decided(part, "IsWarm", holds=True)["WarmThroughput"] == units
+        assert "WarmThroughput" not in decided(part, "IsWarm", holds=False)
 
 
 def test_the_next_deployment_removes_a_failed_creation(aws: EmulatedAws, monkeypatch: pytest.MonkeyPatch) -> None:
