@@ -31,7 +31,7 @@ class Backup:
         self._system = system
         self.file = folder / "sessions.ndjson"
         with system.aws.paused():
-            s3 = boto3.client("s3", region_name=REGION)
+            s3: Any = boto3.client("s3", region_name=REGION)
             self.here = Data(system.table, "Table", s3, "payloads")
             system.table.create_table(**{**template.table(), "TableName": "Other"})
             s3.create_bucket(Bucket="others", CreateBucketConfiguration={"LocationConstraint": REGION})

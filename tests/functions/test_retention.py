@@ -195,6 +195,15 @@ def _whole_or_due(system: System) -> None:
         assert "due_at" in system.item("REGISTER")
 
 
+@pytest.mark.parametrize("operation", [SCAN, READ, UPDATE])
+def test_a_refused_call_fails_no_sweep_and_is_made_again(kept_a_month: System, operation: str) -> None:
+    used(kept_a_month)
+    kept_a_month.aws.refuse(operation, 400, "AccessDeniedException")
+    for n in range(3):
+        kept_a_month.sweep(later_s=OLD_S + 60 * n)
+    assert sessions_of(kept_a_month) == set()
+
+
 def test_two_sweeps_at_once_erase_a_session_once(kept_a_month: System) -> None:
     """While one decides, another has hidden the session and deleted it."""
     used(kept_a_month)

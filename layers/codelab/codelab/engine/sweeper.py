@@ -66,9 +66,7 @@ class Sweeper:
         for user in self._revoked_users:
             with _failures_logged(keys.of_user(user)):
                 self._revoker.close_remaining(user, remaining_ms)
-        unused = self._retention.unused(lambda: remaining_ms() > _MARGIN_MS)
-        unused_count = sum(self._pool.map(self._hide, islice(unused, _MOST_HIDDEN)))
-        return SweepReport(len(visited), oldest_ms, unused_count)
+        return SweepReport(len(visited), oldest_ms, self._hide_unused(remaining_ms))
 
     def recover(self, user: str, session_id: str, dead: str) -> None:
         """Give the step of the failed invocation `dead` to another attempt now, before its lease ends."""
@@ -89,6 +87,12 @@ class Sweeper:
                 self._engine.apply(user, session_id, sweep.tick, patience_s=0)
             except BeingDeleted:
                 self._to_delete.append((user, session_id))
+
+    def _hide_unused(self, remaining_ms: Callable[[], int]) -> int:
+        unused = self._retention.unused(lambda: remaining_ms() > _MARGIN_MS)
+        with _failures_logged("unused"):  # of the index; a day later, this part of it is read again
+            return sum(self._pool.map(self._hide, islice(unused, _MOST_HIDDEN)))
+        return 0
 
     def _hide(self, pk: str) -> bool:
         with _failures_logged(pk):
