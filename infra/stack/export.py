@@ -52,28 +52,41 @@ class Data:
 def export_to(path: Path, data: Data, user: str, session_id: str, out: TextIO) -> None:
     """Write one session, all of a user or all into a new file that only its owner can read.
 
-    Raises Refused if a session does not exist or does not stop changing; then there is no file.
+    Raises Refused, without a file, if the one session does not exist or does not stop changing; and with a file if some
+    of several sessions are not in it, because they did not stop changing.
     """
     if session_id and not user:
         raise Refused("SESSION needs USER: two users may have sessions with the same id")
+    if "#" in user + session_id:
+        raise Refused("USER and SESSION have no '#'")
     part = path.with_name(f"{path.name}.part")
     part.unlink(missing_ok=True)
     part.touch(0o600)
     try:
         with part.open("w", encoding="utf-8") as file:
             writer = Writer(file, data.table, datetime.now(UTC).isoformat(timespec="seconds"))
-            _write(writer, data, user, session_id)
+            missing = _write(writer, data, user, session_id)
             writer.close()
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
     out.write(f"exported {writer.sessions} sessions into {path}: keep it as safe as what its users have said\n")
+    if missing:
+        raise Refused(f"{len(missing)} sessions are not in {path}: {'; '.join(missing[:3])}")
 
 
-def _write(writer: Writer, data: Data, user: str, session_id: str) -> None:
+def _write(writer: Writer, data: Data, user: str, session_id: str) -> list[str]:
+    """Returns why sessions are missing, for each of those that are."""
     owners: set[str] = set()
+    missing: list[str] = []
     for owner, its_id in sessions(data, user, session_id):
-        exported = session(data, owner, its_id)
+        try:
+            exported = session(data, owner, its_id)
+        except Refused as error:
+            if session_id:
+                raise
+            missing.append(str(error))
+            continue
         if exported is not None:
             writer.add(exported)
             owners.add(owner)
@@ -82,6 +95,7 @@ def _write(writer: Writer, data: Data, user: str, session_id: str) -> None:
     for owner in sorted(owners if not session_id else ()):
         if (of_user := user_items(data, owner)) is not None:
             writer.add(of_user)
+    return missing
 
 
 def sessions(data: Data, user: str, session_id: str) -> Iterator[tuple[str, str]]:

@@ -107,6 +107,7 @@ def _account(stack: Stack, template: Mapping[str, Any], given: Mapping[str, str]
     if described is None:
         yield from _left_logs(stack, template)
     yield from _concurrency(stack, values, _reserved(before))
+    yield from _retention(before, values)
     if values["AccessLogs"] == "true":
         yield from _access_logs(stack)
     if values["LlmProvider"] == "bedrock" and not values["LlmBaseUrl"]:  # Other endpoints have other model names.
@@ -161,6 +162,15 @@ def _access_logs(stack: Stack) -> Iterator[Finding]:
             f"API Gateway has no role to write logs in {stack.region}, which AccessLogs=true needs: set it as "
             "docs/operations.md#access-logs says, or deploy with AccessLogs=false"
         )
+
+
+def _retention(before: Mapping[str, str], values: Mapping[str, str]) -> Iterator[Finding]:
+    """A deployment that has more sessions erased than before says so: it is also what a wrong digit does."""
+    name = "SessionRetentionDays"
+    days = values[name]
+    if before and days not in ("0", before.get(name, "0")):
+        message = f"{name}={days}: sessions without a message for {days} days will be erased, the present ones included"
+        yield Finding(f"{message} (make export saves them)", stops=False)
 
 
 def _left_logs(stack: Stack, template: Mapping[str, Any]) -> Iterator[Finding]:

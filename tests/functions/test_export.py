@@ -249,8 +249,26 @@ def test_a_session_that_changes_while_it_is_read_is_read_again(
     assert backup.export("ann", "s1")[-1]["sessions"] == 1
     with pytest.raises(Refused, match="session s1 of ann changed during each of 5 attempts"):
         backup.export("ann", "s1")
-    assert not backup.file.exists()
-    assert list(backup.file.parent.iterdir()) == []
+    assert list(backup.file.parent.iterdir()) == [], "no file"
+
+
+def test_a_session_that_does_not_stop_changing_keeps_no_other_from_the_file(
+    talked: System, backup: Backup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talked.connect("c3", "s2")
+    talked.disconnect("c3")
+    real = Data.items
+
+    def items(data: Data, pk: str) -> list[Any]:
+        if pk.endswith("s1"):
+            _touch(talked)
+        return real(data, pk)
+
+    monkeypatch.setattr(Data, "items", items)
+    with pytest.raises(Refused, match=r"1 sessions are not in .*: session s1 of ann changed"):
+        backup.export()
+    (_, exported, *_) = backup.file.read_text().splitlines()
+    assert json.loads(exported)["session_id"] == "s2"
 
 
 def _touch(system: System) -> None:
@@ -305,4 +323,6 @@ def test_what_does_not_exist_is_named(talked: System, backup: Backup) -> None:
         backup.export("ann", "s9")
     with pytest.raises(Refused, match="SESSION needs USER"):
         backup.export("", "s1")
+    with pytest.raises(Refused, match="have no '#'"):
+        backup.export("ann#s1")
     assert backup.export("bob")[-1] == {"sessions": 0, "users": 0}

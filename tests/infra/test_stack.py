@@ -393,6 +393,11 @@ def test_stacks_that_cannot_be_updated_are_named(
     the_finding(stack, said)
 
 
+def test_a_deployment_that_erases_sessions_says_so(stack: Stack) -> None:
+    the_finding(stack, "sessions without a message for 9 days will be erased", stops=False, SessionRetentionDays="9")
+    assert findings(stack, SessionRetentionDays="0") == []
+
+
 @pytest.mark.parametrize("role", ["", "arn:aws:iam::123456789012:role/apigateway-logs"])
 def test_access_logs_need_a_role_of_the_account(stack: Stack, monkeypatch: pytest.MonkeyPatch, role: str) -> None:
     account = SimpleNamespace(get_account=lambda: {"cloudwatchRoleArn": role} if role else {})
