@@ -45,6 +45,9 @@ REQUESTS = Limit(
     "API Gateway, **Throttle rate**: frames and `@connections` posts of all APIs",
     10_000, "a second", "Service Quotas; fewer posts with a longer `StreamMaxDelayMs`; an account of its own",
 )  # fmt: skip
+SMALL_REGION = Limit(
+    "API Gateway, the same in a small region, such as Milan or Zurich", 2_500, "a second", "the same; ask earlier"
+)
 CONNECTS = Limit(
     "API Gateway, **New connections per second**", 500, "a second", "Service Quotas (L-9ED1E49A), then `ConnectRate`"
 )
@@ -58,10 +61,22 @@ GROWTH = Limit(
 )
 WRITES = Limit("DynamoDB, **Table-level write throughput limit**", 40_000, "units a second", "Service Quotas")
 READS = Limit("DynamoDB, **Table-level read throughput limit**", 40_000, "units a second", "Service Quotas")
+COLD_WRITES = Limit(
+    "DynamoDB, writes of a new table before it has grown", 4_000, "units a second", "`WarmWriteUnits`, before the crowd"
+)
+COLD_READS = Limit(
+    "DynamoDB, reads of a new table before it has grown", 12_000, "units a second", "`WarmReadUnits`, before the crowd"
+)
+SESSION = Limit(
+    "DynamoDB, one partition: the writes of the busiest session", 1_000, "units a second", "nothing; it does not grow"
+)
 DUE = Limit(
     "DynamoDB, one partition of the index of due sessions, at most", 1_000, "units a second", "more shards, in the code"
 )
-LIMITS = (REQUESTS, CONNECTS, FRAMES, OWN_CONNECTS, EXECUTIONS, GROWTH, WRITES, READS, DUE)
+LIMITS = (
+    *(REQUESTS, SMALL_REGION, CONNECTS, FRAMES, OWN_CONNECTS, EXECUTIONS, GROWTH),
+    *(WRITES, COLD_WRITES, READS, COLD_READS, SESSION, DUE),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,15 +143,21 @@ def simulate(sessions: int, happening: list[Event], seed: int = 1) -> dict[Limit
         return max(series[warm])
 
     grown = [after - before for before, after in zip(running[warm], running[warm][10:], strict=False)]
+    requests, written, read = peak([sum(pair) for pair in zip(frames, posts, strict=True)]), peak(writes), peak(reads)
     return {
-        REQUESTS: peak([sum(pair) for pair in zip(frames, posts, strict=True)]),
+        REQUESTS: requests,
+        SMALL_REGION: requests,
         CONNECTS: peak(connects),
         FRAMES: peak(frames),
         OWN_CONNECTS: peak(connects),
         EXECUTIONS: peak([sum(pair) for pair in zip(running, others, strict=True)]),
         GROWTH: max(grown),
-        WRITES: peak(writes),
-        READS: peak(reads),
+        WRITES: written,
+        COLD_WRITES: written,
+        READS: read,
+        COLD_READS: read,
+        # All that a session does, at once: a person who answers, approves and connects in the same seconds.
+        SESSION: sum(event.writes / math.ceil(event.seconds) for event in happening),
         DUE: peak(commits) * DUE_UNITS / len(DUE_SHARDS),
     }
 

@@ -51,6 +51,7 @@ lint-requirements: $(VENV)/.synced
 
 lint-docs: $(VENV)/.synced
 	@echo "lint: generated documents"; $(VENV)/bin/python -m infra.docs --check
+	@echo "lint: docs/aws-claims.md"; $(VENV)/bin/python -m infra.docs.aws_claims
 	@echo "lint: docs/cost.md"; $(VENV)/bin/python -m infra.cost --check
 	@echo "lint: docs/conformance.md"; $(VENV)/bin/python -m infra.docs.conformance
 	@echo "lint: the version"; $(VENV)/bin/python -m infra.release check
@@ -117,8 +118,17 @@ connect: $(VENV)/.synced  ## talk to a stack in the terminal: USER=alice [STACK=
 	$(if $(filter USER,$(GIVEN)),,$(error name the user: make connect USER=alice))
 	@$(PYTHON) -m infra.stack connect
 
+# USER must be given to make here, too: without it, all users' sessions are meant.
+export: $(VENV)/.synced  ## save sessions: FILE=… [USER=alice [SESSION=…]] [TABLE=…]
+	$(if $(filter FILE,$(GIVEN)),,$(error name the file: make export FILE=sessions.ndjson))
+	@$(if $(filter USER,$(GIVEN)),,env -u USER) $(PYTHON) -m infra.stack export
+
+restore: $(VENV)/.synced  ## restore sessions: FILE=… [EXISTING=skip|replace] [STACK=…]
+	$(if $(filter FILE,$(GIVEN)),,$(error name the file: make restore FILE=sessions.ndjson))
+	@$(PYTHON) -m infra.stack restore
+
 destroy: $(VENV)/.synced  ## delete a stack: [STACK=…] [YES=1] [KEEP_DATA=1]
 	@$(PYTHON) -m infra.stack destroy
 
 .PHONY: lint lint-python lint-template lint-sam lint-requirements lint-docs docs cost requirements build release-check
-.PHONY: deploy token smoke connect destroy revoke
+.PHONY: deploy token smoke connect export restore destroy revoke

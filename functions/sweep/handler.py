@@ -1,4 +1,4 @@
-"""sweep: repairs what is due every minute, and at once a failed `llm_request`; also revokes a user's tokens."""
+"""sweep: repairs what is due every minute, and at once a failed `llm_request`; deletes old sessions; revokes tokens."""
 
 from dataclasses import asdict
 from datetime import datetime
@@ -34,7 +34,12 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any] | None:
     else:
         report = sweeper.sweep(context.get_remaining_time_in_millis)
         lag_ms = engine.clock() - int(1000 * datetime.fromisoformat(event["time"]).timestamp())
-        record("swept", due=report.due_count, **metrics(SweepLagMs=lag_ms, OldestDueMs=report.oldest_ms))
+        record(
+            "swept",
+            due=report.due_count,
+            unused=report.unused_count,
+            **metrics(SweepLagMs=lag_ms, OldestDueMs=report.oldest_ms),
+        )
     return None
 
 

@@ -93,6 +93,14 @@ class Costs:
             "1,000 plain turns, if all of them are in the sample": 1000 * price,
         }
 
+    def access_logs(self) -> dict[str, float]:
+        """What `AccessLogs` adds. Each frame of a client, each connection, its end and each request is a line."""
+        line = self.prices["assumed"]["access_log_bytes"] / 1e9 * self.prices["cloudwatch"]["logs_gb"]
+        return {
+            "1,000 lines: frames of clients, connections, their ends, requests": 1000 * line,
+            "1,000 days of a user: each 100 messages, 300 results of tools, 56 `ping`, 5 connections": 466_000 * line,
+        }
+
     def month(self) -> dict[str, float]:
         """What an idle stack costs in a month, by what."""
         prices, sweeps = self.prices, self.prices["assumed"]["hours_month"] * _MINUTES_MONTH
@@ -136,6 +144,10 @@ def _tables(costs: Costs) -> dict[str, Sequence[str]]:
         "alarms": table(("with `AlarmEmail`, in addition", "a month"), _sums(costs.alarms())),
         "snapshots": _snapshots(costs),
         "traces": _traces(costs),
+        "access-logs": table(
+            ("with `AccessLogs`, in addition", "price"),
+            [(name, _dollars(price)) for name, price in costs.access_logs().items()],
+        ),
         "memory": _memory(costs),
         "delay": _delay(costs),
         "counts": _counts(costs),

@@ -66,6 +66,8 @@ _SECTIONS: dict[str, dict[str, str]] = {
         "STREAM_MAX_DELAY_MS": "how long text may be collected before it is sent, in a long answer, in milliseconds; a "
         "short one begins with 100",
         "EVENT_RETENTION_S": "how long sent frames are kept for clients that reconnect, in seconds",
+        "SESSION_RETENTION_DAYS": "days without a message after which a session is erased with all that is stored of "
+        "it, unless a client is connected. 0 means never",
         "PATHS_LENIENT": "remove one leading `/` from a tool's path; always so in the cloud",
         "AWS_CLIENT": "what calls AWS: `direct`, the project's own client, or `boto3`, the SDK, for an account or a "
         "network that works with nothing else",

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-LAMBDA, SQS, OURS = "AWS/Lambda", "AWS/SQS", "CodeLab"
+LAMBDA, SQS, GATEWAY, OURS = "AWS/Lambda", "AWS/SQS", "AWS/ApiGateway", "CodeLab"
 STACK = "${Stack}"
 
 #: The dimension of our own metrics: `service` in the lines of the log.
@@ -69,12 +69,23 @@ def alarms(functions: Mapping[str, str]) -> Iterator[Alarm]:
             condition=condition,
         )
     yield from _ASYNCHRONOUS
+    yield from _GATEWAY
     yield from _OWN
 
 
 def of_function(metric: str, name: str) -> Metric:
     """Lambda's metric of a function."""
     return Metric(LAMBDA, metric, {"FunctionName": f"{STACK}-{name}"})
+
+
+def of_websocket(name: str) -> Metric:
+    """API Gateway's metric of the WebSocket API."""
+    return Metric(GATEWAY, name, {"ApiId": "${WebSocketApi}"})
+
+
+def of_http(name: str) -> Metric:
+    """API Gateway's metric of the HTTP API."""
+    return Metric(GATEWAY, name, {"ApiId": "${HttpApi}"})
 
 
 def own(name: str) -> Metric:
@@ -118,6 +129,44 @@ _ASYNCHRONOUS = [
         0,
         Metric(SQS, "ApproximateNumberOfMessagesVisible", {"QueueName": "${FailedInvocations}"}),
         statistic="Maximum",
+    ),
+]
+
+# Only API Gateway sees these: no function was asked, or its answer did not arrive.
+_GATEWAY = [
+    Alarm(
+        "websocket-not-called",
+        "api-gateway-errors",
+        "API Gateway could not call the function of a route of the WebSocket API, three times or more in five minutes.",
+        2,
+        of_websocket("ExecutionError"),
+    ),
+    Alarm(
+        "websocket-functions-refuse",
+        "api-gateway-errors",
+        "More than a twentieth of the frames to the WebSocket API ended with an error status of their function.",
+        5,
+        periods=2,
+        datapoints=2,
+        expression="IF(messages >= 100, 100 * errors / messages, 0)",
+        operands={"messages": of_websocket("MessageCount"), "errors": of_websocket("IntegrationError")},
+    ),
+    Alarm(
+        "websocket-clients-refused",
+        "clients-refused",
+        "API Gateway refuses more than a fifth of the frames and connections: throttles, or tokens.",
+        20,
+        periods=2,
+        datapoints=2,
+        expression="IF(messages + refused >= 100, 100 * refused / (messages + refused), 0)",
+        operands={"messages": of_websocket("MessageCount"), "refused": of_websocket("ClientError")},
+    ),
+    Alarm(
+        "http-failed",
+        "api-gateway-errors",
+        "Three requests or more to the HTTP API have ended with a status of 500 to 599 in five minutes.",
+        2,
+        of_http("5xx"),
     ),
 ]
 

@@ -9,7 +9,17 @@ from typing import Any
 import yaml
 from samtranslator.yaml_helper import yaml_parse
 
-from infra.observability.alarms import STACK, Alarm, Metric, alarms, of_function, own, properties
+from infra.observability.alarms import (
+    STACK,
+    Alarm,
+    Metric,
+    alarms,
+    of_function,
+    of_http,
+    of_websocket,
+    own,
+    properties,
+)
 from infra.observability.queries import QUERIES
 
 _NOTE = "# Written by `make docs` from infra/observability and template.yaml; do not edit.\n"
@@ -22,6 +32,8 @@ _PARAMETERS = {
     "Email": {"Type": "String", "Description": "Where the mails are sent; its owner must confirm it."},
     "TokensPerDay": {"Type": "Number", "Description": "Model tokens of all users in 24 hours, from which on to ring."},
     "FailedInvocations": {"Type": "String", "Description": "The name of the queue of failed invocations."},
+    "WebSocketApi": {"Type": "String", "Description": "The id of the WebSocket API."},
+    "HttpApi": {"Type": "String", "Description": "The id of the HTTP API."},
     "RestStreaming": {"Type": "String", "Description": "Whether the stack has the function rest-stream."},
     "WebPage": {"Type": "String", "Description": "Whether the stack has the function page."},
 }
@@ -122,6 +134,15 @@ def _widgets(names: Mapping[str, str]) -> list[dict[str, Any]]:
             "Steps that wait: age (ms), and dropped ones",
             "Maximum",
             [of_function("AsyncEventAge", "llm-request"), of_function("AsyncEventsDropped", "llm-request")],
+        ),
+        ("Frames and connections", "Sum", [of_websocket("MessageCount"), of_websocket("ConnectCount")]),
+        (
+            "Errors that API Gateway sees",
+            "Sum",
+            [
+                *(of_websocket(name) for name in ("ExecutionError", "IntegrationError", "ClientError")),
+                *(of_http(name) for name in ("4xx", "5xx")),
+            ],
         ),
     ]
     return [

@@ -1,13 +1,14 @@
 """House rules for the APIs of API Gateway: what CloudFormation does with their parts."""
 
 import itertools
+import re
 from collections.abc import Iterator
 from typing import Any
 
 from cfnlint.rules import CloudFormationLintRule, RuleMatch
 from cfnlint.template import Template
 
-from infra.intrinsics import references, target
+from infra.intrinsics import branches, references, target
 
 _ROUTE, _STAGE = "AWS::ApiGatewayV2::Route", "AWS::ApiGatewayV2::Stage"
 _PARTS = (_ROUTE, _STAGE, "AWS::ApiGatewayV2::Integration", "AWS::ApiGatewayV2::Authorizer")
@@ -63,6 +64,48 @@ class ThrottledRoutesAreAlwaysThere(CloudFormationLintRule):  # type: ignore[mis
                 path = ["Resources", name, "Properties", "RouteSettings", key]
                 matches.append(RuleMatch(path, f"{key} is no route that is always there"))
         return matches
+
+
+class AccessLogsHaveNoTokens(CloudFormationLintRule):  # type: ignore[misc]
+    """A token in a log is a token of everybody who may read the log, for as long as it is valid."""
+
+    id = "E9010"
+    shortdesc = "An access log has only variables that cannot hold a token, and a log group with retention"
+    description = (
+        "The format of AccessLogSettings is a literal that names only known variables: no header, no query string, no "
+        "authorizer. Its destination is a log group of the template with RetentionInDays."
+    )
+    source_url = "https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-logging-variables.html"
+
+    def match(self, cfn: Template) -> list[RuleMatch]:
+        groups = cfn.get_resources("AWS::Logs::LogGroup")
+        matches = []
+        for name, stage in cfn.get_resources(_STAGE).items():
+            path = ["Resources", name, "Properties", "AccessLogSettings"]
+            for settings in branches(stage["Properties"].get("AccessLogSettings", [])):
+                written = settings.get("Format", "")
+                if not isinstance(written, str):
+                    matches.append(RuleMatch(path, f"{name}: write the format as a literal, so that it can be checked"))
+                    continue
+                for variable in sorted(set(_VARIABLE.findall(written)) - _WITHOUT_TOKENS):
+                    matches.append(RuleMatch(path, f"{name}: {variable} may hold a token, or is not known not to"))
+                group = groups.get(target(settings.get("DestinationArn")))
+                if group is None or "RetentionInDays" not in group["Properties"]:
+                    matches.append(
+                        RuleMatch(path, f"{name}: its log group is not in the template, or has no retention")
+                    )
+        return matches
+
+
+#: A variable of a format, with all that may follow: `$context.authorizer.token`, `${context.path}`.
+_VARIABLE = re.compile(r"\$\{?[A-Za-z][\w.$-]*")
+_WITHOUT_TOKENS = frozenset(
+    f"$context.{name}"
+    for name in (
+        *("requestId", "requestTimeEpoch", "identity.sourceIp", "routeKey", "status", "integration.status"),
+        *("error.message", "eventType", "connectionId", "httpMethod", "path", "responseLength", "responseLatency"),
+    )
+)
 
 
 def _all_before(name: str, resources: dict[str, Any]) -> set[str]:

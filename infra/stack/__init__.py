@@ -1,1 +1,1 @@
-"""Commands for a deployed stack: `make deploy`, `token`, `revoke`, `smoke`, `destroy`."""
+"""Commands for a deployed stack: `make deploy`, `token`, `revoke`, `smoke`, `export`, `restore`, `destroy`."""

@@ -1,7 +1,7 @@
-"""`python -m infra.stack preflight | deploy | token | revoke | smoke | connect | destroy`, called by the Makefile.
+"""`python -m infra.stack COMMAND`, called by the Makefile; COMMANDS has their names.
 
-Reads STACK, PARAMETERS, MODEL_FILE, USER, HOURS, PLAN, YES and KEEP_DATA from the environment; boto3 reads its own
-variables.
+Reads STACK, PARAMETERS, MODEL_FILE, USER, HOURS, PLAN, FILE, SESSION, TABLE, BUCKET, EXISTING, YES and KEEP_DATA from
+the environment; boto3 reads its own variables.
 """
 
 import os
@@ -16,9 +16,11 @@ from samtranslator.yaml_helper import yaml_parse
 
 from infra.stack.deploy import deploy, report
 from infra.stack.destroy import destroy
+from infra.stack.export import Data, export_to
 from infra.stack.page import is_served, put_into_package
 from infra.stack.parameters import of_model, read
 from infra.stack.preflight import check
+from infra.stack.restore import EXISTING, restore
 from infra.stack.revoke import revoke
 from infra.stack.smoke import USERS, run
 from infra.stack.stack import DEFAULT_NAME, Refused, Stack, outputs
@@ -82,6 +84,40 @@ def _connect(stack: Stack, environment: Environment) -> int:
     os.execve(client, [str(client), "--workspace", folder], {**environment, **names})
 
 
+def _export(stack: Stack, environment: Environment) -> int:
+    path = _file(environment)
+    if path.exists():
+        raise Refused(f"{path} exists: remove it, or name another file")
+    export_to(path, _data(stack, environment), environment.get("USER", ""), environment.get("SESSION", ""), sys.stdout)
+    return 0
+
+
+def _restore(stack: Stack, environment: Environment) -> int:
+    path, existing = _file(environment), environment.get("EXISTING", "")
+    if not path.is_file():
+        raise Refused(f"no file {path}")
+    if existing not in EXISTING:
+        raise Refused(f"EXISTING={existing} must be skip or replace")
+    restore(_data(stack, environment), path, existing, sys.stdout)
+    return 0
+
+
+def _file(environment: Environment) -> Path:
+    """FILE, in the folder where the user typed make."""
+    return Path(environment.get("PWD", "."), environment.get("FILE", ""))
+
+
+def _data(stack: Stack, environment: Environment) -> Data:
+    """The stack's table and bucket, or those that TABLE and BUCKET name: of a stack that is gone, or of a recovery."""
+    names = {"TABLE": "TableName", "BUCKET": "PayloadBucketName"}
+    if all(environment.get(name) for name in names):
+        table, bucket = (environment[name] for name in names)
+    else:
+        found = outputs(stack.deployed())
+        table, bucket = (environment.get(name) or found[output] for name, output in names.items())
+    return Data(stack.client("dynamodb"), table, stack.client("s3"), bucket)
+
+
 def _destroy(stack: Stack, environment: Environment) -> int:
     template = yaml_parse(_TEMPLATE.read_text(encoding="utf-8"))
     yes = environment.get("YES", "").lower() in _YES
@@ -104,6 +140,8 @@ COMMANDS: dict[str, Callable[[Stack, Environment], int]] = {
     "revoke": _revoke,
     "smoke": _smoke,
     "connect": _connect,
+    "export": _export,
+    "restore": _restore,
     "destroy": _destroy,
 }
 

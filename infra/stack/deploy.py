@@ -9,8 +9,9 @@ from typing import Any, TextIO
 
 from botocore.exceptions import WaiterError
 
+from infra.stack.destroy import delete_unused
 from infra.stack.parameters import as_arguments
-from infra.stack.preflight import Finding
+from infra.stack.preflight import FAILED_CREATIONS, Finding
 from infra.stack.stack import Refused, Stack, outputs, parameters
 
 SAM = Path(".venv-sam/bin/sam")
@@ -57,12 +58,17 @@ def name_of(now: float, checkout: Path = _ROOT) -> str:
 
 
 def clear_failed_creation(stack: Stack, out: TextIO) -> None:
-    """Remove a stack whose creation failed: CloudFormation cannot update it, and it has no data."""
+    """Remove a stack whose creation failed: CloudFormation cannot update it, and it has no data.
+
+    If the table was created, CloudFormation could not delete it (ROLLBACK_FAILED), because it is protected.
+    """
     described = stack.describe()
-    if described is None or described["StackStatus"] != "ROLLBACK_COMPLETE":
+    if described is None or described["StackStatus"] not in FAILED_CREATIONS:
         return
     out.write(f"The first deployment of {stack.name} failed; removing what is left of it.\n")
     out.flush()
+    if described["StackStatus"] == "ROLLBACK_FAILED":
+        delete_unused(stack, described, lambda line: None)
     stack.cloudformation.delete_stack(StackName=stack.name)
     try:
         waiter = stack.cloudformation.get_waiter("stack_delete_complete")

@@ -35,7 +35,9 @@ class Kept:
     def command(self) -> str:
         """The command that deletes it."""
         if self.kind == _TABLE:
-            return f"aws dynamodb delete-table --table-name {self.name}"
+            table = f"--table-name {self.name}"
+            unprotect = f"aws dynamodb update-table {table} --no-deletion-protection-enabled"
+            return f"{unprotect} && aws dynamodb delete-table {table}"
         return f"aws s3 rb --force s3://{self.name}"
 
 
@@ -88,6 +90,14 @@ def _list(stack: Stack, described: Mapping[str, Any] | None, data: list[Kept], l
     return ", ".join(what) + kept
 
 
+def delete_unused(stack: Stack, described: Mapping[str, Any], say: Callable[[str], None]) -> None:
+    """Delete the empty table and bucket of a stack without asking. Raises Refused if the table has an item."""
+    for kept in _data_of(stack, described):
+        if kept.kind == _TABLE and _is_there(stack, kept) and _has_items(stack, kept.name):
+            raise Refused(f"{kept} has data: run make destroy{stack.argument}, which asks, then deploy again")
+        _delete(stack, kept, say)
+
+
 def _data_of(stack: Stack, described: Mapping[str, Any] | None) -> Iterator[Kept]:
     """The resources of an existing stack that CloudFormation will keep."""
     if described is None:
@@ -127,6 +137,10 @@ def _is_there(stack: Stack, kept: Kept) -> bool:
     return False
 
 
+def _has_items(stack: Stack, table: str) -> bool:
+    return bool(stack.client("dynamodb").scan(TableName=table, Limit=1)["Items"])
+
+
 def _delete_stack(stack: Stack, stack_id: str, say: Callable[[str], None]) -> None:
     stack.cloudformation.delete_stack(StackName=stack_id)
     say(f"CloudFormation deletes {stack.name}; this takes a few minutes …")
@@ -149,7 +163,7 @@ def _delete_stack(stack: Stack, stack_id: str, say: Callable[[str], None]) -> No
 def _delete(stack: Stack, kept: Kept, say: Callable[[str], None]) -> None:
     try:
         if kept.kind == _TABLE:
-            stack.client("dynamodb").delete_table(TableName=kept.name)
+            _delete_table(stack.client("dynamodb"), kept.name)
         elif kept.kind == _BUCKET:
             s3 = stack.client("s3")
             empty(s3, kept.name)
@@ -161,6 +175,14 @@ def _delete(stack: Stack, kept: Kept, say: Callable[[str], None]) -> None:
         if error.response["Error"]["Code"] not in _GONE:
             raise
     say(f"Deleted: {kept}.")
+
+
+def _delete_table(dynamodb: Any, name: str) -> None:
+    """Lift the table's protection and delete it. If this process dies in between, the next one finds it unprotected."""
+    if dynamodb.describe_table(TableName=name)["Table"].get("DeletionProtectionEnabled"):
+        dynamodb.update_table(TableName=name, DeletionProtectionEnabled=False)
+        dynamodb.get_waiter("table_exists").wait(TableName=name, WaiterConfig={"Delay": 1, "MaxAttempts": 60})
+    dynamodb.delete_table(TableName=name)
 
 
 def empty(s3: Any, bucket: str, prefix: str = "") -> None:

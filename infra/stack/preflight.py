@@ -27,9 +27,10 @@ _AWS = (".amazonaws.com", ".amazonaws.com.cn", ".api.aws")
 #: Its permissions have another prefix than those of the runtime endpoint, which the template grants.
 _MANTLE = "bedrock-mantle."
 _DENIED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
+#: The states of a stack that was never complete, which `make deploy` replaces.
+FAILED_CREATIONS = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED")
 #: The states in which CloudFormation accepts no update and which do not end by themselves.
 _STUCK = {
-    "ROLLBACK_FAILED": "run make destroy{argument}, then deploy again",
     "DELETE_FAILED": "run make destroy{argument}, then deploy again",
     "UPDATE_ROLLBACK_FAILED": "aws cloudformation continue-update-rollback --stack-name {name}, then deploy again",
 }
@@ -107,6 +108,9 @@ def _account(stack: Stack, template: Mapping[str, Any], given: Mapping[str, str]
     if described is None:
         yield from _left_logs(stack, template)
     yield from _concurrency(stack, values, _reserved(before))
+    yield from _retention(before, values)
+    if values["AccessLogs"] == "true":
+        yield from _access_logs(stack)
     if values["LlmProvider"] == "bedrock" and not values["LlmBaseUrl"]:  # Other endpoints have other model names.
         yield from _model(stack, values.get("LlmFoundationModel") or values["LlmModel"])
 
@@ -159,6 +163,25 @@ def _state(stack: Stack, described: Mapping[str, Any] | None) -> Iterator[Findin
         yield Finding(f"the stack {stack.name} is in state {status}: {cure}")
     elif status.endswith("_IN_PROGRESS"):
         yield Finding(f"the stack {stack.name} is being changed ({status}): wait until that ends, then deploy again")
+
+
+def _access_logs(stack: Stack) -> Iterator[Finding]:
+    """The WebSocket API logs with a role of the account; without one, API Gateway refuses its stage."""
+    account = _ask(stack.client("apigateway").get_account)
+    if account is not None and not account.get("cloudwatchRoleArn"):
+        yield Finding(
+            f"API Gateway has no role to write logs in {stack.region}, which AccessLogs=true needs: set it as "
+            "docs/operations.md#access-logs says, or deploy with AccessLogs=false"
+        )
+
+
+def _retention(before: Mapping[str, str], values: Mapping[str, str]) -> Iterator[Finding]:
+    """A deployment that has more sessions erased than before says so: it is also what a wrong digit does."""
+    name = "SessionRetentionDays"
+    days = values[name]
+    if before and days not in ("0", before.get(name, "0")):
+        message = f"{name}={days}: sessions without a message for {days} days will be erased, the present ones included"
+        yield Finding(f"{message} (make export saves them)", stops=False)
 
 
 def _left_logs(stack: Stack, template: Mapping[str, Any]) -> Iterator[Finding]:

@@ -17,7 +17,8 @@ def test_the_page_is_up_to_date() -> None:
 def test_what_is_used_grows_with_the_sessions() -> None:
     few, many = (scale.simulate(sessions, EVENTS) for sessions in (200_000, 2_000_000))
     assert few.keys() == many.keys() == {*scale.LIMITS}
-    for limit in {*scale.LIMITS} - {scale.GROWTH}:
+    assert few[scale.SESSION] == many[scale.SESSION] < scale.SESSION.default / 10, "a session is a partition of its own"
+    for limit in {*scale.LIMITS} - {scale.GROWTH, scale.SESSION}:
         assert 7 * few[limit] < many[limit] < 10 * few[limit], limit.name
     assert many[scale.GROWTH] < 6 * few[scale.GROWTH], "chance grows with the root"
 

@@ -44,6 +44,15 @@ class Table:
             ExpressionAttributeValues=to_dynamodb({":past": 1}),
         )
 
+    def set_last_activity(self, session: str, at: int) -> None:
+        """As if the session had last been used at this time (ms)."""
+        self.dynamodb.update_item(
+            TableName=self.name,
+            Key=to_dynamodb({"pk": f"SESSION#local#{session}", "sk": "REGISTER"}),
+            UpdateExpression="SET last_activity = :at",
+            ExpressionAttributeValues=to_dynamodb({":at": at}),
+        )
+
     def fill(self, session: str, items: Sequence[dict[str, Any]]) -> None:
         """Write these items, which have no `pk`."""
         pk = f"SESSION#local#{session}"

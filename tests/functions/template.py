@@ -9,6 +9,8 @@ import yaml
 ROOT = Path(__file__).parents[2]
 REGION = "eu-central-1"
 
+#: What `AWS::NoValue` is: its property, or its item of a list, does not exist.
+_NOTHING = object()
 _PSEUDO = {
     "AWS::Region": REGION,
     "AWS::AccountId": "123456789012",
@@ -68,7 +70,7 @@ class Template:
 
     def resolve(self, value: Any) -> Any:
         if isinstance(value, list):
-            return [self.resolve(item) for item in value]
+            return [resolved for item in value if (resolved := self.resolve(item)) is not _NOTHING]
         if not isinstance(value, dict):
             return value
         match value:
@@ -78,13 +80,19 @@ class Template:
                 return re.sub(r"\$\{([^}]+)\}", lambda found: str(self._ref(found[1])), text)
             case {"Fn::If": [str(condition), yes, no]}:
                 return self.resolve(yes if self.resolve(self._source["Conditions"][condition]) else no)
+            case {"Condition": str(name), **others} if not others:
+                return self.resolve(self._source["Conditions"][name])
+            case {"Fn::And": [*conditions]}:
+                return all(self.resolve(condition) for condition in conditions)
             case {"Fn::Not": [condition]}:
                 return not self.resolve(condition)
             case {"Fn::Equals": [left, right]}:
                 return self.resolve(left) == self.resolve(right)
-        return {name: self.resolve(item) for name, item in value.items()}
+        return {name: resolved for name, item in value.items() if (resolved := self.resolve(item)) is not _NOTHING}
 
     def _ref(self, name: str) -> Any:
+        if name == "AWS::NoValue":
+            return _NOTHING
         if name in _PSEUDO:
             return _PSEUDO[name]
         parameter = self._source["Parameters"].get(name)

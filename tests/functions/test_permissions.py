@@ -263,6 +263,7 @@ def llm_request(system: System) -> None:
 
 
 def sweep(system: System) -> None:
+    system.environment["SESSION_RETENTION_DAYS"] = "30"
     given_up(system)
     system.connect("n1", "s3", expires=1)
     upload(system, "c1", "tool_result", call_id="x", result={"content": LARGE})

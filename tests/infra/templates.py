@@ -79,6 +79,8 @@ def good() -> Template:
                     "BillingMode": "PAY_PER_REQUEST",
                     "AttributeDefinitions": [{"AttributeName": "pk", "AttributeType": "S"}],
                     "KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}],
+                    "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": True},
+                    "DeletionProtectionEnabled": True,
                 },
             },
         },
@@ -113,7 +115,7 @@ def rules_broken(template: Template) -> set[str]:
 @cache
 def _rules() -> list[Any]:
     """The house rules. Every process of a test run imports this file, and one of them needs cfn-lint."""
-    from infra.rules import apis, functions, parameters, policies
+    from infra.rules import apis, functions, parameters, policies, storage
 
     return [
         policies.ConnectionsOfOneApiOnly(),
@@ -124,4 +126,6 @@ def _rules() -> list[Any]:
         parameters.ParametersAreDescribed(),
         apis.PartsOfAnApiAreMadeInTurn(),
         apis.ThrottledRoutesAreAlwaysThere(),
+        storage.TablesAreProtected(),
+        apis.AccessLogsHaveNoTokens(),
     ]

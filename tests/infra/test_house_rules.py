@@ -277,3 +277,49 @@ def test_parts_of_two_apis_may_be_made_at_once() -> None:
     alone["Properties"] |= {"ApiId": {"Ref": "Other"}, "Target": "integrations/x"}
     template["Resources"]["Alone"] = alone
     assert "E9007" not in rules_broken(template)
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "value"),
+    [
+        ("Properties", "DeletionProtectionEnabled", None),
+        ("Properties", "DeletionProtectionEnabled", False),
+        ("Properties", "PointInTimeRecoverySpecification", None),
+        ("", "DeletionPolicy", "Delete"),
+        ("", "UpdateReplacePolicy", None),
+    ],
+)
+def test_a_table_must_survive_mistakes(part: str, name: str, value: Any) -> None:
+    def spoil(template: Template) -> None:
+        table = template["Resources"]["Table"]
+        changed = table[part] if part else table
+        changed[name] = value
+        if value is None:
+            del changed[name]
+
+    assert rules_broken(spoiled(spoil)) == {"E9009"}
+
+
+_LOGGED = '{"id":"$context.requestId","status":"$context.status"}'
+
+
+@pytest.mark.parametrize(
+    ("written", "retention", "is_right"),
+    [
+        (_LOGGED, 30, True),
+        (_LOGGED, None, False),
+        ('{"id":"$context.requestId","user":"$context.authorizer.token"}', 30, False),
+        ('{"id":"$context.requestId","query":"$request.querystring.token"}', 30, False),
+        ('{"id":"$context.requestId","all":"${context.authorizer}"}', 30, False),
+        ("$context.requestId $input.params", 30, False),
+        ("$context.requestId $context.statusAndMore", 30, False),
+        ({"Fn::Sub": _LOGGED}, 30, False),
+    ],
+    ids=str,
+)
+def test_an_access_log_has_no_tokens_and_an_end(written: Any, retention: int | None, is_right: bool) -> None:
+    settings = {"DestinationArn": {"Fn::GetAtt": ["AccessLog", "Arn"]}, "Format": written}
+    template = spoiled(_api(Stage={"Properties": {"ApiId": {"Ref": "Api"}, "AccessLogSettings": settings}}))
+    group = {"RetentionInDays": retention} if retention else {"LogGroupName": "requests"}
+    template["Resources"]["AccessLog"] = {"Type": "AWS::Logs::LogGroup", "Properties": group}
+    assert rules_broken(template) == (set() if is_right else {"E9010"})

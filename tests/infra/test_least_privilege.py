@@ -5,7 +5,7 @@ import re
 import pytest
 import yaml
 
-from infra.intrinsics import branches, statements, target, text
+from infra.intrinsics import branches, decided, statements, target, text
 from tests.permissions import TEMPLATE, grants, of_type, resources, translated
 
 
@@ -60,7 +60,6 @@ def test_only_listed_functions_can_close_connections() -> None:
 @pytest.mark.parametrize(
     "action",
     [
-        "dynamodb:Scan",
         "dynamodb:DeleteTable",
         "dynamodb:CreateTable",
         "dynamodb:UpdateTable",
@@ -70,6 +69,13 @@ def test_only_listed_functions_can_close_connections() -> None:
 )
 def test_no_function_may(action: str) -> None:
     assert _may(action) == set()
+
+
+def test_only_the_sweep_scans_and_only_the_list_of_sessions_if_old_ones_are_erased() -> None:
+    assert set(_granted("dynamodb:Scan")) == {("sweep", "dynamodb:Scan", "${Table.Arn}/index/sessions")}
+    for holds in (True, False):
+        role = decided(resources()["SweepFunctionRole"], "ErasesOldSessions", holds=holds)
+        assert ("dynamodb:Scan" in str(role)) == holds
 
 
 def test_only_lists_sweep_and_deletions_query_the_table() -> None:
@@ -195,4 +201,6 @@ def test_whatever_has_a_name_of_its_own_has_the_stacks_name_in_it() -> None:
     ]
     assert len(found) > 2 * len(grants())
     for name, value in found:
-        assert re.match(r"(/aws/lambda/)?\$\{(AWS::StackName|Stack)\}", value) or target({"Fn::Sub": value}), name
+        assert re.match(r"(/aws/(lambda|apigateway)/)?\$\{(AWS::StackName|Stack)\}", value) or target(
+            {"Fn::Sub": value}
+        ), name

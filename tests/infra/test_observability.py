@@ -18,7 +18,7 @@ from codelab.gateway import tokens
 from codelab_local.emulator.server import Emulator
 from samtranslator.yaml_helper import yaml_parse
 
-from infra.observability.alarms import LAMBDA, OURS, SQS, Metric, alarms
+from infra.observability.alarms import GATEWAY, LAMBDA, OURS, SQS, Metric, alarms
 from infra.observability.queries import QUERIES
 from infra.observability.template import document, functions
 from tests.functions.test_metrics import CAUSES, WATCHED
@@ -32,6 +32,8 @@ PARAMETERS = {
     "Email": "ops@example.com",
     "TokensPerDay": "5",
     "FailedInvocations": "codelab-FailedInvocations",
+    "WebSocketApi": "abc123",
+    "HttpApi": "def456",
     "RestStreaming": "true",
     "WebPage": "true",
 }
@@ -44,6 +46,8 @@ DOCUMENTED = {
         "FunctionName",
     ),
     SQS: ({"ApproximateNumberOfMessagesVisible"}, "QueueName"),
+    # "Monitor WebSocket API execution with CloudWatch metrics", and the same of HTTP APIs
+    GATEWAY: ({"MessageCount", "ExecutionError", "IntegrationError", "ClientError", "5xx"}, "ApiId"),
 }
 ALARMS = {alarm.name: alarm for alarm in alarms(functions(TEMPLATE))}
 METRICS = [
@@ -154,8 +158,15 @@ def test_a_metric_of_aws_has_its_documented_name_and_an_existing_dimension(metri
     queue = {"Fn::GetAtt": ["FailedInvocations", "QueueName"]}
     if metric.namespace == LAMBDA:
         assert found[1].replace("${Stack}", "${AWS::StackName}") in named
+        return
+    given = resources()["Observability"]["Properties"]["Parameters"]
+    if metric.namespace == GATEWAY:
+        api = found[1].strip("${}")
+        assert given[api] == {"Ref": api}
+        kind = resources()[api]["Properties"]["ProtocolType"]
+        assert kind == ("HTTP" if metric.name == "5xx" else "WEBSOCKET"), "the two have other metrics"
     else:
-        assert resources()["Observability"]["Properties"]["Parameters"]["FailedInvocations"] == queue
+        assert given["FailedInvocations"] == queue
 
 
 def test_errors_and_throttles_of_every_function_are_watched() -> None:

@@ -7,7 +7,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +21,7 @@ from codelab.llm.profiles import PROFILES
 from codelab_local import LocalCloud
 from samtranslator.yaml_helper import yaml_parse
 
+from infra.intrinsics import decided
 from infra.stack.__main__ import main
 from infra.stack.deploy import clear_failed_creation, report, summary
 from infra.stack.destroy import destroy
@@ -158,6 +159,8 @@ def test_the_template_allows_all_providers_and_agents() -> None:
         {"RestDomain": "https://api.example.com"},
         {"WebSocketDomain": "one.example.com", "RestDomain": "one.example.com", "CertificateArn": CERTIFICATE},
         {"CertificateArn": "arn:aws:iam::123456789012:server-certificate/x"},
+        {"WarmWriteUnits": "5000"},
+        {"WarmReadUnits": "20000"},
     ],
     ids=[
         "a provider that there is not",
@@ -167,6 +170,8 @@ def test_the_template_allows_all_providers_and_agents() -> None:
         "an address for a domain",
         "one domain for both APIs",
         "no certificate of ACM",
+        "a table that is warm for writes only",
+        "a table that is warm for reads only",
     ],
 )
 def test_a_deployment_with_invalid_parameters_is_refused(aws: EmulatedAws, wrong: dict[str, str]) -> None:
@@ -394,6 +399,21 @@ def test_stacks_that_cannot_be_updated_are_named(
     the_finding(stack, said)
 
 
+def test_a_deployment_that_erases_sessions_says_so(stack: Stack) -> None:
+    the_finding(stack, "sessions without a message for 9 days will be erased", stops=False, SessionRetentionDays="9")
+    assert findings(stack, SessionRetentionDays="0") == []
+
+
+@pytest.mark.parametrize("role", ["", "arn:aws:iam::123456789012:role/apigateway-logs"])
+def test_access_logs_need_a_role_of_the_account(stack: Stack, monkeypatch: pytest.MonkeyPatch, role: str) -> None:
+    account = SimpleNamespace(get_account=lambda: {"cloudwatchRoleArn": role} if role else {})
+    _answer_with(monkeypatch, stack, apigateway=account)
+    if role:
+        assert findings(stack, AccessLogs="true") == []
+    else:
+        the_finding(stack, "API Gateway has no role to write logs in us-east-1", AccessLogs="true")
+
+
 @pytest.mark.deep
 def test_log_groups_of_an_earlier_stack_are_named(aws: EmulatedAws) -> None:
     aws.client("logs").create_log_group(logGroupName="/aws/lambda/left-connect")
@@ -420,7 +440,15 @@ def test_a_deployment_ends_with_addresses_and_next_steps(stack: Stack) -> None:
         assert told in said
 
 
-def test_the_next_deployment_removes_a_failed_creation(aws: EmulatedAws) -> None:
+def test_the_table_and_its_indexes_are_warm_only_if_it_is_said() -> None:
+    table = template["Resources"]["Table"]["Properties"]
+    units = {"WriteUnitsPerSecond": {"Ref": "WarmWriteUnits"}, "ReadUnitsPerSecond": {"Ref": "WarmReadUnits"}}
+    for part in (table, *table["GlobalSecondaryIndexes"]):
+        assert decided(part, "IsWarm", holds=True)["WarmThroughput"] == units
+        assert "WarmThroughput" not in decided(part, "IsWarm", holds=False)
+
+
+def test_the_next_deployment_removes_a_failed_creation(aws: EmulatedAws, monkeypatch: pytest.MonkeyPatch) -> None:
     client = aws.client("cloudformation")
     never = {"Handle": {"Ref": "Handle"}, "Timeout": "1"}
     bad = {
@@ -432,9 +460,64 @@ def test_the_next_deployment_removes_a_failed_creation(aws: EmulatedAws) -> None
     until(lambda: stack.describe()["StackStatus"] == "ROLLBACK_COMPLETE")
     clear_failed_creation(stack, io.StringIO())
     assert stack.describe() is None
+    _only_the_table(client, "half")
+    monkeypatch.setattr(half := Stack("half"), "describe", _failed_to_roll_back(half))
+    clear_failed_creation(half, io.StringIO())
+    assert _tables(aws, "half") == []
     untouched = Stack("codelab")
     clear_failed_creation(untouched, io.StringIO())
     assert untouched.describe() is not None
+
+
+def test_a_table_with_data_is_not_taken_for_what_a_failed_creation_has_left(
+    aws: EmulatedAws, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _only_the_table(aws.client("cloudformation"), "used")
+    (table,) = _tables(aws, "used")
+    aws.client("dynamodb").put_item(TableName=table, Item={"pk": {"S": "SESSION#ann#s1"}, "sk": {"S": "REGISTER"}})
+    monkeypatch.setattr(used := Stack("used"), "describe", _failed_to_roll_back(used))
+    with pytest.raises(Refused, match="make destroy STACK=used"):
+        clear_failed_creation(used, io.StringIO())
+    assert _tables(aws, "used") == [table]
+
+
+def _only_the_table(client: Any, name: str) -> None:
+    """A stack of the table alone: CloudFormation has deleted all else."""
+    table = {"Resources": {"Table": template["Resources"]["Table"]}}
+    client.create_stack(StackName=name, TemplateBody=json.dumps(table))
+    client.get_waiter("stack_create_complete").wait(StackName=name, WaiterConfig={"Delay": 1})
+
+
+def _failed_to_roll_back(stack: Stack) -> Callable[[], dict[str, Any] | None]:
+    real = stack.describe
+
+    def describe() -> dict[str, Any] | None:
+        described = real()
+        return described and {**described, "StackStatus": "ROLLBACK_FAILED"}
+
+    return describe
+
+
+def _tables(aws: EmulatedAws, name: str) -> list[str]:
+    return [table for table in aws.client("dynamodb").list_tables()["TableNames"] if table.startswith(f"{name}-")]
+
+
+def test_an_update_keeps_the_table_and_protects_one_that_was_not(aws: EmulatedAws) -> None:
+    aws.create("older")
+    name, dynamodb = outputs(Stack("older").deployed())["TableName"], aws.client("dynamodb")
+    dynamodb.update_table(TableName=name, DeletionProtectionEnabled=False)  # as before it was in the template
+    item = {"pk": {"S": "SESSION#ann#s1"}, "sk": {"S": "REGISTER"}}
+    dynamodb.put_item(TableName=name, Item=item)
+    aws.update("older", MaxSteps="7")
+    assert outputs(Stack("older").deployed())["TableName"] == name
+    assert dynamodb.get_item(TableName=name, Key=item)["Item"] == item
+
+
+def test_a_protected_table_cannot_be_deleted_by_mistake(stack: Stack, aws: EmulatedAws) -> None:
+    name, dynamodb = outputs(stack.deployed())["TableName"], aws.client("dynamodb")
+    assert dynamodb.describe_table(TableName=name)["Table"]["DeletionProtectionEnabled"]
+    with pytest.raises(ClientError, match="protected against deletion"):
+        dynamodb.delete_table(TableName=name)
 
 
 # -- make token ------------------------------------------------------------------------------------------------------
@@ -567,6 +650,43 @@ def test_invalid_user_names_are_refused(stack: Stack, user: str) -> None:
         revoke(stack, user, io.StringIO())
 
 
+# -- make export and make restore ------------------------------------------------------------------------------------
+
+
+def test_sessions_move_from_a_stack_that_is_gone_to_another(
+    aws: EmulatedAws, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """tests/functions/test_export.py has what is in the file."""
+    aws.create("gone")
+    found = outputs(Stack("gone").deployed())
+    key = {"pk": {"S": "SESSION#ann#s1"}, "sk": {"S": "REGISTER"}}
+    register = {**key, "owner": {"S": "ann"}, "session_id": {"S": "s1"}, "version": {"N": "3"}}
+    register |= {"agent": {"S": "coder"}, "created_at": {"N": "1"}, "last_activity": {"N": "2"}}
+    aws.client("dynamodb").put_item(TableName=found["TableName"], Item=register)
+    destroyed("gone", keep_data=True)
+    of_gone = {"TABLE": found["TableName"], "BUCKET": found["PayloadBucketName"]}
+    named = {"FILE": "all.ndjson", "PWD": str(tmp_path), "AWS_REGION": "us-east-1"}
+    assert main("export", {**named, **of_gone, "STACK": "gone"}) == 0
+    assert main("export", {**named, **of_gone, "STACK": "gone"}) == 1
+    assert "exists: remove it" in capsys.readouterr().err
+    assert main("restore", {**named, "STACK": "codelab", "EXISTING": "overwrite"}) == 1
+    assert "must be skip or replace" in capsys.readouterr().err
+    assert main("restore", {**named, "STACK": "codelab"}) == 0
+    table = outputs(Stack("codelab").deployed())["TableName"]
+    assert aws.client("dynamodb").get_item(TableName=table, Key=key)["Item"]["agent"] == {"S": "coder"}
+    assert main("restore", {**named, "STACK": "codelab"}) == 1
+    assert "nothing was restored: 1 exist" in capsys.readouterr().err
+    destroyed("gone")
+
+
+def test_make_export_without_a_user_means_all_whoever_types_it(tmp_path: Path) -> None:
+    """The shell's USER is not one of the stack's."""
+    made = _make("export", f"FILE={tmp_path}/all.ndjson", "--dry-run", USER="somebody")
+    assert "env -u USER" in made.stdout
+    assert "env -u USER" not in _make("export", "FILE=x", "USER=alice", "--dry-run").stdout
+    assert "name the file" in _make("export").stderr
+
+
 # -- make destroy ----------------------------------------------------------------------------------------------------
 
 
@@ -613,6 +733,7 @@ def test_data_can_be_kept_and_is_found_again(aws: EmulatedAws) -> None:
     said = destroyed("kept", keep_data=True)
     assert Stack("kept").describe() is None
     assert _data(aws, found) == (True, True)
+    assert f"aws dynamodb update-table --table-name {found['TableName']} --no-deletion-protection-enabled" in said
     assert f"aws dynamodb delete-table --table-name {found['TableName']}" in said
     assert "kept is deleted, except for its data." in said
     destroyed("kept")

@@ -9,10 +9,11 @@ from codelab.rest.sessions import SettingsChange
 from codelab_local import LocalCloud
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from tests.conftest import Open
+from tests.conftest import TEMPLATE, Open
 from tests.conversations.table import Table
 from tests.fakes.model.script import Says, call
 from tests.fakes.model.server import ScriptedModel
+from tests.rest.conftest import client_of
 from tests.rest.test_history import said
 from tests.rest.test_sessions import refused
 from tests.waiting import PATIENCE, until
@@ -71,6 +72,17 @@ def test_a_sessions_objects_are_deleted_with_it(
     assert httpx.get(waiting["payload_url"], timeout=60).json() == {"path": "large.txt", "content": "x" * 40_000}
     api.delete(f"/sessions/{session}")
     assert objects_of(cloud, session) == []
+
+
+def test_a_session_that_nobody_has_used_for_a_day_is_erased(model: ScriptedModel) -> None:
+    environment = {**model.environment, "SESSION_RETENTION_DAYS": "1"}
+    with LocalCloud(TEMPLATE, environment=environment) as running, client_of(running) as api:
+        table = Table(running)
+        old, new = (api.post("/sessions", json={}).json()["session_id"] for _ in range(2))
+        table.set_last_activity(old, 1)
+        until(lambda: not table.items(old))
+        assert api.get(f"/sessions/{old}").status_code == 404
+        assert api.get(f"/sessions/{new}").status_code == 200
 
 
 def test_a_session_can_be_deleted_while_it_streams(

@@ -193,6 +193,8 @@ class Settings:
     max_context_messages: int | None = _whole(None, minimum=2, maximum=1_000, auto=True)
     stream_max_delay_ms: int = _whole(350)
     event_retention_s: int = _whole(86_400, minimum=60)
+    #: Days without a message after which a session is erased; 0: never.
+    session_retention_days: int = _whole(0, maximum=3_650)
     paths_lenient: bool = _flag(True)
     default_agent: str = "auto"
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = _choice("INFO", "DEBUG", "WARNING", "ERROR")

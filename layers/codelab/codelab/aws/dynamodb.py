@@ -25,6 +25,10 @@ class DynamoDB:
         """Read items of one partition."""
         return self._call("Query", request)
 
+    def scan(self, **request: Any) -> dict[str, Any]:
+        """Read a part of a table or an index, whatever its keys."""
+        return self._call("Scan", request)
+
     def put_item(self, **request: Any) -> dict[str, Any]:
         """Write an item."""
         return self._call("PutItem", request)

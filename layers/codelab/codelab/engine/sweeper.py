@@ -4,9 +4,11 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import islice
 
 from codelab.engine.deleter import Deleter
 from codelab.engine.engine import Engine
+from codelab.engine.retention import Retention
 from codelab.engine.revoker import Revoker
 from codelab.observability import bound, logger
 from codelab.sessions import keys
@@ -17,14 +19,17 @@ from codelab.turns.decision import BeingDeleted
 _MARGIN_MS = 10_000
 #: Sessions that are repaired in parallel.
 _AT_ONCE = 8
+#: The most unused sessions that one sweep hides, so that their deletion does not delay the repairs of the next ones.
+_MOST_HIDDEN = 500
 
 
 @dataclass(frozen=True, slots=True)
 class SweepReport:
-    """How many sessions and users were due, and for how long (ms) the oldest of them was."""
+    """How many sessions and users were due, for how long (ms) the oldest was, and how many sessions were unused."""
 
     due_count: int
     oldest_ms: int
+    unused_count: int
 
 
 class Sweeper:
@@ -34,6 +39,7 @@ class Sweeper:
         self._engine = engine
         self._deleter = Deleter(engine)
         self._revoker = Revoker(engine)
+        self._retention = Retention(engine)
         #: Sessions to delete after all repairs, because a large one may take all the time that is left.
         self._to_delete: list[tuple[str, str]] = []
         #: Users whose revocation is continued after that, because their sessions may take all the time that is left.
@@ -41,7 +47,7 @@ class Sweeper:
         self._pool = ThreadPoolExecutor(max_workers=_AT_ONCE, thread_name_prefix="sweep")
 
     def sweep(self, remaining_ms: Callable[[], int]) -> SweepReport:
-        """Repair every session that is due."""
+        """Repair every session that is due, and hide those that nobody has used for too long: then they are due."""
         visited: set[str] = set()
         oldest_ms = 0
         self._to_delete.clear()
@@ -60,7 +66,7 @@ class Sweeper:
         for user in self._revoked_users:
             with _failures_logged(keys.of_user(user)):
                 self._revoker.close_remaining(user, remaining_ms)
-        return SweepReport(len(visited), oldest_ms)
+        return SweepReport(len(visited), oldest_ms, self._hide_unused(remaining_ms))
 
     def recover(self, user: str, session_id: str, dead: str) -> None:
         """Give the step of the failed invocation `dead` to another attempt now, before its lease ends."""
@@ -81,6 +87,17 @@ class Sweeper:
                 self._engine.apply(user, session_id, sweep.tick, patience_s=0)
             except BeingDeleted:
                 self._to_delete.append((user, session_id))
+
+    def _hide_unused(self, remaining_ms: Callable[[], int]) -> int:
+        unused = self._retention.unused(lambda: remaining_ms() > _MARGIN_MS)
+        with _failures_logged("unused"):  # of the index; a day later, this part of it is read again
+            return sum(self._pool.map(self._hide, islice(unused, _MOST_HIDDEN)))
+        return 0
+
+    def _hide(self, pk: str) -> bool:
+        with _failures_logged(pk):
+            return self._retention.hide(pk)
+        return False
 
     def _delete(self, user: str, session_id: str, remaining_ms: Callable[[], int]) -> None:
         if remaining_ms() > _MARGIN_MS:

@@ -241,6 +241,14 @@ class SessionStore(Protocol):
     def remove(self, register: Register) -> None:
         """Remove the register of a deleted session, unless another process has written it."""
 
+    def unused(
+        self, before: int, segment: tuple[int, int], position: StoredItem | None = None
+    ) -> tuple[list[str], StoredItem | None]:
+        """Partition keys of sessions with no activity since `before` (ms), and where to go on (None: at the end).
+
+        `segment` is (n, of how many): each session is in one of them. Eventually consistent: read again before acting.
+        """
+
     def due(self, shard: str, now: int, limit: int = 100) -> list[tuple[str, int]]:
         """Partition keys of sessions and users that were due by `now` (ms), and since when; the most overdue first.
 

@@ -2,7 +2,8 @@
 
 A session that is being forked or deleted is hidden: it has `erase_at`, callers see SESSION_NOT_FOUND, and the sweep
 deletes it from that time on unless it is revealed before. So a fork that crashes leaves nothing, and a deletion that
-crashes is continued. The process that copies or deletes holds the register's lease for as long as it can run.
+crashes is continued. A session that nobody has used for too long is only hidden; the sweep does the rest. The process
+that copies or deletes holds the register's lease for as long as it can run.
 """
 
 from collections.abc import Mapping
@@ -124,14 +125,24 @@ def begin_deletion(draft: Draft, lease: SessionLease) -> Transition | None:
     old_register = draft.register
     if old_register.erase_at and old_register.lease_until > draft.now:
         return None
-    purge_after = (
-        old_register.purge_after
-        if old_register.erase_at
-        else max(old_register.lease_until, old_register.alive_until, old_register.stray_until)
-    )
+    purge_after = old_register.purge_after if old_register.erase_at else _last_write_at(old_register)
     register = _empty_register(draft)
     register.purge_after = purge_after
     _take_lease(register, lease)
+    return draft.finish()
+
+
+def hide_unused(draft: Draft, before: int) -> Transition | None:
+    """Hide a session without activity since `before` (ms), so that the sweep deletes it.
+
+    None: somebody has used it since, has it open, or waits for something in it; or it is hidden already.
+    """
+    old_register = draft.register
+    if old_register.last_activity >= before or old_register.connections or old_register.due_at() is not None:
+        return None
+    register = _empty_register(draft)
+    register.purge_after = _last_write_at(old_register)
+    register.erase_at = draft.now
     return draft.finish()
 
 
@@ -142,6 +153,11 @@ def release(draft: Draft, lease: SessionLease, erase_at: int) -> Transition | No
         return None
     register.lease, register.lease_until, register.erase_at = "", 0, erase_at
     return draft.finish()
+
+
+def _last_write_at(register: Register) -> int:
+    """After this time (ms) no process that has or had the session's lease can write to it."""
+    return max(register.lease_until, register.alive_until, register.stray_until)
 
 
 def _empty_register(draft: Draft) -> Register:

@@ -338,6 +338,21 @@ class DynamoDBStore:
                 ExpressionAttributeValues={":version": {"N": str(register.version)}},
             )
 
+    def unused(
+        self, before: int, segment: tuple[int, int], position: StoredItem | None = None
+    ) -> tuple[list[str], StoredItem | None]:
+        answer = self._client.scan(
+            TableName=self._table,
+            IndexName="sessions",
+            Segment=segment[0],
+            TotalSegments=segment[1],
+            ProjectionExpression="pk",
+            FilterExpression="last_activity < :before",
+            ExpressionAttributeValues={":before": {"N": str(before)}},
+            **({"ExclusiveStartKey": position} if position else {}),
+        )
+        return [item["pk"]["S"] for item in answer["Items"]], answer.get("LastEvaluatedKey")
+
     # -- the due index -------------------------------------------------------------------------------------------
 
     def due(self, shard: str, now: int, limit: int = 100) -> list[tuple[str, int]]:
