@@ -10,6 +10,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from codelab import turn_log
 from codelab.aws.errors import AwsError
 from codelab.config import Settings
 from codelab.delivery.fan_out import Delivery, FanOut
@@ -168,6 +169,7 @@ class Engine:
         `prepared_invoke`: the invoke, prepared during the commit.
         """
         _note_given_up(transition)
+        turn_log.note(transition)
         if not (is_awaited and transition.spending):
             self._reach_out(transition, patience_s, request_id, prepared_invoke)
             self._count(transition)
