@@ -7,7 +7,7 @@ from codelab.process_start import begin_init
 
 begin_init()
 
-from codelab import aws
+from codelab import aws, turn_log
 from codelab.config import ConfigurationError, settings
 from codelab.engine.ask_model import log_failure
 from codelab.engine.meter import Ending, RequestCounts
@@ -107,6 +107,14 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any] | None:
     `StepRunner.next_request` does.
     """
     begin(request_id=context.aws_request_id)
+    try:
+        return handle(event, context)
+    finally:
+        turn_log.end(context.get_remaining_time_in_millis())
+
+
+def handle(event: dict[str, Any], context: Any) -> dict[str, Any] | None:
+    """What `handler` does with the event."""
     if event.get("kind") == "health":
         return {"available": transport.is_available(_HEALTH_S)}
     if event.get("kind") == "look":

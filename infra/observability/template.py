@@ -155,7 +155,7 @@ def graphs(names: Iterable[str]) -> list[Graph]:
         Graph("Errors of the functions", "Sum", [of_function("Errors", name) for name in names]),
         Graph("Throttles of the functions", "Sum", [of_function("Throttles", name) for name in names]),
         Graph("Sweep: lag, and the oldest due session (ms)", "Maximum", [own("SweepLagMs"), own("OldestDueMs")]),
-        Graph("Failures", "Sum", [own("StepsGivenUp"), own("HandlersFailed"), own("SummaryFailed")]),
+        Graph("Failures", "Sum", [own("StepsGivenUp"), own("HandlersFailed"), own("SummaryFailed"), own("SpansLost")]),
         Graph("Requests of the model", "Sum", [own("ModelRequests"), own("ModelErrors")]),
         Graph("Invalid answers, and calls that repaired them", "Sum", [own("InvalidAnswers"), own("ModelRepairs")]),
         Graph("First token, 95th percentile (ms)", "p95", [own("FirstTokenMs")]),

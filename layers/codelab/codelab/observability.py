@@ -25,12 +25,22 @@ def logger() -> Logger:
     return Logger(level=settings().log_level, use_rfc3339=True)
 
 
+_began_at = 0
+
+
+def began_at() -> int:
+    """When the event began that this process handles, in nanoseconds since the epoch."""
+    return _began_at
+
+
 def begin(**ids: str) -> None:
     """At the begin of an event, have every line name its ids: `session`, `turn`, `connection`, `request_id`.
 
     Those of the last event end.
     """
+    global _began_at
     end_init()
+    _began_at = time.time_ns()
     logger().remove_keys(_IDS)
     bind(**ids)
 

@@ -218,7 +218,7 @@ class _RequestLoop:
     def _stream_in_span(self, request: PreparedRequest, deadline: float) -> _Response | None:
         """`_stream` within a span."""
         config, register = request.config, self._attempt.register
-        with model_call(config.model, config.provider, session=register.pk, turn=register.turn_id) as span:
+        with model_call(config.model, config.provider, session=register.pk, register=register) as span:
             response = self._stream(request, deadline)
             if response is not None:
                 span.answered(response.result.usage, response.result.finish_reason)

@@ -97,6 +97,7 @@ class Engine:
                 prepared_invoke=access.prepared_invoke,
             )
         bind(session=decided.register.pk, turn=decided.register.turn_id)
+        turn_log.note_event(getattr(event, "type", ""), decided.transition, getattr(event, "call_id", None) or "")
         self.revive(decided.register)
         return decided
 
