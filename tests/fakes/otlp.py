@@ -8,7 +8,7 @@ from tests.fakes.http import Exchange, HttpServer
 
 PATH = "/v1/traces"
 
-_VALUES = {"stringValue": str, "boolValue": bool, "intValue": str, "arrayValue": dict}
+_VALUES: dict[str, type] = {"stringValue": str, "boolValue": bool, "intValue": str, "arrayValue": dict}
 _SPAN_FIELDS = {
     *("traceId", "spanId", "parentSpanId", "name", "kind", "startTimeUnixNano", "endTimeUnixNano", "attributes"),
     "status",
@@ -93,8 +93,9 @@ def attributes_of(pairs: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _value(value: dict[str, Any]) -> Any:
-    [(kind, content)] = value.items()
-    assert isinstance(content, _VALUES[kind])
+    [(kind, raw)] = value.items()
+    content: Any = raw
+    assert type(content) is _VALUES[kind]
     if kind == "intValue":
         return int(content)
     return [_value(part) for part in content["values"]] if kind == "arrayValue" else content

@@ -251,9 +251,14 @@ def test_nobody_listens_and_a_failed_collector_is_not_asked_again_for_a_minute(
     system.environment = {ENDPOINT: endpoint, "METRICS": "true"}
     system.connect("c1")
     in_one_process(system)
-    asked: list[object] = []
+    asked: list[bytes] = []
     exchanged = otlp.Collector._exchanged
-    monkeypatch.setattr(otlp.Collector, "_exchanged", lambda *those: asked.append(those) or exchanged(*those))
+
+    def ask(self: otlp.Collector, body: bytes) -> tuple[int, bytes]:
+        asked.append(body)
+        return exchanged(self, body)
+
+    monkeypatch.setattr(otlp.Collector, "_exchanged", ask)
     system.ask("c1", "Hello")
     system.ask("c1", "Hello again")
     assert len(asked) == 1

@@ -64,10 +64,10 @@ class Collector:
         sender = threading.Thread(target=self._post, args=(spans, result), name="otlp", daemon=True)
         sender.start()
         sender.join(PATIENCE_S)
-        lost, reason = result[0]
-        if lost and reason != "rejected":
+        lost_count, reason = result[0]
+        if lost_count and reason != "rejected":
             self._asked_again_at = self._clock() + PAUSE_S
-        return lost, reason
+        return lost_count, reason
 
     def _post(self, spans: Sequence[Span], result: list[tuple[int, str]]) -> None:
         """Replace the result by what has become of the spans."""

@@ -45,19 +45,19 @@ def collector() -> "Collector":
 
 def note(transition: Transition) -> None:
     """Note what a committed transition has ended: steps, calls, the turn."""
-    if (collected := spans()) is not None:
-        collected.add_transition(transition)
+    if (turn_spans := spans()) is not None:
+        turn_spans.add_transition(transition)
     if settings().metrics:
         _log(transition)
 
 
 def note_event(name: str, transition: Transition | None, call: str = "") -> None:
     """Note that this process has handled a frame: `name` is its type, `call` the call that it is about."""
-    if (collected := spans()) is None or not name or transition is None or not (transition.events or transition.puts):
+    if (turn_spans := spans()) is None or not name or transition is None or not (transition.events or transition.puts):
         return
     before = transition.before
     register = transition.after if before is None or before.phase is Phase.IDLE else before
-    collected.add_event(name, register, began_at(), call)
+    turn_spans.add_event(name, register, began_at(), call)
 
 
 def end(remaining_ms: int) -> None:
@@ -65,19 +65,17 @@ def end(remaining_ms: int) -> None:
 
     remaining_ms: the time that the invocation has left. Never raises; what the collector does not take is lost.
     """
-    if (collected := spans()) is None:
+    if (turn_spans := spans()) is None:
         return
-    waiting, lost = collected.take()
-    if not waiting and not lost:
-        return
+    batch, lost_count = turn_spans.take()
     reason = "too many"
-    if remaining_ms < _LEAST_MS:
-        lost, reason = lost + len(waiting), "no time"
-    elif waiting:
-        refused, why = collector().send(waiting)
-        lost, reason = lost + refused, why or reason
-    if lost:
-        record("spans lost", reason=reason, **metrics(SpansLost=lost))
+    if batch and remaining_ms < _LEAST_MS:
+        lost_count, reason = lost_count + len(batch), "no time"
+    elif batch:
+        unsent_count, cause = collector().send(batch)
+        lost_count, reason = lost_count + unsent_count, cause or reason
+    if lost_count:
+        record("spans lost", reason=reason, **metrics(SpansLost=lost_count))
 
 
 def _log(transition: Transition) -> None:
