@@ -95,7 +95,7 @@ def attributes_of(pairs: list[dict[str, Any]]) -> dict[str, Any]:
 def _value(value: dict[str, Any]) -> Any:
     [(kind, raw)] = value.items()
     content: Any = raw
-    assert type(content) is _VALUES[kind]
+    assert type(raw) is _VALUES[kind]
     if kind == "intValue":
         return int(content)
     return [_value(part) for part in content["values"]] if kind == "arrayValue" else content

@@ -303,6 +303,15 @@ def test_tokens_and_cost_are_counted_for_the_model_and_never_for_the_user(
     assert dimensions == {"service", "model"}
 
 
+def test_a_model_that_nobody_may_choose_is_no_dimension(watched: System, caplog: pytest.LogCaptureFixture) -> None:
+    """Each value of a dimension is another metric: a program must not be able to make them."""
+    request = {"kind": "request", "context": [{"role": "user", "content": "?"}], "schema": {"type": "object"}}
+    caller = {"user": "ann", "plan": "", "at": 0}
+    watched.function("llm_request")({**request, "config": {"model": "invented"}, "caller": caller})
+    assert lines(caplog) == []
+    assert watched.model.requests == []
+
+
 def test_without_a_price_there_is_no_cost(watched: System, caplog: pytest.LogCaptureFixture) -> None:
     watched.ask("c1", "Hello")
     assert not [line for line in lines(caplog) if "CostUsd" in line]

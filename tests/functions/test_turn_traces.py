@@ -354,7 +354,12 @@ def test_without_a_collector_nothing_is_imported_for_it() -> None:
 
 @pytest.mark.parametrize(
     ("variable", "value"),
-    [(ENDPOINT, "collector:4318"), ("OTEL_TRACES_SAMPLER_ARG", "1.5"), ("OTEL_TRACES_SAMPLER_ARG", "half")],
+    [
+        (ENDPOINT, "collector:4318"),
+        (ENDPOINT, "http:///v1/traces"),
+        ("OTEL_TRACES_SAMPLER_ARG", "1.5"),
+        ("OTEL_TRACES_SAMPLER_ARG", "half"),
+    ],
 )
 def test_a_wrong_setting_is_refused_by_its_name(variable: str, value: str, system: System) -> None:
     system.environment = {variable: value}
@@ -373,6 +378,14 @@ def test_hostile_names_are_only_text(collector: Collector) -> None:
     (received,) = collector.spans
     assert received.attributes == {"gen_ai.request.model": name, "list": ["a", 1, True], "error.type": "E"}
     assert received.is_error
+
+
+def test_an_address_or_a_proxy_that_cannot_be_used_costs_only_the_spans(monkeypatch: pytest.MonkeyPatch) -> None:
+    span = Span("1" * 32, "2" * 16, "", "n", Kind.CLIENT, 10**18, 10**18)
+    for url in ("http://host:port/", "http://\u00e9.example/", "ftp://host/"):
+        assert otlp.Collector(url, "codelab").send([span]) == (1, "ValueError"), url
+    monkeypatch.setenv("HTTPS_PROXY", "socks5://127.0.0.1:1")
+    assert otlp.Collector("https://host.invalid/", "codelab").send([span]) == (1, "ProxyRefused")
 
 
 def test_the_address_may_have_a_path_and_a_query() -> None:

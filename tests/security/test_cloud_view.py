@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -39,6 +40,7 @@ def site() -> Iterator[int]:
         yield running.port
 
 
+ROOT = Path(__file__).parents[2]
 #: Presses the button of a fault until it is done: the first press may have been forgotten on a busy machine.
 CONFIRM = """const confirm = (label) => {
   const button = document.querySelector(`[aria-label^="${label}"]`);
@@ -202,6 +204,17 @@ def test_it_is_the_collector_of_the_functions_and_shows_traces_as_trees(inspecte
         ("step 1", 1, 250, ""),
     ]
     assert view.state("another session")["spans"] == []
+
+
+@pytest.mark.deep
+def test_the_real_functions_send_it_the_trace_of_a_turn() -> None:
+    with LocalCloud(ROOT / "template.yaml", environment={"INSPECT": "1"}) as running:
+        real = View(running).enter()
+        with connect(running.url("s1"), proxy=None, open_timeout=60) as socket:
+            socket.send(json.dumps({"type": "user_message", "content": "Hello!"}))
+            spans = until(lambda: len(found := real.state("")["spans"]) >= 4 and found)
+    assert [one["depth"] for one in spans] == [0, 1, 1, 2]
+    assert [one["name"].partition(" ")[0] for one in spans] == ["invoke_agent", "user_message", "step", "chat"]
 
 
 def test_only_who_knows_its_path_is_a_function(inspected: LocalCloud, view: View) -> None:

@@ -52,7 +52,7 @@ class _ByPlan(dict[str, Limits]):
 
 
 _DECIMAL = re.compile(r"[0-9]{1,2}(\.[0-9]{1,9})?")
-_URL = re.compile(r"https?://[!-~]+")
+_URL = re.compile(r"https?://[^/?#\s][!-~]*")
 #: CloudFormation may write a Number as 120.0.
 _WHOLE = re.compile(r"\s*[+-]?[0-9]+(\.0+)?\s*")
 

@@ -11,6 +11,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from http import HTTPStatus
 from http.client import HTTPException, RemoteDisconnected
@@ -39,15 +40,11 @@ _ERROR = 2
 class Collector:
     """The collector at a URL, to which spans of the functions of `service` are sent.
 
-    clock: the wall clock in seconds; the monotonic one may stand still while Lambda freezes the process. Raises
-    ValueError for what is no http or https URL.
+    clock: the wall clock in seconds; the monotonic one may stand still while Lambda freezes the process.
     """
 
     def __init__(self, url: str, service: str, *, clock: Callable[[], float] = time.time) -> None:
-        self._route = Route(url)
-        parts = urlsplit(url)
-        target = quote(parts.path or "/", safe="/%:@!$&'()*+,;=") + (f"?{parts.query}" if parts.query else "")
-        self._head = f"POST {target} HTTP/1.1\r\nHost: {self._route.authority}\r\nUser-Agent: codelab\r\n"
+        self._url = url
         self._service = service
         self._clock = clock
         self._pool = Pool(_KEPT_S, clock)
@@ -62,8 +59,9 @@ class Collector:
             return len(spans), "paused"
         result = [(len(spans), "timeout")]
         sender = threading.Thread(target=self._post, args=(spans, result), name="otlp", daemon=True)
-        sender.start()
-        sender.join(PATIENCE_S)
+        with suppress(RuntimeError):  # there are too many threads
+            sender.start()
+            sender.join(PATIENCE_S)
         lost_count, reason = result[0]
         if lost_count and reason != "rejected":
             self._asked_again_at = self._clock() + PAUSE_S
@@ -85,15 +83,24 @@ class Collector:
     def _exchanged(self, body: bytes) -> tuple[int, bytes]:
         """The status and the body of the answer. Asks again on a new connection if a kept one was closed meanwhile."""
         ends_at = time.monotonic() + PATIENCE_S
-        request = f"{self._head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+        parts, route = urlsplit(self._url), Route(self._url)
+        target = quote(parts.path or "/", safe="/%:@!$&'()*+,;=") + (f"?{parts.query}" if parts.query else "")
+        lines = [
+            f"POST {target} HTTP/1.1",
+            f"Host: {route.authority}",
+            "User-Agent: codelab",
+            "Content-Type: application/json",
+            f"Content-Length: {len(body)}",
+        ]
+        request = "\r\n".join([*lines, "", ""]).encode("ascii") + body
         kept = self._pool.take()
         if kept is not None:
             try:
                 return self._exchange(kept, request, ends_at)
             except (RemoteDisconnected, ConnectionError):
                 pass
-        trusted = _trusted() if self._route.is_secure else None
-        return self._exchange(self._route.connect(_left(ends_at), trusted), request, ends_at)
+        trusted = _trusted() if route.is_secure else None
+        return self._exchange(route.connect(_left(ends_at), trusted), request, ends_at)
 
     def _exchange(self, connection: socket, request: bytes, ends_at: float) -> tuple[int, bytes]:
         received = 0

@@ -170,7 +170,6 @@ class Engine:
         `prepared_invoke`: the invoke, prepared during the commit.
         """
         _note_given_up(transition)
-        turn_log.note(transition)
         if not (is_awaited and transition.spending):
             self._reach_out(transition, patience_s, request_id, prepared_invoke)
             self._count(transition)
@@ -200,6 +199,7 @@ class Engine:
             self.poster.close(connection_id)
         for connection_id in transition.cut_connections:
             self.poster.close(connection_id)
+        turn_log.note(transition)  # last, because nobody waits for it
 
     def _post(
         self, posts: Sequence[Sequence[EventItem]], transition: Transition, patience_s: float, request_id: str | None
