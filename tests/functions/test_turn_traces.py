@@ -185,6 +185,28 @@ def test_a_call_whose_step_was_never_sent_names_a_parent_that_is_missing(
     assert span.parent not in {it.id for it in collector.spans}
 
 
+def test_a_step_that_is_invoked_twice_is_one_step(traced: System, collector: Collector) -> None:
+    traced.send("c1", "user_message", content="hello")
+    traced.model.says("Hello")
+    _, step = traced.aws.last_invoke
+    traced.run_step()
+    traced.function("llm_request")(step)
+    assert tree(collector.spans) == {
+        "invoke_agent universal": {"user_message": {}, "step 1": {"chat openai.gpt-oss-120b-1:0": {}}}
+    }
+
+
+def test_an_approval_that_nobody_gives_and_a_cancelled_turn_are_told(traced: System, collector: Collector) -> None:
+    traced.ask("c1", "Let me write", WRITE)
+    traced.sweep(later_s=86_401)
+    assert named(collector.spans, "approval").attributes == {"codelab.decision": "expired"}
+    assert named(collector.spans, "execute_tool write_file").attributes["codelab.call.state"] == "expired"
+    traced.function("control")(traced.event("c1", {"type": "cancel"}))
+    root = named(collector.spans, "invoke_agent universal")
+    assert (root.attributes["codelab.turn.end"], root.is_error) == ("cancelled", False)
+    assert "cancel" in {span.name for span in collector.spans if span.parent == root.id}
+
+
 def test_a_request_without_a_session_is_a_trace_of_its_own(traced: System, collector: Collector) -> None:
     traced.model.answers.append(json.dumps({"n": 1}))
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
