@@ -2,6 +2,7 @@
 
     python -m benchmarks.way_of_the_data        # Python 3.12 or later
     python -m benchmarks.way_of_the_data cpu    # only the CPU time, to be compared by turns with another checkout's
+    python -m benchmarks.way_of_the_data cpu traces    # the same with spans, which the process beside this one takes
 
 The handlers run in this process on the local cloud's DynamoDB; Lambda, `@connections` and the model, which streams one
 piece at a time, are another process. A change of module is a call, a return or a resumption of a generator that takes
@@ -287,8 +288,10 @@ def _not_measured(_: str, handle: Callable[[], object]) -> None:
     handle()
 
 
-def main(what: str = "all") -> None:
+def main(what: str = "all", traces: str = "") -> None:
     with surroundings() as url:
+        if traces:
+            os.environ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"] = f"{url}/v1/traces"
         handlers = {function: load(function) for function in _FUNCTIONS}
         timing, counting = Timing(), Counting()
         sessions: list[Measure] = [timing] * TIMED + [counting] * (0 if what == "cpu" else COUNTED)

@@ -1,16 +1,16 @@
 """The only function that calls the model: for a step of a turn, or for one bare Request."""
 
 import time
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from codelab.process_start import begin_init
 
 begin_init()
 
-from codelab import aws
+from codelab import aws, turn_log
 from codelab.config import ConfigurationError, settings
 from codelab.engine.ask_model import log_failure
+from codelab.engine.meter import Ending, RequestCounts
 from codelab.engine.step_runner import StepRunner
 from codelab.llm.caller import CallerBounds
 from codelab.llm.client.api import api_named
@@ -23,7 +23,7 @@ from codelab.llm.errors import ModelError, RequestError
 from codelab.llm.outcome import Usage
 from codelab.llm.profiles import PROFILES
 from codelab.llm.tokens import estimate_tokens
-from codelab.observability import begin, metrics, record
+from codelab.observability import begin
 from codelab.protocol.errors import ProtocolError
 from codelab.protocol.outgoing import AgentStatus, AssistantMessage, TurnEnd
 from codelab.secret import secret
@@ -33,6 +33,7 @@ from codelab.sessions.spending import Spending
 from codelab.tracing import model_call
 from codelab.turns import quotas
 from codelab.turns.models import context_tokens, window_tokens
+from codelab.turns.usage import usage_amounts
 from codelab.wiring import posting_engine, step_of
 
 if TYPE_CHECKING:
@@ -106,6 +107,14 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any] | None:
     `StepRunner.next_request` does.
     """
     begin(request_id=context.aws_request_id)
+    try:
+        return handle(event, context)
+    finally:
+        turn_log.end(context.get_remaining_time_in_millis())
+
+
+def handle(event: dict[str, Any], context: Any) -> dict[str, Any] | None:
+    """What `handler` does with the event."""
     if event.get("kind") == "health":
         return {"available": transport.is_available(_HEALTH_S)}
     if event.get("kind") == "look":
@@ -154,26 +163,27 @@ def _model_of(request: dict[str, Any]) -> str:
 
 def _run_bare(request: dict[str, Any], caller: dict[str, Any], deadline: float) -> dict[str, Any]:
     """Run a Request and count its end and its tokens, even if it fails."""
-    usage: Mapping[str, int | None] = {}
-    has_failed = False
+    usage: Usage | None = None
+    ending, model = Ending(), _model_of(request)
     try:
-        with model_call(_model_of(request), service_settings.llm_provider) as span:
+        with model_call(model, service_settings.llm_provider) as span:
             answer = run_bare(
                 request, transport, defaults=defaults, bounds=bounds, unsupported=unsupported, deadline=deadline
             )
-            usage = answer["usage"]
-            span.answered(Usage(**usage), answer["finish_reason"])
+            usage = Usage(**answer["usage"])
+            span.answered(usage, answer["finish_reason"])
         return answer
     except ModelError as error:
-        usage, has_failed = error.usage.as_dict(), True
+        usage, ending = error.usage, Ending.of(error)
         raise
     finally:
         tokens = 0
-        if usage:
-            reported_tokens = (usage["prompt"] or 0) + (usage["completion"] or 0)
-            tokens = reported_tokens or estimate_tokens(dumps(request["context"]))
+        if usage is not None:
+            tokens = (usage.prompt or 0) + (usage.completion or 0) or estimate_tokens(dumps(request["context"]))
             asker = {"user": caller["user"]} if caller else {}  # there is no session, whose key would name the user
-            record("model asked", **asker, **metrics(ModelRequests=1, ModelErrors=int(has_failed), Tokens=tokens))
+            counts = RequestCounts()
+            counts.add(usage_amounts(usage, service_settings.llm_prices.get(model)), tokens, ending)
+            counts.log(model, [], **asker)
         if caller:
             amounts = quotas.limited_amounts(engine.settings.limits[caller["plan"]], Spending(tokens=tokens, asking=-1))
             engine.count(caller["user"], amounts, at=caller.get("at"))

@@ -7,6 +7,7 @@ from codelab.process_start import begin_init, hide_pydantic_1
 begin_init()
 hide_pydantic_1()
 
+from codelab import turn_log
 from codelab.observability import begin
 from codelab.rest.app import create_app
 from codelab.rest.identity import verify_tokens
@@ -21,4 +22,7 @@ adapter = Mangum(app, lifespan="off")
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     begin(request_id=context.aws_request_id)
-    return adapter(event, context)
+    try:
+        return adapter(event, context)
+    finally:
+        turn_log.end(context.get_remaining_time_in_millis())

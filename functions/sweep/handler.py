@@ -8,6 +8,7 @@ from codelab.process_start import begin_init
 
 begin_init()
 
+from codelab import turn_log
 from codelab.engine.revoker import Revoker
 from codelab.engine.sweeper import Sweeper
 from codelab.gateway.identity import USER_ID
@@ -25,6 +26,14 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any] | None:
     "complete", "position"}.
     """
     begin(request_id=context.aws_request_id)
+    try:
+        return handle(event, context)
+    finally:
+        turn_log.end(context.get_remaining_time_in_millis())
+
+
+def handle(event: dict[str, Any], context: Any) -> dict[str, Any] | None:
+    """What `handler` does with the event."""
     if "requestPayload" in event:
         if event["requestPayload"].get("kind") == "step":  # a bare Request belongs to no session
             user, session_id, _ = step_of(event["requestPayload"])

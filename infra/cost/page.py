@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from codelab.observability import MODEL_METRICS
+
 from infra.cost import COUNTS, MAX_DELAYS_MS, PRICES, ROOT, TOOL_STEP, TURN
 from infra.cost.estimate import COMPONENTS, Bill, Estimate, together, total
 from infra.docs.markdown import table
 from infra.observability.alarms import OURS, alarms
-from infra.observability.template import functions
+from infra.observability.template import functions, graphs
 from infra.translate import translate_file
 
 PAGE = ROOT / "docs/cost.md"
@@ -67,10 +69,11 @@ class Costs:
             for metric in (alarm.metric, *alarm.operands.values())
             if metric is not None
         ]
-        own = {metric.name for metric in watched if metric.namespace == OURS}
+        own = {metric.name for graph in graphs(always) for metric in graph.metrics if metric.namespace == OURS}
         return {
             f"alarms on {len(watched)} metrics": len(watched) * prices["alarm_month"],
             f"{len(own)} metrics of our own": len(own) * prices["metric_month"],
+            f"{len(MODEL_METRICS)} of them for a model": len(MODEL_METRICS) * prices["metric_month"],
             "the dashboard": prices["dashboard_month"],
         }
 

@@ -72,6 +72,9 @@ _SECTIONS: dict[str, dict[str, str]] = {
         "AWS_CLIENT": "what calls AWS: `direct`, the project's own client, or `boto3`, the SDK, for an account or a "
         "network that works with nothing else",
         "LOG_LEVEL": "`DEBUG`, `INFO`, `WARNING` or `ERROR`",
+        "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "the address of an OpenTelemetry collector (OTLP over HTTP) that gets a "
+        "[trace of each turn](operations.md#of-turns); without one there are no traces",
+        "OTEL_TRACES_SAMPLER_ARG": "the share of all turns that are traced, from 0 to 1",
     },
     "Who may use it": {
         "AUTH_MODE": "with `none`, every client is the user `local`. With `jwt`, set `JWT_SECRET` or `JWKS_URL`. In "
@@ -121,7 +124,10 @@ _DEFAULTS = {
     "ALLOWED_ORIGINS": "",
     "LOCAL_CONCURRENCY": f"`{LocalSettings.concurrency}`",
     "INSPECT": "",
+    "OTEL_TRACES_SAMPLER_ARG": "`1`",
 }
+#: Variables whose names are OpenTelemetry's, and their parameters.
+_PARAMETERS = {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "TracesEndpoint", "OTEL_TRACES_SAMPLER_ARG": "TracesRatio"}
 
 
 def page(template: Path) -> str:
@@ -147,7 +153,7 @@ def page(template: Path) -> str:
 
 
 def _parameter(variable: str, declared: dict[str, str]) -> str:
-    return declared.get(variable.replace("_", "").casefold(), "")
+    return _PARAMETERS.get(variable) or declared.get(variable.replace("_", "").casefold(), "")
 
 
 def _defaults() -> dict[str, Any]:

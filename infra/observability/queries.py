@@ -66,11 +66,28 @@ filter message = "model asked" and ispresent(FirstTokenMs.0)
 filter message = "model asked"
 | parse session "SESSION#*#*" as owner, name
 | fields coalesce(user, owner) as who
-| stats sum(Tokens) as tokens, sum(ModelRequests) as requests by who
+| stats sum(Tokens) as tokens, sum(ModelRequests) as requests, sum(CostUsd.0) as dollars by who
 | sort tokens desc
 | limit 50
 """,
         ("llm-request",),
+    ),
+    Query(
+        "tools",
+        """\
+filter message = "calls settled"
+| stats count(*) as calls, pct(ToolWaitMs.0, 50), pct(ToolWaitMs.0, 95), pct(ApprovalWaitMs.0, 50) by tools.0, states.0
+| sort calls desc
+| limit 100
+""",
+    ),
+    Query(
+        "turns",
+        """\
+filter message = "turn ended"
+| stats count(*) as turns, avg(TurnSteps), pct(TurnSteps, 95), max(TurnSteps) by reason
+| sort turns desc
+""",
     ),
     Query(
         "refused tokens",

@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import yaml
 from samtranslator.yaml_helper import yaml_parse
 
 from infra.observability.alarms import (
+    OURS,
     STACK,
     Alarm,
     Metric,
@@ -25,7 +27,8 @@ from infra.observability.queries import QUERIES
 _NOTE = "# Written by `make docs` from infra/observability and template.yaml; do not edit.\n"
 #: The parameters that the main template's conditions of functions need, by condition.
 _CONDITIONS = {"StreamsOverRest": "RestStreaming", "ServesPage": "WebPage"}
-_WIDTH, _HEIGHT = 12, 6
+#: Of a graph, in the dashboard's units, and the seconds of a point.
+_WIDTH, _HEIGHT, _PERIOD = 12, 6, 300
 
 _PARAMETERS = {
     "Stack": {"Type": "String", "Description": "The name of the stack whose functions are watched."},
@@ -120,23 +123,61 @@ def _query(name: str, text: str, names: Sequence[str] | Mapping[str, str]) -> di
     return {"Type": "AWS::Logs::QueryDefinition", "Properties": named}
 
 
-def _widgets(names: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Two beside each other."""
-    graphs: list[tuple[str, str, list[Metric]]] = [
-        ("Errors of the functions", "Sum", [of_function("Errors", name) for name in names]),
-        ("Throttles of the functions", "Sum", [of_function("Throttles", name) for name in names]),
-        ("Sweep: lag, and the oldest due session (ms)", "Maximum", [own("SweepLagMs"), own("OldestDueMs")]),
-        ("Failures", "Sum", [own("StepsGivenUp"), own("HandlersFailed"), own("SummaryFailed")]),
-        ("Requests of the model", "Sum", [own("ModelRequests"), own("ModelErrors")]),
-        ("First token, 95th percentile (ms)", "p95", [own("FirstTokenMs")]),
-        ("Model tokens", "Sum", [own("Tokens")]),
-        (
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """A graph of the dashboard. With `expression` it shows only that: of the metrics, which are `m0`, `m1`, …"""
+
+    title: str
+    statistic: str
+    metrics: Sequence[Metric]
+    expression: str = ""
+
+    def series(self) -> list[list[Any]]:
+        """As the dashboard's JSON has them."""
+        shown: list[list[Any]] = [
+            [metric.namespace, metric.name, *(part for pair in metric.dimensions.items() for part in pair)]
+            for metric in self.metrics
+        ]
+        if not self.expression:
+            return shown
+        hidden = [[*metric, {"id": f"m{n}", "visible": False}] for n, metric in enumerate(shown)]
+        return [[{"expression": self.expression}], *hidden]
+
+
+def of_model(metric: str) -> str:
+    """An expression for all models' values of a metric that is counted for each model, whatever their names are."""
+    return f"SEARCH('{{{OURS},service,model}} service=\"{STACK}\" MetricName=\"{metric}\"', 'Sum', {_PERIOD})"
+
+
+def graphs(names: Iterable[str]) -> list[Graph]:
+    """What the dashboard shows. `names`: the functions, without the stack's name."""
+    return [
+        Graph("Errors of the functions", "Sum", [of_function("Errors", name) for name in names]),
+        Graph("Throttles of the functions", "Sum", [of_function("Throttles", name) for name in names]),
+        Graph("Sweep: lag, and the oldest due session (ms)", "Maximum", [own("SweepLagMs"), own("OldestDueMs")]),
+        Graph("Failures", "Sum", [own("StepsGivenUp"), own("HandlersFailed"), own("SummaryFailed"), own("SpansLost")]),
+        Graph("Requests of the model", "Sum", [own("ModelRequests"), own("ModelErrors")]),
+        Graph("Invalid answers, and calls that repaired them", "Sum", [own("InvalidAnswers"), own("ModelRepairs")]),
+        Graph("First token, 95th percentile (ms)", "p95", [own("FirstTokenMs")]),
+        Graph("Steps of a turn, 95th percentile", "p95", [own("TurnSteps")]),
+        Graph("Waits for tools and approvals, median (ms)", "p50", [own("ToolWaitMs"), own("ApprovalWaitMs")]),
+        Graph("Model tokens", "Sum", [own("Tokens"), own("PromptTokens"), own("CachedTokens")]),
+        Graph(
+            "Cached share of the prompts (%)",
+            "Sum",
+            [own("CachedTokens"), own("PromptTokens")],
+            "IF(m1 > 0, 100 * m0 / m1)",
+        ),
+        Graph("Model tokens by model", "Sum", [], of_model("Tokens")),
+        Graph("Cost, where LlmPrices has it ($)", "Sum", [own("CostUsd")]),
+        Graph("Cost by model ($)", "Sum", [], of_model("CostUsd")),
+        Graph(
             "Steps that wait: age (ms), and dropped ones",
             "Maximum",
             [of_function("AsyncEventAge", "llm-request"), of_function("AsyncEventsDropped", "llm-request")],
         ),
-        ("Frames and connections", "Sum", [of_websocket("MessageCount"), of_websocket("ConnectCount")]),
-        (
+        Graph("Frames and connections", "Sum", [of_websocket("MessageCount"), of_websocket("ConnectCount")]),
+        Graph(
             "Errors that API Gateway sees",
             "Sum",
             [
@@ -145,6 +186,10 @@ def _widgets(names: Mapping[str, str]) -> list[dict[str, Any]]:
             ],
         ),
     ]
+
+
+def _widgets(names: Iterable[str]) -> list[dict[str, Any]]:
+    """Two beside each other."""
     return [
         {
             "type": "metric",
@@ -153,15 +198,12 @@ def _widgets(names: Mapping[str, str]) -> list[dict[str, Any]]:
             "width": _WIDTH,
             "height": _HEIGHT,
             "properties": {
-                "title": title,
+                "title": graph.title,
                 "region": "${AWS::Region}",
-                "stat": statistic,
-                "period": 300,
-                "metrics": [
-                    [metric.namespace, metric.name, *(part for pair in metric.dimensions.items() for part in pair)]
-                    for metric in metrics
-                ],
+                "stat": graph.statistic,
+                "period": _PERIOD,
+                "metrics": graph.series(),
             },
         }
-        for n, (title, statistic, metrics) in enumerate(graphs)
+        for n, graph in enumerate(graphs(names))
     ]

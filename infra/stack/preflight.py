@@ -122,6 +122,8 @@ _CHECKED = {
     "LlmCapabilities": "LLM_CAPABILITIES",
     "MaxContextTokens": "MAX_CONTEXT_TOKENS",
     "MaxContextMessages": "MAX_CONTEXT_MESSAGES",
+    "TracesEndpoint": "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+    "TracesRatio": "OTEL_TRACES_SAMPLER_ARG",
 }
 
 

@@ -229,6 +229,10 @@ class Cloud:
         self._recorder = Recorder()
         self._view = CloudView(self._emulator, self._settings, self._pools, self._recorder)
         await self._view.start()
+        self._overlay |= {
+            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": self._view.traces_endpoint,
+            "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/json",
+        }
 
     def _deploy(self, template: Template, to_keep: ExpandedTemplate | None) -> Deployment:
         aws = self._emulator.wait()

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from codelab import config, observability, wiring
+from codelab import config, observability, turn_log, wiring
 from codelab.engine.engine import Engine
 from codelab.sessions.dynamodb.values import from_dynamodb, to_dynamodb
 from fastapi.testclient import TestClient
@@ -26,6 +26,8 @@ from tests.waiting import until
 _PER_PROCESS: tuple[Any, ...] = (
     config.settings,
     observability.logger,
+    turn_log.spans,
+    turn_log.collector,
     wiring.management_api,
     wiring.engine,
 )

@@ -12,11 +12,15 @@ from codelab.observability import logger
 from infra.observability.alarms import OURS, Alarm, Metric, alarms
 from tests.fakes.aws.recorder import TRANSACTION
 from tests.fakes.model.in_process import Body
+from tests.fakes.model.script import call
 from tests.functions.system import System
 from tests.functions.test_sweep import die
 from tests.waiting import PATIENCE
 
 Line = dict[str, Any]
+
+READ = call("read_file", path="a.py")
+WRITE = call("write_file", path="a.py", content="x")
 
 #: The alarms on metrics of our own, by name.
 WATCHED = {
@@ -47,6 +51,8 @@ def counted(caplog: pytest.LogCaptureFixture, metric: Metric) -> list[float]:
         for declared in line.get("_aws", {}).get("CloudWatchMetrics", []):
             if metric.name in [one["Name"] for one in declared["Metrics"]]:
                 (names,) = declared["Dimensions"]
+                if names != list(metric.dimensions):
+                    continue
                 dimensions = {name: value.replace("${Stack}", "codelab") for name, value in metric.dimensions.items()}
                 assert declared["Namespace"] == metric.namespace
                 assert {name: line[name] for name in names} == dimensions
@@ -151,6 +157,10 @@ def test_without_alarms_a_healthy_system_is_quiet_and_no_line_is_a_metric(
     system.connect("c1")
     system.ask("c1", "Hello")
     system.sweep()
+    (call,) = system.ask("c1", "Let me see", READ)
+    system.send("c1", "tool_result", call_id=call, result={"content": "x"})
+    system.model.says("Done")
+    system.run_step()
     assert lines(caplog) == []
     a_step_dies_three_times(system)
     (said,) = lines(caplog)
@@ -197,6 +207,114 @@ def test_a_request_that_its_user_cancels_is_no_error_of_the_model(
     alarm = WATCHED["model-errors"]
     assert counted(caplog, alarm.operands["requests"]) == [1]
     assert counted(caplog, alarm.operands["errors"]) == [0]
+
+
+# -- what the agent did ------------------------------------------------------------------------------------------------
+
+PRICED = {"LLM_PRICES": '{"openai.gpt-oss-120b-1:0": {"prompt": 1, "completion": 10, "cached": 0.1}}'}
+
+
+def own(name: str, **dimensions: str) -> Metric:
+    return Metric(OURS, name, {"service": "${Stack}", **dimensions})
+
+
+def test_a_turn_counts_its_steps_when_it_ends_and_the_waits_of_its_calls(
+    watched: System, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked, read = watched.ask("c1", "Let me see", WRITE, READ)
+    watched.function("hitl_decision").clock_ms = 7_000
+    watched.send("c1", "hitl_decision", call_id=asked, decision="approve")
+    watched.function("tool_result").clock_ms = 9_000
+    watched.send("c1", "tool_result", call_id=asked, result={"success": True})
+    assert counted(caplog, own("TurnSteps")) == []
+    watched.send("c1", "tool_result", call_id=read, result={"content": "x"})
+    watched.model.says("Done")
+    watched.run_step()
+    assert counted(caplog, own("TurnSteps")) == [2]
+    (approval_ms,) = counted(caplog, own("ApprovalWaitMs"))
+    written_ms, read_ms = counted(caplog, own("ToolWaitMs"))
+    assert 7_000 <= approval_ms < 8_000 + PATIENCE * 1000
+    assert written_ms < read_ms, "the time for the approval is not the tool's"
+    assert read_ms >= 9_000
+    settled = [line for line in lines(caplog) if line["message"] == "calls settled"]
+    assert [(line["tools"], line["states"]) for line in settled] == [
+        (["write_file"], ["completed"]),
+        (["read_file"], ["completed"]),
+    ]
+    (ended,) = [line for line in lines(caplog) if line["message"] == "turn ended"]
+    assert (ended["reason"], ended["session"]) == ("completed", SESSION)
+
+
+def test_a_rejected_call_has_waited_for_a_human_and_for_no_tool(
+    watched: System, caplog: pytest.LogCaptureFixture
+) -> None:
+    (asked,) = watched.ask("c1", "Let me write", WRITE)
+    watched.send("c1", "hitl_decision", call_id=asked, decision="reject")
+    assert len(counted(caplog, own("ApprovalWaitMs"))) == 1
+    assert counted(caplog, own("ToolWaitMs")) == []
+
+
+def test_an_approval_that_nobody_gives_counts_when_its_time_is_over(
+    watched: System, caplog: pytest.LogCaptureFixture
+) -> None:
+    watched.ask("c1", "Let me write", WRITE)
+    watched.sweep(later_s=86_401)
+    (approval_ms,) = counted(caplog, own("ApprovalWaitMs"))
+    assert approval_ms >= 86_400_000
+
+
+def test_a_cancelled_turn_counts_its_steps_and_no_wait(watched: System, caplog: pytest.LogCaptureFixture) -> None:
+    watched.ask("c1", "Let me see", READ)
+    watched.function("control")(watched.event("c1", {"type": "cancel"}))
+    assert counted(caplog, own("TurnSteps")) == [1]
+    assert counted(caplog, own("ToolWaitMs")) == counted(caplog, own("ApprovalWaitMs")) == []
+    (settled,) = [line for line in lines(caplog) if line["message"] == "calls settled"]
+    assert settled["states"] == ["cancelled"]
+    assert "_aws" not in settled, "a declaration without metrics is no valid one"
+
+
+def test_a_repaired_answer_and_one_that_stays_invalid_are_told_apart(
+    watched: System, caplog: pytest.LogCaptureFixture
+) -> None:
+    watched.model.answers += ['{"no": 1}', '{"message": "Hello", "calls": []}']
+    watched.say("c1")
+    assert counted(caplog, own("InvalidAnswers")) == counted(caplog, own("ModelRepairs")) == [1]
+    assert counted(caplog, own("ModelErrors")) == [0]
+    caplog.clear()
+    watched.model.answers += ['{"no": 1}'] * 9
+    watched.say("c1")
+    (invalid,), (repairs,) = counted(caplog, own("InvalidAnswers")), counted(caplog, own("ModelRepairs"))
+    assert invalid == repairs + 1
+    assert counted(caplog, own("ModelErrors")) == [1]
+
+
+def test_tokens_and_cost_are_counted_for_the_model_and_never_for_the_user(
+    watched: System, caplog: pytest.LogCaptureFixture
+) -> None:
+    watched.environment |= PRICED
+    watched.ask("c1", "Hello")
+    model = "openai.gpt-oss-120b-1:0"
+    assert counted(caplog, own("Tokens", model=model)) == [110]
+    assert counted(caplog, own("CostUsd", model=model)) == [pytest.approx(200e-6)]
+    assert counted(caplog, own("PromptTokens")) == [100]
+    assert counted(caplog, own("CachedTokens")) == [0]
+    declared = [it for line in lines(caplog) for it in line.get("_aws", {}).get("CloudWatchMetrics", [])]
+    dimensions = {name for it in declared for names in it["Dimensions"] for name in names}
+    assert dimensions == {"service", "model"}
+
+
+def test_a_model_that_nobody_may_choose_is_no_dimension(watched: System, caplog: pytest.LogCaptureFixture) -> None:
+    """Each value of a dimension is another metric: a program must not be able to make them."""
+    request = {"kind": "request", "context": [{"role": "user", "content": "?"}], "schema": {"type": "object"}}
+    caller = {"user": "ann", "plan": "", "at": 0}
+    watched.function("llm_request")({**request, "config": {"model": "invented"}, "caller": caller})
+    assert lines(caplog) == []
+    assert watched.model.requests == []
+
+
+def test_without_a_price_there_is_no_cost(watched: System, caplog: pytest.LogCaptureFixture) -> None:
+    watched.ask("c1", "Hello")
+    assert not [line for line in lines(caplog) if "CostUsd" in line]
 
 
 # -- ids ---------------------------------------------------------------------------------------------------------------

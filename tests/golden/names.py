@@ -37,7 +37,7 @@ _CHOICES = 10
 _LOG_METHODS = frozenset({"debug", "info", "warning", "error", "exception", "critical", "record"})
 _OF_THE_QUERY_LANGUAGE = frozenset(
     {
-        *("and", "as", "asc", "bin", "by", "coalesce", "count", "desc", "fields", "filter", "in", "ispresent"),
+        *("and", "as", "asc", "avg", "bin", "by", "coalesce", "count", "desc", "fields", "filter", "in", "ispresent"),
         *("like", "limit", "max", "not", "or", "parse", "pct", "sort", "stats", "sum"),
     }
 )
@@ -274,8 +274,9 @@ def of_observability(template: Schema) -> Iterator[str]:
         elif resource["Type"] == "AWS::CloudWatch::Dashboard":
             yield f"dashboard {_text(properties['DashboardName'])}"
             widgets = json.loads(_text(properties["DashboardBody"]))["widgets"]
-            for namespace, metric, *dimensions in [it for widget in widgets for it in widget["properties"]["metrics"]]:
-                yield f"dashboard metric {namespace} {metric} {' '.join(dimensions)}"
+            for series in [it for widget in widgets for it in widget["properties"]["metrics"]]:
+                names = " ".join(part for part in series if isinstance(part, str))
+                yield f"dashboard metric {names}" if names else f"dashboard expression {series[0]['expression']}"
         elif resource["Type"] == "AWS::Logs::QueryDefinition":
             name = _text(properties["Name"])
             yield f"query {name}"
@@ -303,7 +304,7 @@ def of_log(modules: Iterable[ast.Module]) -> Iterator[str]:
         name = getattr(call.func, "attr", getattr(call.func, "id", ""))
         if name in _LOG_METHODS and call.args and isinstance(message := getattr(call.args[0], "value", None), str):
             yield f"log message {message}"
-        if name == "metrics":
+        if name in ("metrics", "model_metrics"):
             yield from (f"log metric {keyword.arg}" for keyword in call.keywords if keyword.arg is not None)
 
 

@@ -1,5 +1,6 @@
 """Alarms, dashboard and queries: they watch what exists, they have a runbook, and CloudFormation takes them."""
 
+import ast
 import json
 import re
 import time
@@ -15,13 +16,15 @@ import pytest
 import yaml
 from awslambdaric import bootstrap
 from codelab.gateway import tokens
+from codelab.observability import MODEL_METRICS
 from codelab_local.emulator.server import Emulator
 from samtranslator.yaml_helper import yaml_parse
 
 from infra.observability.alarms import GATEWAY, LAMBDA, OURS, SQS, Metric, alarms
 from infra.observability.queries import QUERIES
-from infra.observability.template import document, functions
+from infra.observability.template import document, functions, graphs
 from tests.functions.test_metrics import CAUSES, WATCHED
+from tests.golden.names import of_log
 from tests.permissions import TEMPLATE, of_type, resources
 
 ROOT = Path(__file__).parents[2]
@@ -194,8 +197,28 @@ def test_the_template_gets_every_parameter_that_it_needs() -> None:
 
 def test_the_dashboard_is_json_and_shows_every_metric_of_ours() -> None:
     body = document(TEMPLATE)["Resources"]["Dashboard"]["Properties"]["DashboardBody"]["Fn::Sub"]
-    shown = {series[1] for widget in json.loads(body)["widgets"] for series in widget["properties"]["metrics"]}
+    series = [it for widget in json.loads(body)["widgets"] for it in widget["properties"]["metrics"]]
+    shown = {it[1] for it in series if it[0] == OURS}
     assert {metric.name for metric in METRICS if metric.namespace == OURS} <= shown
+    assert shown == written_metrics()
+
+
+def test_what_is_counted_for_each_model_is_shown_for_each_model() -> None:
+    expressions = [it[0]["expression"] for graph in graphs([]) for it in graph.series() if len(it) == 1]
+    searches = [re.fullmatch(r"SEARCH\('\{CodeLab,service,model\} (.+)', 'Sum', 300\)", it) for it in expressions]
+    assert [it[1] for it in searches if it] == [f'service="${{Stack}}" MetricName="{name}"' for name in MODEL_METRICS]
+    assert "user" not in "".join(expressions)
+
+
+def test_every_metric_that_the_functions_write_is_explained() -> None:
+    for name in written_metrics():
+        assert f"`{name}`" in PAGE.partition("## Alarms")[0], name
+
+
+def written_metrics() -> set[str]:
+    sources = [path for folder in ("layers", "functions") for path in sorted((ROOT / folder).rglob("*.py"))]
+    written = of_log([ast.parse(path.read_text(encoding="utf-8")) for path in sources])
+    return {line.removeprefix("log metric ") for line in written if line.startswith("log metric ")}
 
 
 def logical(name: str) -> str:

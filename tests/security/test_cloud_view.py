@@ -5,12 +5,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 import httpx
 import pytest
 from codelab_local import LocalCloud
+from codelab_local.cloud_view.traces import Traces
 from websockets.exceptions import ConnectionClosedError
 from websockets.sync.client import connect
 
@@ -38,6 +40,7 @@ def site() -> Iterator[int]:
         yield running.port
 
 
+ROOT = Path(__file__).parents[2]
 #: Presses the button of a fault until it is done: the first press may have been forgotten on a busy machine.
 CONFIRM = """const confirm = (label) => {
   const button = document.querySelector(`[aria-label^="${label}"]`);
@@ -171,6 +174,97 @@ def test_only_its_own_page_and_whoever_knows_the_secret_get_in(view: View, inspe
     assert not [text for text in (view.secret, view.host.partition(".")[0]) if text in inspected.logs()]
 
 
+SPAN = {
+    "traceId": "6" * 32,
+    "spanId": "1" * 16,
+    "name": "invoke_agent <img src=x onerror=window.owned=1>",
+    "kind": 1,
+    "startTimeUnixNano": "1700000000000000000",
+    "endTimeUnixNano": "1700000000250000000",
+    "attributes": [{"key": "gen_ai.conversation.id", "value": {"stringValue": "traced-session"}}],
+    "status": {"code": 2},
+}
+CHILD = SPAN | {"spanId": "2" * 16, "parentSpanId": "1" * 16, "name": "step 1", "status": {}}
+
+
+def export(*spans: Any) -> dict[str, Any]:
+    return {"resourceSpans": [{"scopeSpans": [{"spans": list(spans)}]}]}
+
+
+def collector_of(cloud: LocalCloud) -> str:
+    """The address that functions are given as their collector's."""
+    return str(_invoke(cloud, {"do": "environment"})["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"])
+
+
+def test_it_is_the_collector_of_the_functions_and_shows_traces_as_trees(inspected: LocalCloud, view: View) -> None:
+    assert httpx.post(collector_of(inspected), json=export(CHILD, SPAN)).status_code == 200
+    found = view.state("traced-session")["spans"]
+    assert [(one["name"], one["depth"], one["duration_ms"], one["error"]) for one in found] == [
+        (SPAN["name"], 0, 250, "error"),
+        ("step 1", 1, 250, ""),
+    ]
+    assert view.state("another session")["spans"] == []
+
+
+@pytest.mark.deep
+def test_the_real_functions_send_it_the_trace_of_a_turn() -> None:
+    with LocalCloud(ROOT / "template.yaml", environment={"INSPECT": "1"}) as running:
+        real = View(running).enter()
+        with connect(running.url("s1"), proxy=None, open_timeout=60) as socket:
+            socket.send(json.dumps({"type": "user_message", "content": "Hello!"}))
+            spans = until(lambda: len(found := real.state("")["spans"]) >= 4 and found)
+    assert [one["depth"] for one in spans] == [0, 1, 1, 2]
+    assert [one["name"].partition(" ")[0] for one in spans] == ["invoke_agent", "user_message", "step", "chat"]
+
+
+def test_only_who_knows_its_path_is_a_function(inspected: LocalCloud, view: View) -> None:
+    address = collector_of(inspected)
+    before = view.state()["spans"]
+    for path in ("/v1/traces", "/x/v1/traces", f"/{view.secret}/v1/traces", "/\u00e9/v1/traces"):
+        assert httpx.post(f"{view.address}{path}", json=export(SPAN | {"spanId": "9" * 16})).status_code in (
+            401,
+            403,
+            404,
+        )
+    assert httpx.get(address).status_code == 403
+    assert view.state()["spans"] == before
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        None,
+        [],
+        {"resourceSpans": 7},
+        export("span", 7, None, []),
+        export(SPAN | {"traceId": "no"}),
+        export(SPAN | {"spanId": ["1"]}),
+        export(SPAN | {"name": {"a": 1}}),
+        export(SPAN | {"startTimeUnixNano": "-1"}),
+        export(SPAN | {"startTimeUnixNano": "9" * 5_000}),
+        export(SPAN | {"endTimeUnixNano": "1"}),
+    ],
+)
+def test_what_is_no_span_is_not_kept(document: Any) -> None:
+    traces = Traces()
+    traces.add(document)
+    assert traces.newest("", 100) == []
+
+
+def test_traces_are_bounded_and_spans_that_are_each_others_parents_do_not_hang_it() -> None:
+    traces = Traces()
+    for n in range(300):
+        traces.add(export(SPAN | {"traceId": f"{n:032x}"}))
+    shown = traces.newest("", 1_000)
+    assert len(shown) == 100
+    assert shown[0]["trace"] == f"{299:032x}"
+    traces.add(export(*(SPAN | {"spanId": f"{n:016x}"} for n in range(1_000))))
+    assert len(traces.newest("", 1_000)) < 500
+    circle = [SPAN | {"traceId": "7" * 32, "spanId": a * 16, "parentSpanId": b * 16} for a, b in ("12", "21")]
+    traces.add(export(*circle))
+    assert not [one for one in traces.newest("", 1_000) if one["trace"] == "7" * 32]
+
+
 def test_a_page_cannot_use_it_after_the_user_has_opened_it(
     inspected: LocalCloud, view: View, browser: Chromium, site: int
 ) -> None:
@@ -211,6 +305,9 @@ def test_the_page_works_under_its_policy(inspected: LocalCloud, view: View, brow
         page.wait_for("document.querySelector('#connections tbody').textContent.includes('<img')")
         page.wait_for("document.querySelector('#invocations tbody .failed')?.textContent.includes('broken on purpose')")
         page.wait_for("document.querySelector('#lines tbody').textContent.includes('broken on purpose')")
+        assert httpx.post(collector_of(inspected), json=export(CHILD, SPAN)).status_code == 200
+        page.wait_for("document.querySelector('#spans tbody').textContent.includes('invoke_agent <img')")
+        assert page.run("return getComputedStyle(document.querySelector('#spans .bar')).width") != "0px"
         page.run("document.querySelector('[aria-label^=\"Drop the connection\"]').click()")
         page.wait_for("document.querySelector('[aria-label^=\"Drop the connection\"]').textContent === 'Drop?'")
         socket.send(json.dumps({"type": "command", "do": "sleep", "seconds": 0, "name": "one"}))

@@ -51,6 +51,8 @@ class _ByPlan(dict[str, Limits]):
         return self[""]
 
 
+_DECIMAL = re.compile(r"[0-9]{1,2}(\.[0-9]{1,9})?")
+_URL = re.compile(r"https?://[^/?#\s][!-~]*")
 #: CloudFormation may write a Number as 120.0.
 _WHOLE = re.compile(r"\s*[+-]?[0-9]+(\.0+)?\s*")
 
@@ -72,6 +74,26 @@ def _whole(default: int | None, *, minimum: int = 0, maximum: int | None = None,
         return number
 
     return field(default=default, metadata={"read": read})
+
+
+def _share() -> Any:
+    """A part of all, from 0 to 1; all by default."""
+
+    def read(text: str) -> float:
+        if not _DECIMAL.fullmatch(text) or float(text) > 1:
+            raise ValueError("must be a number from 0 to 1")
+        return float(text)
+
+    return field(default=1.0, metadata={"read": read})
+
+
+def _url() -> Any:
+    def read(text: str) -> str:
+        if not _URL.fullmatch(text):
+            raise ValueError("must be an address that begins with http:// or https://")
+        return text
+
+    return field(default="", metadata={"read": read})
 
 
 _TRUTH = {
@@ -200,6 +222,9 @@ class Settings:
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = _choice("INFO", "DEBUG", "WARNING", "ERROR")
     #: Whether lines of the log count as metrics of CloudWatch.
     metrics: bool = _flag(False)
+    #: Where the spans of turns are sent (OTLP over HTTP, as JSON), and of which share of all turns.
+    otel_exporter_otlp_traces_endpoint: str = _url()
+    otel_traces_sampler_arg: float = _share()
 
     @cached_property
     def limits(self) -> Mapping[str, Limits]:

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -13,6 +13,8 @@ from codelab.config import settings
 from codelab.process_start import end_init
 
 _NAMESPACE = "CodeLab"
+#: The metrics that are counted for each model, too.
+MODEL_METRICS = ("Tokens", "CostUsd")
 #: What a line is about; all lines of an invocation have those that are known. See docs/operations.md.
 _IDS = ("session", "turn", "connection", "request_id")
 
@@ -23,12 +25,22 @@ def logger() -> Logger:
     return Logger(level=settings().log_level, use_rfc3339=True)
 
 
+_began_at = 0
+
+
+def began_at() -> int:
+    """When the event began that this process handles, in nanoseconds since the epoch."""
+    return _began_at
+
+
 def begin(**ids: str) -> None:
     """At the begin of an event, have every line name its ids: `session`, `turn`, `connection`, `request_id`.
 
     Those of the last event end.
     """
+    global _began_at
     end_init()
+    _began_at = time.time_ns()
     logger().remove_keys(_IDS)
     bind(**ids)
 
@@ -58,13 +70,39 @@ def record(message: str, **fields: Any) -> None:
 
 
 def metrics(**values: float | Sequence[float]) -> dict[str, Any]:
-    """Fields of a line that CloudWatch counts as metrics: a value, or up to 100 of them. `…Ms` are milliseconds.
+    """Fields of a line that CloudWatch counts as metrics: a value, or up to 100 of them. An empty list is left out.
 
-    This is the embedded metric format, without the 33 ms that the import of Powertools' Metrics takes. Without alarms
-    (`METRICS`) they are only fields, because each metric has a price.
+    `…Ms` are milliseconds, `…Usd` dollars. This is the embedded metric format, without the 33 ms that the import of
+    Powertools' Metrics takes. Without alarms (`METRICS`) they are only fields, because each metric has a price.
     """
-    if not settings().metrics:
-        return dict(values)
-    units = [{"Name": name, "Unit": "Milliseconds" if name.endswith("Ms") else "Count"} for name in values]
-    declaration = {"Namespace": _NAMESPACE, "Dimensions": [["service"]], "Metrics": units}
-    return {"_aws": {"Timestamp": int(1000 * time.time()), "CloudWatchMetrics": [declaration]}, **values}
+    fields: dict[str, Any] = {name: value for name, value in values.items() if value != []}
+    return _declared(fields) if fields and settings().metrics else fields
+
+
+def model_metrics(model: str, **values: float | Sequence[float]) -> dict[str, Any]:
+    """`metrics`, of which those in `MODEL_METRICS` are also counted for the model.
+
+    Each model is a metric more, which has a price; so there is no dimension that has as many values as users.
+    """
+    fields = {name: value for name, value in values.items() if value != []}
+    return {"model": model, **(_declared(fields, by_model=True) if settings().metrics else fields)}
+
+
+def _declared(fields: Mapping[str, Any], *, by_model: bool = False) -> dict[str, Any]:
+    """The fields, and that they are metrics."""
+    groups: list[tuple[list[str], Iterable[str]]] = [(["service"], fields)]
+    if by_model:
+        groups.append((["service", "model"], [name for name in fields if name in MODEL_METRICS]))
+    declarations = [
+        {
+            "Namespace": _NAMESPACE,
+            "Dimensions": [dimensions],
+            "Metrics": [{"Name": name, "Unit": _unit(name)} for name in names],
+        }
+        for dimensions, names in groups
+    ]
+    return {"_aws": {"Timestamp": int(1000 * time.time()), "CloudWatchMetrics": declarations}, **fields}
+
+
+def _unit(name: str) -> str:
+    return "Milliseconds" if name.endswith("Ms") else "None" if name.endswith("Usd") else "Count"

@@ -13,11 +13,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http import HTTPStatus
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from codelab import trace_id
+from codelab import trace_id, turn_log
 from codelab.llm.errors import Cancelled, InvalidRequest, ModelError, RequestError, TransportError
 from codelab.llm.outcome import Usage
+
+if TYPE_CHECKING:
+    from codelab.sessions.register import Register
 
 #: Profiles that have another name in the conventions.
 _PROVIDERS = {
@@ -73,8 +76,11 @@ class Span:
 
 
 @contextmanager
-def model_call(model: str, provider: str, *, session: str = "", turn: str = "") -> Iterator[Span]:
-    """Make a span of what is done meanwhile; also of its failure, unless nothing was asked (InvalidRequest)."""
+def model_call(model: str, provider: str, *, session: str = "", register: "Register | None" = None) -> Iterator[Span]:
+    """Make a span of what is done meanwhile; also of its failure, unless nothing was asked (InvalidRequest).
+
+    `register`: whose step asks, if one does.
+    """
     span, start_time = Span(model, provider, session), time.time()
     try:
         yield span
@@ -82,9 +88,17 @@ def model_call(model: str, provider: str, *, session: str = "", turn: str = "") 
         raise
     except BaseException as error:
         span.failed(error)
-        _send(span, start_time, turn)
+        _end(span, start_time, register)
         raise
-    _send(span, start_time, turn)
+    _end(span, start_time, register)
+
+
+def _end(span: Span, start_time: float, register: "Register | None") -> None:
+    """Send the span to X-Ray, and add it to those of the turn: each if it is on."""
+    _send(span, start_time, "" if register is None else register.turn_id)
+    if (spans := turn_log.spans()) is not None:
+        error = span.attributes.get("error.type", "") if {"error", "fault"} & span.flags.keys() else ""
+        spans.add_model_call(register, int(start_time * 1e9), span.attributes, error)
 
 
 def _send(span: Span, start_time: float, turn: str) -> None:

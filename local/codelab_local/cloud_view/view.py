@@ -2,16 +2,19 @@
 
 GET  /                      the page
 POST /session               {"secret"}: the cookie that everything below needs
-GET  /state?match=…         functions, connections, and the newest invocations and lines that contain the text
+GET  /state?match=…         functions, connections, and the newest invocations, traces and lines that contain the text
 GET  /items?match=…         items of the tables of which a key contains the text
 POST /drop                  {"connection"}: break a connection
 POST /kill                  {"function", "after_ms"?}: kill what runs now, or the next invocation after a time
 POST /delay                 {"function", "ms"}: begin every later invocation so much later; 0 ends it
+POST /{secret}/v1/traces    the spans of the functions, whose collector it is: not for browsers
 """
 
 import asyncio
+import hmac
 import json
 import re
+import secrets
 from collections.abc import Awaitable
 from http.client import HTTPException
 from pathlib import Path
@@ -21,6 +24,7 @@ from urllib.parse import parse_qs
 from codelab_local.cloud_view.door import Door, refused
 from codelab_local.cloud_view.items import find_items
 from codelab_local.cloud_view.recorder import Faults, Recorder
+from codelab_local.cloud_view.traces import Traces
 from codelab_local.emulator.aws_api import AwsApi, AwsError
 from codelab_local.emulator.server import Emulator
 from codelab_local.functions.pool import Pool
@@ -28,7 +32,7 @@ from codelab_local.gateway.connections import Connections
 from codelab_local.http.protocol import HttpProtocol, Request, Response, loads
 from codelab_local.settings.settings import Settings
 
-_MOST_INVOCATIONS, _MOST_LINES = 200, 300
+_MOST_INVOCATIONS, _MOST_LINES, _MOST_SPANS = 200, 300, 300
 _MOST_MS = 600_000
 _FILES = {
     "/": ("page.html", "text/html"),
@@ -64,8 +68,11 @@ class CloudView:
         self._variables = {name for path in settings.paths for name in re.findall(r"\{(\w+)\}", path)}
         self._pools = pools
         self._recorder = recorder
+        self._traces = Traces()
+        self._collector_path = f"/{secrets.token_urlsafe(32)}/v1/traces"
         self._protocols: set[HttpProtocol] = set()
         self._server: asyncio.Server | None = None
+        self._port = 0
         self._door: Door
 
     @property
@@ -73,10 +80,16 @@ class CloudView:
         """For the user's browser, with the secret of this run."""
         return self._door.address
 
+    @property
+    def traces_endpoint(self) -> str:
+        """Where functions send their spans, as OTLP over HTTP; it contains a secret of this run."""
+        return f"http://127.0.0.1:{self._port}{self._collector_path}"
+
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(lambda: HttpProtocol(self._answer, self._protocols), "127.0.0.1", 0)
-        self._door = Door(self._server.sockets[0].getsockname()[1])
+        self._port = self._server.sockets[0].getsockname()[1]
+        self._door = Door(self._port)
 
     def stop(self) -> None:
         if self._server is not None:
@@ -85,6 +98,10 @@ class CloudView:
             protocol.transport.abort()
 
     def _answer(self, request: Request) -> Response | Awaitable[Response]:
+        path = request.path.encode("utf-8", "replace")
+        if request.method == "POST" and hmac.compare_digest(path, self._collector_path.encode()):
+            self._traces.add(loads(request.body))
+            return Response.json({})
         refusal = self._door.refusal(request)
         answer = refusal if refusal is not None else self._route(request)
         if isinstance(answer, Response):
@@ -128,6 +145,7 @@ class CloudView:
                 for connection in open_connections
             ],
             "invocations": self._recorder.invocations(match, _MOST_INVOCATIONS),
+            "spans": self._traces.newest(match, _MOST_SPANS),
             "lines": self._recorder.lines(match, _MOST_LINES),
         }
 

@@ -16,6 +16,7 @@ from codelab.agents import Agent
 from codelab.delivery.stream import StreamSender
 from codelab.engine.attachments import Attachments
 from codelab.engine.engine import Engine
+from codelab.engine.meter import Ending
 from codelab.engine.step_attempt import Invocation, StepAttempt
 from codelab.engine.step_requests import MAX_CALLS, PreparedRequest, StepRequests
 from codelab.llm.client.transport import Transport
@@ -90,10 +91,11 @@ class _RequestLoop:
         self._conversation = conversation
         self._invocation = invocation
         self._meter = invocation.meter
-        #: The Request that is not metered yet, its text, and its usage once that is known.
+        #: The Request that is not metered yet, its text, and once they are known its usage and its end.
         self._request: PreparedRequest | None = None
         self._streamed: list[str] = []
         self._usage: dict[str, int] = {}
+        self._ending = Ending()
         #: Of the Requests before it: the calls of the model, and the usage that the commit has to count.
         self._model_calls = 0
         self._previous_usage: Counter[str] = Counter()
@@ -125,6 +127,7 @@ class _RequestLoop:
         try:
             return self._answer(self._response())
         except RequestError as error:
+            self._ending = Ending.of(error)
             if self._request is not None:
                 usage = error.usage if isinstance(error, ModelError) else Usage()
                 self._usage = self._reported_usage(self._request, usage, was_stopped=isinstance(error, Cancelled))
@@ -139,8 +142,10 @@ class _RequestLoop:
         """
         final_text = self._attempt.acquire_sender().close(keeps_last=isinstance(outcome, ModelAnswer))
         if self._request is not None:
-            is_failure = isinstance(outcome, RequestError) and not self._attempt.cancellation.cancelled
-            self._meter.add(self._usage, self._request.estimate_tokens(self._streamed), is_failure=is_failure)
+            ending, estimate = self._ending, self._request.estimate_tokens(self._streamed)
+            if self._attempt.cancellation.cancelled:
+                ending = ending._replace(is_failure=False)
+            self._meter.add(self._usage, ending, estimate, model=self._request.config.model)
         return final_text
 
     def _response(self) -> _Response:
@@ -155,18 +160,19 @@ class _RequestLoop:
         self._conversation = self._attachments.added_to(self._conversation, attempt.register)
         while True:
             request = self._request = self._prepare(executor)
-            is_failure = False
+            ending = Ending()
             try:
                 response = self._stream_in_span(request, deadline)
                 if response is not None:
                     return response
                 usage = self._requests.usage_of(Usage(), request.config)
             except ModelError as error:
-                is_failure = True
+                ending = Ending.of(error)
                 usage = self._reported_usage(request, error.usage, was_stopped=False)
                 if not self._may_ask_again(request, error, usage):
                     raise
-            self._meter.add(usage, request.estimate_tokens(self._streamed), is_failure=is_failure)
+            estimate = request.estimate_tokens(self._streamed)
+            self._meter.add(usage, ending, estimate, model=request.config.model)
             self._request = None
             if not self._streamed:  # otherwise counted when the text was discarded
                 self._previous_usage.update(usage)
@@ -176,6 +182,7 @@ class _RequestLoop:
         """The answer to commit. Raises ProtocolError LLM_ERROR if it is empty."""
         request = self._request
         assert request is not None
+        self._ending = Ending.of(response.result)
         usage = self._usage = self._requests.usage_of(response.result.usage, request.config)
         parts = request.wait_for_parts()
         total = {**self._total_usage(), **parts, CONTEXT: usage["prompt_tokens"] or sum(parts.values())}
@@ -211,7 +218,7 @@ class _RequestLoop:
     def _stream_in_span(self, request: PreparedRequest, deadline: float) -> _Response | None:
         """`_stream` within a span."""
         config, register = request.config, self._attempt.register
-        with model_call(config.model, config.provider, session=register.pk, turn=register.turn_id) as span:
+        with model_call(config.model, config.provider, session=register.pk, register=register) as span:
             response = self._stream(request, deadline)
             if response is not None:
                 span.answered(response.result.usage, response.result.finish_reason)

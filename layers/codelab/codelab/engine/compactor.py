@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from codelab.engine.engine import Engine
-from codelab.engine.meter import Meter
+from codelab.engine.meter import Ending, Meter
 from codelab.llm.client.request import Request
 from codelab.llm.client.retry import RetryPolicy
 from codelab.llm.client.transport import Transport
@@ -107,15 +107,17 @@ class Compactor:
         """Ask the model for a summary; None if it fails. Asks only once if the last try failed."""
         attempts = 1 if register.summary_failed_tokens else 2
         config, retry = config.changed(max_repairs=attempts - 1), RetryPolicy(attempts=attempts)
+        price = self._settings.llm_prices.get(config.model)
         try:
             request = Request(config, compaction.SCHEMA, prompt, unsupported=self._unsupported, retry=retry)
             with model_call(config.model, config.provider, session=register.pk) as span:
                 result = request.run(self._transport, deadline=deadline)
                 span.answered(result.usage, result.finish_reason)
         except RequestError as error:
-            meter.add(usage_amounts(error.usage, None) if isinstance(error, ModelError) else {}, is_failure=True)
+            usage = usage_amounts(error.usage, price) if isinstance(error, ModelError) else {}
+            meter.add(usage, Ending.of(error), model=config.model)
             fields = {"session": register.pk, "error": str(error), **metrics(SummaryFailed=1)}
             logger().warning("compaction failed", extra=fields)
             return None
-        meter.add(usage_amounts(result.usage, None))
+        meter.add(usage_amounts(result.usage, price), Ending.of(result), model=config.model)
         return compaction.text_of(result.solution, register, self._settings)

@@ -10,6 +10,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from codelab import turn_log
 from codelab.aws.errors import AwsError
 from codelab.config import Settings
 from codelab.delivery.fan_out import Delivery, FanOut
@@ -96,6 +97,7 @@ class Engine:
                 prepared_invoke=access.prepared_invoke,
             )
         bind(session=decided.register.pk, turn=decided.register.turn_id)
+        turn_log.note_event(getattr(event, "type", ""), decided.transition, getattr(event, "call_id", None) or "")
         self.revive(decided.register)
         return decided
 
@@ -197,6 +199,7 @@ class Engine:
             self.poster.close(connection_id)
         for connection_id in transition.cut_connections:
             self.poster.close(connection_id)
+        turn_log.note(transition)  # last, because nobody waits for it
 
     def _post(
         self, posts: Sequence[Sequence[EventItem]], transition: Transition, patience_s: float, request_id: str | None

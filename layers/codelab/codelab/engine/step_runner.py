@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from codelab import turn_log
 from codelab.agents import FALLBACK
 from codelab.delivery.fan_out import DRAIN_S, FanOut
 from codelab.engine.ask_model import StepModel
@@ -70,6 +71,8 @@ class StepRunner:
             while next_step is not None:
                 commit = self._run_step(user, session_id, next_step, invocation)
                 last_commit, next_step = commit or last_commit, None if commit is None else commit.invoke
+                if commit is not None:
+                    turn_log.note(commit)
                 if next_step is not None and last_commit is not None and remaining_ms() < _NEXT_STEP_MS:
                     engine.invoke(last_commit.after, next_step)
                     break

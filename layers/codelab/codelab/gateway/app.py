@@ -11,6 +11,7 @@ handler = app.handler
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+from codelab import turn_log
 from codelab.aws.errors import AwsError
 from codelab.engine.engine import Engine
 from codelab.gateway.identity import caller_of, name_in_log
@@ -60,10 +61,17 @@ class WebSocketApp:
         caller = caller_of(event)
         name_in_log(caller, context)
         try:
+            self._answer(event, caller)
+        finally:
+            turn_log.end(context.get_remaining_time_in_millis())
+        return ACCEPTED
+
+    def _answer(self, event: Mapping[str, Any], caller: Caller) -> None:
+        try:
             frame = parse_frame(event.get("body"))
         except ProtocolError as error:
             self._refuse(caller, error)
-            return ACCEPTED
+            return
         try:
             self._dispatch(frame, caller)
         except ProtocolError as error:
@@ -74,7 +82,6 @@ class WebSocketApp:
         except Exception:
             logger().exception("handler failed", extra=metrics(HandlersFailed=1))
             self._refuse(caller, ProtocolError(ErrorCode.AGENT_ERROR, "Internal error; send the frame again"), frame)
-        return ACCEPTED
 
     def _dispatch(self, frame: ClientFrame, caller: Caller) -> None:
         kind = FRAMES[getattr(frame, "type", "")]

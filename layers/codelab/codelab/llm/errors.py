@@ -56,7 +56,8 @@ class ContextTooLarge(InvalidRequest):
 class ModelError(RequestError):
     """A run produced no solution.
 
-    usage: all tokens of the run. streamed: the streamed text by field. attempts: the calls made.
+    usage: all tokens of the run. streamed: the streamed text by field. attempts: the calls made. repairs: those that
+    asked for a valid answer after an invalid one.
     """
 
     code = "call"
@@ -66,6 +67,12 @@ class ModelError(RequestError):
         self.usage = Usage()
         self.streamed: dict[str, str] = {}
         self.attempts = 0
+        self.repairs = 0
+
+    @property
+    def invalid_answers(self) -> int:
+        """The answers that did not fit the schema: each was repaired, or was the last one."""
+        return self.repairs + isinstance(self, InvalidJson | InvalidAnswer)
 
 
 class Refusal(ModelError):

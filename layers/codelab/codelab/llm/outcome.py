@@ -70,7 +70,8 @@ class Result:
     """The outcome of a Request.
 
     solution: the first choice, in the shape of the schema. solutions: all `n` choices. strategy: the one of the last
-    call. attempts: the calls made. streamed: the text of the deltas, by field.
+    call. attempts: the calls made. repairs: those that asked for a valid answer after an invalid one. streamed: the
+    text of the deltas, by field.
     """
 
     solution: Any
@@ -80,6 +81,7 @@ class Result:
     attempts: int
     finish_reason: str | None
     streamed: dict[str, str] = field(default_factory=dict)
+    repairs: int = 0
 
 
 @dataclass(slots=True)

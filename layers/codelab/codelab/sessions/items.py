@@ -306,6 +306,11 @@ class CallItem:
     def effective_arguments(self) -> Content:
         return self.arguments if self.edited_arguments is None else self.edited_arguments
 
+    @property
+    def decided_at(self) -> int:
+        """When (ms) a human decided about a settled call; without a decision, when it ended."""
+        return int(self.decision.get("at", self.settled_at))
+
     def referring(self, objects: dict[str, str]) -> "CallItem":
         """The call with references in place of large contents, which are added to `objects`."""
         large: dict[str, Any] = {

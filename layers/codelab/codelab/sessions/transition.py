@@ -105,6 +105,11 @@ class Transition:
         return [frames for frames in (self.announcements, events) if frames]
 
     @property
+    def turn_end(self) -> Mapping[str, Any] | None:
+        """The `turn_end` frame, if a turn has ended."""
+        return next((event.frame for event in self.events if event.frame["type"] == "turn_end"), None)
+
+    @property
     def starts_something(self) -> bool:
         """Whether it has effects that are lost until the sweep if its writer does not learn that it was written."""
         return bool(self.invoke or self.resend or self.repost or self.close or self.cut_connections)

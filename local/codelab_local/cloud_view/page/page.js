@@ -158,6 +158,22 @@ const invocations = new Rows('invocations', () => {
   return { cells, fill };
 });
 
+const spans = new Rows('spans', () => {
+  const bar = make('div', { className: 'bar' });
+  const cells = [cell(), cell('text'), cell('number'), make('td', { className: 'wide' }, bar), cell('failed')];
+  const fill = (now) => {
+    const part = (value) => `${now.of_ms ? (100 * value) / now.of_ms : 0}%`;
+    [clock(now.at), now.name, ms(now.duration_ms)].forEach((text, n) => put(cells[n], text));
+    put(cells[4], now.error);
+    cells[0].title = now.trace;
+    cells[1].style.paddingInlineStart = `${0.75 + Math.min(now.depth, 12) * 1.2}rem`;
+    bar.style.marginInlineStart = part(now.start_ms);
+    bar.style.width = part(now.duration_ms);
+    bar.classList.toggle('bad', now.error !== '');
+  };
+  return { cells, fill };
+});
+
 const lines = new Rows('lines', (one) => {
   const cells = [cell(), cell(), cell('text')];
   [clock(one.at), one.function, one.text].forEach((text, n) => put(cells[n], text));
@@ -181,6 +197,7 @@ async function look() {
     functions.show(state.functions, (one) => one.name);
     const shown = state.invocations.filter((one) => by('scheduled').checked || one.kind !== 'schedule');
     invocations.show(shown, (one) => one.n);
+    spans.show(state.spans, (one) => `${one.trace} ${one.span}`);
     lines.show(state.lines, (one) => one.n);
     say('Live');
   } catch (error) {

@@ -143,6 +143,7 @@ class Request:
             error.usage = run.usage + error.usage
             error.streamed = run.streamed()
             error.attempts = run.attempts
+            error.repairs = run.repairs
             raise
 
 
@@ -200,6 +201,7 @@ class _Run:
         self._refusals = 0
         self.usage = Usage()
         self.attempts = 0
+        self.repairs = 0
 
     def streamed(self) -> dict[str, str]:
         return {name: "".join(parts) for name, parts in self._shown_parts.items()}
@@ -219,6 +221,7 @@ class _Run:
                 attempts=self.attempts,
                 finish_reason=answers[0][1],
                 streamed=self.streamed(),
+                repairs=self.repairs,
             )
         )
 
@@ -252,6 +255,7 @@ class _Run:
                     raise Prose(str(problem)) if isinstance(problem, NoJson) else InvalidJson(str(problem))
                 raise InvalidAnswer("; ".join(errors), errors=errors)
             repairs += 1
+            self.repairs += 1
             if is_visible:
                 streamed_texts = self._valid_texts(errors)
             compiled_schema, exchange = self._repair(choice, errors, streamed_texts, len(exchanges))
