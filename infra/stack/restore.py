@@ -67,14 +67,12 @@ def _is_being_restored(register: Item) -> bool:
 
 def _restore_session(data: Data, exported: Exported) -> None:
     """Objects before the items that refer to them; the register first hidden, then as it was."""
+    kept = {item["sk"]["S"]: item for item in exported.items}
+    register = kept.pop(keys.REGISTER)
     version = _hide(data, exported)
     for digest, text in exported.objects.items():
         key = keys.content_object(exported.user, exported.session_id, digest)
         data.s3.put_object(Bucket=data.bucket, Key=key, Body=text.encode(), ContentType="application/json")
-    kept = {item["sk"]["S"]: item for item in exported.items}
-    register = kept.pop(keys.REGISTER, None)
-    if register is None:
-        raise Refused(f"{exported} has no register in the file")
     others = [item["sk"]["S"] for item in data.items(exported.pk) if item["sk"]["S"] not in {keys.REGISTER, *kept}]
     _write(data, [{"DeleteRequest": {"Key": {"pk": {"S": exported.pk}, "sk": {"S": sk}}}} for sk in others])
     _write(data, [{"PutRequest": {"Item": item}} for item in kept.values()])

@@ -98,6 +98,8 @@ def _exported(path: Path, number: int, line: dict[str, Any]) -> Exported:
         exported = Exported(line["user"], line.get("session_id", ""), line["items"], line.get("objects", {}))
         is_own = all(item["pk"]["S"] == exported.pk and item["sk"]["S"] for item in exported.items)
         is_own = is_own and all(digest.isalnum() and isinstance(text, str) for digest, text in exported.objects.items())
+        has_register = any(item["sk"]["S"] == keys.REGISTER and "version" in item for item in exported.items)
+        is_own = is_own and has_register == bool(exported.session_id)
     except (KeyError, TypeError, ValueError, AttributeError):
         is_own = False
     if not is_own:

@@ -304,6 +304,7 @@ def test_a_session_that_somebody_writes_while_it_is_restored_is_theirs(
         (lambda text: "", "cut off after 0 sessions"),
         (lambda text: text.replace('"codelab_sessions":1', '"codelab_sessions":2'), "no file of make export"),
         (lambda text: text.replace("SESSION#ann#s1", "SESSION#eve#s1"), "line 2: not a session or a user"),
+        (lambda text: text.replace('"S":"REGISTER"', '"S":"ANOTHER"'), "line 2: not a session or a user"),
         (lambda text: text.replace('"session_id":"s1"', '"session_id":"a#b"'), "line 2: not a session or a user"),
         (lambda text: "hello", "line 1: not a JSON object"),
     ],
