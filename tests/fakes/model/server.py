@@ -16,8 +16,8 @@ class ScriptedModel(HttpServer):
     """`with ScriptedModel() as model: model.script("name", Says("…"))`. `requests` are the bodies by name.
 
     `hung_up` names the scripts whose client did not stay until the end. `refusals` say why requests were refused, which
-    are against the rules of the API `spoken`; without one, it speaks chat completions. `port` 0 is any that is free. The
-    model `other` is asked for native calls.
+    are against the rules of the API `spoken`; without one, it speaks chat completions. `port` 0 is any that is free.
+    The model `other` is asked for native calls.
     """
 
     def __init__(self, port: int = 0, spoken: SpokenApi | None = None) -> None:
