@@ -1,6 +1,6 @@
 import { type Signal, useSignal, useSignalEffect } from '@preact/signals';
 import type { RefObject } from 'preact';
-import { useEffect, useId, useMemo, useRef } from 'preact/hooks';
+import { useEffect, useId, useLayoutEffect, useMemo, useRef } from 'preact/hooks';
 import { type Answer, ToolError } from '@codelab/client';
 import { counted, n, t } from '../i18n/index.ts';
 import { executes, live } from '../live.ts';
@@ -14,10 +14,10 @@ import { type Change, changesOf, make } from '../workspace/changes.ts';
 import { Changed as FileChanged, viewOf } from '../workspace/expectations.ts';
 import type { Folder } from '../workspace/folder.ts';
 import { folder, lastChanged, version } from '../workspace/open.ts';
-import { tellUndone } from './composer.tsx';
 import type { CallState, CallView } from './entries.ts';
 import { Long } from './markdown.tsx';
 import { visible, visibleJson, visibleLine } from './safe.ts';
+import { tellUndone } from './undone.tsx';
 
 /** A click decides only if the user has had time to see the question (milliseconds): cards move while text arrives. */
 const LOOK_MS = 500;
@@ -124,7 +124,7 @@ function Changed({ call, changes }: { call: CallView; changes: readonly Change[]
     try {
       await make(madeIn!, [...changes].reverse().map(({ path, before, after }) => ({ path, before: after, after: before })));
       live.value?.conversation.undone(call.frame.call_id);
-      tellUndone(call.frame.call_id, changes.map((change) => visibleLine(change.path)));
+      if (live.value) tellUndone(live.value.session.sessionId, call.frame.call_id, changes.map((change) => visibleLine(change.path)));
       lastChanged.value = changes.map((change) => change.path);
       version.value++;
     } catch (error) {
@@ -205,7 +205,8 @@ function Asked({ call, decided, card }: { call: CallView; decided: boolean; card
   useEffect(() => {
     if (mayTakeFocus()) card.current!.focus();
   }, []);
-  useEffect(() => {
+  // At once: what is typed next belongs there.
+  useLayoutEffect(() => {
     if (mode.value !== 'ask') card.current!.querySelector<HTMLElement>('.asked form :is(input, textarea), .asked .buttons button')?.focus();
   }, [mode.value]);
   const { remember } = frame;

@@ -3,23 +3,17 @@ import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
 import { n, t } from '../i18n/index.ts';
 import { type Live, link, live, send, sendInstead } from '../live.ts';
 import { Icon } from '../shell/icon.tsx';
-import { stored } from '../shell/stored.ts';
 import { folder, pathsOf, version } from '../workspace/open.ts';
+import { AttachedView, attach, attached, imageType } from './attachments.tsx';
 import { type Command, commandsFor, commandsOf } from './commands.ts';
 import type { Attached } from './entries.ts';
 import { type Option, useMenu } from './menu.tsx';
-import { visibleLine } from './safe.ts';
 import { type Beginning, matching, mentionOf } from './suggestions.ts';
+import { undoneText, undoneTold, UndoneView } from './undone.tsx';
 
 export const draft = signal('');
 /** The earlier message in whose place the draft is sent. */
 const editing = signal<{ key: string; sessionId: string } | undefined>(undefined);
-
-/** What the names of images end with. */
-const IMAGE_TYPES: Record<string, string> = { png: 'image/png', jpg: 'image/jpeg', jpeg: 'image/jpeg', gif: 'image/gif', webp: 'image/webp' };
-const IMAGE_BYTES = 5_000_000;
-const TEXT_CHARS = 200_000;
-const MOST_ATTACHED = 8;
 
 /** Have the user write an earlier message anew. */
 export function edit(entry: { key: string; text: string; attached: readonly Attached[] }): void {
@@ -30,32 +24,6 @@ export function edit(entry: { key: string; text: string; attached: readonly Atta
   attached.value = entry.attached;
   document.getElementById('message')?.focus();
 }
-
-interface Undone {
-  sessionId: string;
-  callId: string;
-  paths: readonly string[];
-}
-
-/** Undone calls that are kept until a message of their sessions tells them. */
-const MOST_UNDONE = 50;
-
-/** What the user has undone since the last message. The next one says so, unless the user takes that out. */
-const undone = stored<readonly Undone[]>('undone', [], (value) => (Array.isArray(value) ? value.filter(isUndone) : []));
-
-function isUndone(value: unknown): value is Undone {
-  const { sessionId, callId, paths } = (value ?? {}) as Record<string, unknown>;
-  return [sessionId, callId, ...(Array.isArray(paths) ? paths : [undefined])].every((one) => typeof one === 'string');
-}
-
-/** Have the next message tell the agent that the changes of a call are undone. */
-export function tellUndone(callId: string, paths: readonly string[]): void {
-  const sessionId = live.value?.session.sessionId;
-  if (sessionId) undone.value = [...undone.value, { sessionId, callId, paths }].slice(-MOST_UNDONE);
-}
-
-/** What is sent with the draft. */
-const attached = signal<readonly Attached[]>([]);
 
 export function Composer({ live: here }: { live: Live }) {
   const area = useRef<HTMLTextAreaElement>(null);
@@ -72,9 +40,9 @@ export function Composer({ live: here }: { live: Live }) {
   const most = typeof limits['user_message_chars'] === 'number' ? limits['user_message_chars'] : 10_000;
   const info = conversation.info.value;
   const takesImages = info?.models.find((model) => model.name === info.model)?.images === true;
-  const told = isEditing ? [] : undone.value.filter((one) => one.sessionId === session.sessionId);
-  const toldText = told.map(({ paths }) => `\n\n${t('undone.told', { paths: paths.join(', ') })}`).join('');
-  const isLong = [...draft.value, ...toldText].length > most;
+  const told = isEditing ? '' : undoneText(session.sessionId);
+  const length = [...draft.value, ...told].length;
+  const isLong = length > most;
   const isRunning = conversation.status.value !== 'idle' && conversation.status.value !== 'error';
   const online = link.value.state === 'online';
   const isComplete = !isLong && draft.value.trim() !== '';
@@ -90,7 +58,7 @@ export function Composer({ live: here }: { live: Live }) {
   const submit = () => {
     sendsTo.value = online ? '' : session.sessionId;
     if (!canSend) return;
-    const [text, files, instead] = [draft.value + toldText, attached.value, isEditing ? editing.value : undefined];
+    const [text, files, instead] = [draft.value + told, attached.value, isEditing ? editing.value : undefined];
     if (instead) {
       void sendInstead(instead.key, text, files).catch((error: Error) => {
         problem.value = error.message;
@@ -98,7 +66,7 @@ export function Composer({ live: here }: { live: Live }) {
       });
     } else {
       send(text, files);
-      undone.value = undone.value.filter((one) => one.sessionId !== session.sessionId);
+      undoneTold(session.sessionId);
     }
     clear();
     area.current!.focus();
@@ -139,9 +107,8 @@ export function Composer({ live: here }: { live: Live }) {
   const menu = useMenu(area, optionsOf);
   const mention = (begun: Beginning, path: string) => {
     put(begun, `${mentionOf(path)} `);
-    const type = IMAGE_TYPES[/\.(\w+)$/.exec(path)?.[1]?.toLowerCase() ?? ''];
-    const name = path.slice(path.lastIndexOf('/') + 1);
-    if (type && takesImages) void folder.value?.bytes(path).then((body) => attach([new File([body], name, { type })]));
+    const type = imageType(path);
+    if (type && takesImages) void folder.value?.bytes(path).then((body) => take([new File([body], nameAndPlace(path).label, { type })]), conversation.failed);
   };
   const mentions = menu.begun?.kind === 'file';
   useEffect(() => {
@@ -158,7 +125,7 @@ export function Composer({ live: here }: { live: Live }) {
       if (target !== document.body && (target.matches('input, select') || !target.closest('.conversation'))) return;
       if (target instanceof HTMLTextAreaElement && target !== area.current) return;
       if (editing.peek()?.sessionId === session.sessionId) clear();
-      else if (!['idle', 'error'].includes(conversation.status.peek())) void session.cancel(); // as it is now, drawn or not
+      else if (!['idle', 'error'].includes(conversation.status.peek())) void session.cancel().catch(conversation.failed); // as it is now, drawn or not
     };
     addEventListener('keydown', press);
     return () => removeEventListener('keydown', press);
@@ -174,20 +141,8 @@ export function Composer({ live: here }: { live: Live }) {
     draft.value = said[next] ?? '';
     return true;
   };
-  const attach = async (files: readonly File[]) => {
-    problem.value = '';
-    for (const file of files) {
-      const isImage = /^image\/(png|jpeg|gif|webp)$/.test(file.type);
-      if (attached.value.length === MOST_ATTACHED) problem.value = t('composer.many', { n: MOST_ATTACHED });
-      else if (isImage && !takesImages) problem.value = t('composer.noimages');
-      else if (file.size > (isImage ? IMAGE_BYTES : 4 * TEXT_CHARS)) problem.value = t('composer.large', { name: visibleLine(file.name) });
-      else if (isImage) attached.value = [...attached.value, { name: file.name, url: await dataUrl(file) }];
-      else {
-        const text = await file.arrayBuffer().then((body) => new TextDecoder('utf-8', { fatal: true }).decode(body)).catch(() => '\0');
-        if (!text || text.includes('\0') || text.length > TEXT_CHARS) problem.value = t('composer.notext', { name: visibleLine(file.name) });
-        else attached.value = [...attached.value, { name: file.name.slice(0, 255), text }];
-      }
-    }
+  const take = async (files: readonly File[]) => {
+    problem.value = await attach(files, takesImages);
   };
   useEffect(() => {
     if (!online) return;
@@ -198,7 +153,7 @@ export function Composer({ live: here }: { live: Live }) {
     const files = [...(event.clipboardData?.files ?? [])];
     if (!files.length) return;
     event.preventDefault();
-    void attach(files);
+    void take(files);
   };
   return (
     <form
@@ -217,37 +172,8 @@ export function Composer({ live: here }: { live: Live }) {
           </button>
         </p>
       )}
-      {told.map((one) => (
-        <p key={one.callId} class="note told">
-          {t('undone.told', { paths: one.paths.join(', ') })}
-          <button
-            type="button"
-            class="icon"
-            aria-label={t('undone.untold')}
-            title={t('undone.untold')}
-            onClick={() => (undone.value = undone.value.filter((other) => other !== one))}
-          >
-            <Icon name="close" />
-          </button>
-        </p>
-      ))}
-      {attached.value.length > 0 && (
-        <div class="images">
-          {attached.value.map((one, index) => (
-            <figure key={index} class={'url' in one ? '' : 'file'}>
-              {'url' in one ? <img src={one.url} alt={t('composer.image', { n: index + 1 })} /> : <span class="badge">{visibleLine(one.name)}</span>}
-              <button
-                type="button"
-                class="icon"
-                aria-label={t('composer.remove')}
-                onClick={() => (attached.value = attached.value.filter((other) => other !== one))}
-              >
-                <Icon name="close" />
-              </button>
-            </figure>
-          ))}
-        </div>
-      )}
+      {!isEditing && <UndoneView sessionId={session.sessionId} />}
+      <AttachedView />
       <textarea
         id="message"
         ref={area}
@@ -280,7 +206,7 @@ export function Composer({ live: here }: { live: Live }) {
       />
       <div class="actions">
         <span class="problem" role="status">
-          {isLong ? t('composer.long', { n: n([...draft.value, ...toldText].length), max: n(most) }) : waits ? t('composer.waits') : problem.value}
+          {isLong ? t('composer.long', { n: n(length), max: n(most) }) : waits ? t('composer.waits') : problem.value}
         </span>
         <span class="note" role="status">
           {notice.value}
@@ -293,14 +219,14 @@ export function Composer({ live: here }: { live: Live }) {
           onChange={(event) => {
             const files = [...(event.currentTarget.files ?? [])];
             event.currentTarget.value = '';
-            void attach(files);
+            void take(files);
           }}
         />
         <button type="button" class="icon" aria-label={t('composer.attach')} title={t('composer.attach')} onClick={() => chooser.current!.click()}>
           <Icon name="plus" />
         </button>
         {isRunning && (
-          <button type="button" class="round" aria-label={t('composer.stop')} title={t('composer.stop')} onClick={() => session.cancel()}>
+          <button type="button" class="round" aria-label={t('composer.stop')} title={t('composer.stop')} onClick={() => void session.cancel().catch(conversation.failed)}>
             <Icon name="stop" />
           </button>
         )}
@@ -317,11 +243,3 @@ function nameAndPlace(path: string): { label: string; detail: string } {
   return { label: path.slice(end + 1), detail: path.slice(0, Math.max(0, end)) };
 }
 
-function dataUrl(file: File): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const reader = new FileReader();
-    reader.onload = () => resolve(String(reader.result));
-    reader.onerror = () => reject(reader.error);
-    reader.readAsDataURL(file);
-  });
-}

@@ -98,6 +98,10 @@ export class Conversation {
     this.#add({ kind: 'error', key: `refused-${id}`, turnId: '', text: why, code, again });
   }
 
+  /** What the user wanted of the session was refused, or could not be sent. */
+  readonly failed = (error: Error & { code?: string | undefined }): void =>
+    this.#add({ kind: 'error', key: `failed-${this.#discarded++}`, turnId: '', text: error.message, code: error.code ?? '' });
+
   /** This page decides about a call. `changes`: what it would change, as the user has seen it. */
   decided(callId: string, decision: NonNullable<CallView['decision']>, changes: readonly Change[] | undefined): void {
     this.#update(callId, { decided: true, decision, ...(changes && { changes }) });

@@ -7,7 +7,7 @@ export function QueueView({ live }: { live: Live }) {
   const { queue } = live.conversation;
   if (!queue.value.length) return null;
   const withdraw = (id: string) => {
-    void live.session.send({ type: 'withdraw', client_msg_id: id });
+    live.session.send({ type: 'withdraw', client_msg_id: id }).catch(live.conversation.failed);
     queue.value = queue.value.filter((one) => one.id !== id);
   };
   return (

@@ -45,7 +45,12 @@ function AgentChoice() {
       class="agent"
       aria-label={t('agent')}
       value={agent}
-      onChange={(event) => void session.switchAgent(event.currentTarget.value).catch(() => {})}
+      onChange={({ currentTarget: select }) =>
+        void session.switchAgent(select.value).catch((error: Error) => {
+          select.value = conversation.agent.value;
+          conversation.failed(error);
+        })
+      }
     >
       {[...names].map((name) => (
         <option key={name} value={name} title={agents.find((one) => one.name === name)?.description}>
