@@ -1,5 +1,6 @@
 """The terminal's colours can be read on dark and on light backgrounds."""
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -10,7 +11,9 @@ from codelab_client.config import ConfigError, config_file, load
 from codelab_client.execution import ToolOutcome
 from codelab_client.terminal import cards
 from codelab_client.terminal.background import background, luminance
+from codelab_client.terminal.keyboard import Keyboard
 from codelab_client.terminal.palette import DARK, LIGHT, Palette, prompt_style
+from prompt_toolkit.keys import Keys
 from rich.color import Color
 
 from tests.client.terminals import Terminal
@@ -102,6 +105,17 @@ def test_the_setting_comes_first_then_the_terminal_then_the_variable() -> None:
 def test_what_was_typed_before_the_answer_is_kept() -> None:
     read = b"he\x1b]11;rgb:ff/ff/ff\x07llo \xc3\xa9\r\x1b[?62c!"
     assert background("", {"TERM": "xterm"}, lambda: read).typed == "hello é!"
+
+
+def test_an_answer_that_comes_late_is_no_key() -> None:
+    near, far = os.openpty()
+    with os.fdopen(far) as terminal:
+        keyboard = Keyboard(terminal)
+        with keyboard.raw_mode():
+            os.write(near, b"a\x1b]11;rgb:ffff/ffff/ffff\x1b\\\x1b[?62cb\x1b[A")
+            keys = [key.key for key in keyboard.read_keys()]
+    os.close(near)
+    assert keys == ["a", "b", Keys.Up]
 
 
 def test_a_background_is_light_or_dark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -352,7 +352,7 @@ async def test_the_status_says_mode_model_context_and_cost(tmp_path: Path) -> No
 
 async def test_a_text_of_others_is_no_command_in_the_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with create_pipe_input() as keyboard:
-        monkeypatch.setattr(inline, "_Keyboard", lambda _: keyboard)
+        monkeypatch.setattr(inline, "Keyboard", lambda _: keyboard)
         for text in ("!touch owned", "/rules allow elsewhere"):
             talk = Talk(tmp_path)
             screen = InlineScreen(tmp_path)

@@ -145,6 +145,29 @@ def test_ctrl_z_suspends_and_the_shell_continues_it(environment: dict[str, str],
         terminal.expect("› after it")
 
 
+def test_forty_columns_without_colours_are_enough(environment: dict[str, str], folder: Path) -> None:
+    with Terminal(CODELAB, {**environment, "NO_COLOR": "1"}, folder, columns=40) as terminal:
+        terminal.expect("Tip: ")
+        terminal.type("/model\r")
+        terminal.expect("Which model?")
+        terminal.type("\x03")
+        until(lambda: "Which model?" not in terminal.shown())
+        terminal.type("/cost\r")
+        terminal.expect("the server tells no")
+        until(lambda: terminal.shown().rpartition("\n")[2].startswith("balanced"))
+        assert not re.search(rb"\x1b\[[0-9;]*(?:3[0-8]|4[0-8]|9[0-7])m|\x1b\]", terminal.raw)
+
+
+def test_a_terminal_that_can_nothing_gets_lines_only(environment: dict[str, str], folder: Path) -> None:
+    with Terminal(["env", "TERM=dumb", *CODELAB], environment, folder) as terminal:
+        terminal.expect("/help lists the commands")
+        terminal.type("!echo from here\r")
+        terminal.expect("● ! echo from here\n  from here")
+        terminal.type("/quit\r")
+        assert terminal.ended() == 0
+        assert b"\x1b" not in terminal.raw
+
+
 # -- without a terminal ----------------------------------------------------------------------------------------------
 
 

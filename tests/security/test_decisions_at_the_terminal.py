@@ -211,7 +211,7 @@ async def test_a_reason_or_a_scope_typed_for_a_settled_call_decides_nothing(
 ) -> None:
     """The terminal with a live input: the mode belongs to a call."""
     with create_pipe_input() as keyboard:
-        monkeypatch.setattr(inline, "_Keyboard", lambda _: keyboard)
+        monkeypatch.setattr(inline, "Keyboard", lambda _: keyboard)
         screen, session = InlineScreen(tmp_path), Recorder()
         screen.show = lambda _: None  # type: ignore[method-assign]
         conversation = screen.conversation = TerminalConversation(tmp_path, screen)
@@ -256,7 +256,7 @@ async def test_a_tools_question_that_comes_during_a_rejection_is_not_answered_by
     clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with create_pipe_input() as keys:
-        monkeypatch.setattr("codelab_client.terminal.inline._Keyboard", lambda _: keys)
+        monkeypatch.setattr("codelab_client.terminal.inline.Keyboard", lambda _: keys)
         screen, session = InlineScreen(tmp_path), Recorder()
         screen.show = lambda _: None  # type: ignore[method-assign]
         conversation = screen.conversation = TerminalConversation(tmp_path, screen)

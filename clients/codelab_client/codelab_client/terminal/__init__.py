@@ -115,6 +115,7 @@ async def choose_session(
 ) -> str | None:
     """Let the user choose a conversation. Returns its id; None if they choose none. Raises SessionError."""
     from codelab_client.terminal.conversations import TITLE, conversations, newest
+    from codelab_client.terminal.keyboard import Keyboard
     from codelab_client.terminal.palette import DARK, LIGHT, prompt_style
     from codelab_client.terminal.picker import pick
 
@@ -127,7 +128,7 @@ async def choose_session(
         raise SessionError("There is no conversation yet")
     if not plain:
         style = prompt_style(LIGHT if is_light else DARK) if not os.environ.get("NO_COLOR") else None
-        return await pick(TITLE, choices, partial(newest, rest_api), style=style)
+        return await pick(TITLE, choices, partial(newest, rest_api), keyboard=Keyboard(sys.stdin), style=style)
     sys.stdout.writelines(f"{number} {choice.line}\n" for number, choice in enumerate(choices, 1))
     line = (await ask(f"{TITLE} A number, or Enter for none: ")).strip()
     if not line:

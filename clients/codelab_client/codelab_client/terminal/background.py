@@ -13,9 +13,9 @@ _PATIENCE_S = 0.2
 #: OSC 11 asks for the background; every terminal answers the question after it, for its kind (DA1).
 _QUESTION = b"\x1b]11;?\x1b\\\x1b[c"
 _COLOUR = re.compile(
-    rb"\x1b\]11;rgba?:([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})[^\x07\x1b]*(?:\x07|\x1b\\)"
+    r"\x1b\]11;rgba?:([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})[^\x07\x1b]*(?:\x07|\x1b\\)"
 )
-_KIND = re.compile(rb"\x1b\[\?[0-9;]*c")
+_KIND = re.compile(r"\x1b\[\?[0-9;]*c")
 #: Terminals that do not know the question.
 _MUTE = ("", "dumb", "linux")
 #: Of COLORFGBG: white, and the light grey that is the first eight colours' white.
@@ -37,13 +37,17 @@ def background(setting: str, environment: Mapping[str, str], ask: Callable[[], b
     """
     if setting:
         return Background(setting == "light")
-    answer = b"" if environment.get("TERM", "") in _MUTE else ask()
-    typed = _KIND.sub(b"", _COLOUR.sub(b"", answer)).decode("utf-8", "ignore")
-    typed = "".join(character for character in typed if character.isprintable())
+    answer = "" if environment.get("TERM", "") in _MUTE else ask().decode("utf-8", "ignore")
+    typed = "".join(character for character in without_answers(answer) if character.isprintable())
     if (match := _COLOUR.search(answer)) is not None:
         red, green, blue = (int(part, 16) / (16 ** len(part) - 1) for part in match.groups())
         return Background(luminance(red, green, blue) > 0.18, typed)  # the middle, as eyes see it
     return Background(environment.get("COLORFGBG", "").rpartition(";")[2] in _LIGHT_NUMBERS, typed)
+
+
+def without_answers(text: str) -> str:
+    """What was read from the keyboard without the terminal's answers, which may come late."""
+    return _KIND.sub("", _COLOUR.sub("", text)) if "\x1b" in text else text
 
 
 def luminance(red: float, green: float, blue: float) -> float:
@@ -74,7 +78,11 @@ def terminal_answer() -> bytes:
 
 def _read(keyboard: int) -> bytes:
     answer, end = b"", time.monotonic() + _PATIENCE_S
-    while _KIND.search(answer) is None and (left := end - time.monotonic()) > 0 and len(answer) < 1_000:
+    while (
+        _KIND.search(answer.decode("utf-8", "ignore")) is None
+        and (left := end - time.monotonic()) > 0
+        and len(answer) < 1_000
+    ):
         if select.select([keyboard], [], [], left)[0]:
             answer += os.read(keyboard, 1_000)
     return answer

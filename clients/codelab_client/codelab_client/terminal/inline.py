@@ -8,7 +8,6 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -21,7 +20,6 @@ from prompt_toolkit.filters import Condition, has_completions
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.input.typeahead import get_typeahead
-from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.output.color_depth import ColorDepth
@@ -42,6 +40,7 @@ from codelab_client.terminal.completion import Suggestions
 from codelab_client.terminal.conversation import TerminalConversation
 from codelab_client.terminal.editor import EditError, edited
 from codelab_client.terminal.first_lines import first_lines
+from codelab_client.terminal.keyboard import Keyboard
 from codelab_client.terminal.palette import DARK, Palette, prompt_style
 from codelab_client.terminal.pastes import Pastes, VisibleCharacters
 from codelab_client.terminal.picker import Choice, Preview, pick
@@ -60,20 +59,6 @@ _REDRAW_S = 0.04
 _PLAIN_STYLE = Style.from_dict({"bottom-toolbar": "noreverse", "ask": "bold", "prompt": "bold"})
 
 Mode = Literal["", "feedback", "always"]
-
-
-class _Keyboard(Vt100Input):
-    """The keyboard, which stays ours while something is printed above the input.
-
-    prompt_toolkit would return it to the terminal, which changes Enter into Ctrl-J (a new line) and holds others back.
-    """
-
-    def cooked_mode(self) -> AbstractContextManager[None]:
-        return nullcontext()
-
-    def lent(self) -> AbstractContextManager[None]:
-        """For another program."""
-        return super().cooked_mode()
 
 
 class InlineScreen:
@@ -97,7 +82,7 @@ class InlineScreen:
         self._pastes = Pastes()
         self._printing = asyncio.Lock()
         self._print_task: asyncio.Task[None] | None = None
-        self._keyboard = _Keyboard(sys.stdin)
+        self._keyboard = Keyboard(sys.stdin)
         self._prompt: PromptSession[str] = PromptSession(
             message=self._message,
             bottom_toolbar=self._toolbar,
