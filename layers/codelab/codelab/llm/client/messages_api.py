@@ -15,6 +15,7 @@ from typing import Any
 from codelab.llm.client.answers import events, foreign_answer, read_object
 from codelab.llm.encoding import encode
 from codelab.llm.errors import InvalidRequest
+from codelab.llm.history import past_arguments
 
 Json = dict[str, Any]
 
@@ -238,13 +239,12 @@ def _answer(message: Mapping[str, Any]) -> list[Json]:
 
 
 def _call(call: Mapping[str, Any]) -> Json:
-    function = call["function"]
-    try:
-        arguments = json.loads(function.get("arguments") or "{}")
-    except ValueError:
-        arguments = None
-    arguments = arguments if isinstance(arguments, dict) else {}
-    return {"type": "tool_use", "id": _id(call.get("id")), "name": function["name"], "input": arguments}
+    return {
+        "type": "tool_use",
+        "id": _id(call.get("id")),
+        "name": call["function"]["name"],
+        "input": past_arguments(call),
+    }
 
 
 def _id(call_id: Any) -> str:

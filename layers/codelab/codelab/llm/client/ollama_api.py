@@ -15,6 +15,7 @@ from typing import Any
 from codelab.llm.client.answers import foreign_answer, json_lines, read_object
 from codelab.llm.encoding import encode
 from codelab.llm.errors import InvalidRequest
+from codelab.llm.history import past_arguments
 
 Json = dict[str, Any]
 
@@ -108,13 +109,7 @@ def _messages(messages: Any) -> list[Json]:
 
 
 def _call(call: Mapping[str, Any]) -> Json:
-    function = call["function"]
-    try:
-        arguments = json.loads(function.get("arguments") or "{}")
-    except ValueError:
-        arguments = None
-    arguments = arguments if isinstance(arguments, dict) else {}
-    return {"id": call.get("id"), "function": {"name": function["name"], "arguments": arguments}}
+    return {"id": call.get("id"), "function": {"name": call["function"]["name"], "arguments": past_arguments(call)}}
 
 
 def _content(content: Any) -> tuple[str, list[str]]:
