@@ -55,6 +55,19 @@ def test_a_turn_with_tools_and_an_approval_and_the_next_one(ide: Open, model: Sc
     assert usage["cost_usd"] == pytest.approx((300 * 10 + usage["completion_tokens"] * 100) / 1_000_000)
 
 
+def test_native_calls_and_their_results_follow_the_rules_of_the_api(ide: Open, model: ScriptedModel) -> None:
+    session = ide(extensions=True)
+    session.request("session_config", model="other")
+    reads = [call("read_file", path="a.py"), call("read_file", path="b.py")]
+    session.ask(model.script("first", Says("A title comes first.")))
+    script = model.script("native", Says("I look. ", reads), Says("", [call("read_file", path="c.py")]), Says("Seen."))
+    assert session.converse(script, lambda asked: {"content": asked["arguments"]["path"]}) == "I look. Seen."
+    last = model.requests["native"][-1]["messages"]
+    results = [message["content"] for message in last if message["role"] == "tool"]
+    assert [json.loads(result)["content"] for result in results] == ["a.py", "b.py", "c.py"]
+    assert model.refusals == []
+
+
 def test_a_long_answer_streams(ide: Open, model: ScriptedModel) -> None:
     session = ide()
     text = "Слово за словом 😀 " * 40

@@ -190,7 +190,7 @@ def test_the_solution_has_the_shape_of_the_schema(
         assert result.streamed == {"message": ANSWER["message"]}
     assert result.solution == ANSWER
     assert result.usage == reported(api, prompt=7, completion=9, cached=3)
-    assert result.finish_reason == ("tool_calls" if strategy == "tool" and api is not None else "stop")
+    assert result.finish_reason == ("tool_calls" if strategy in ("tool", "calls") and api is not None else "stop")
 
 
 def test_an_invalid_answer_is_repaired_without_streaming_text_again(server: ScriptedServer, transport: Any) -> None:

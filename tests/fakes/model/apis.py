@@ -569,7 +569,7 @@ class SpokenResponses:
         _need(body.get("model") and body.get("input"), "Missing required parameter")
         for tool in body.get("tools", ()):
             _need({"type", "name", "parameters"} <= tool.keys(), "Missing required parameter: 'tools[0].name'.")
-        asked: Json = {"model": body["model"], "messages": list(_from_items(body["input"]))}
+        asked: Json = {"model": body["model"], "messages": _from_items(body["input"])}
         asked |= {name: body[name] for name in ("stream", "temperature", "top_p", "tool_choice") if name in body}
         if "tools" in body:
             asked["tools"] = [{"type": "function", "function": tool} for tool in body["tools"]]
@@ -582,7 +582,8 @@ class SpokenResponses:
         return asked
 
 
-def _from_items(items: list[Json]) -> Iterator[Json]:
+def _from_items(items: list[Json]) -> list[Json]:
+    told: list[Json] = []
     waiting: set[str] = set()
     for number, item in enumerate(items):
         match item.get("type", "message"):
@@ -593,20 +594,22 @@ def _from_items(items: list[Json]) -> Iterator[Json]:
                 parts = parts if isinstance(parts, list) else [{"type": text_type, "text": parts}]
                 for part in parts:
                     _need(part["type"] in (text_type, "input_image"), f"Invalid value: '{part['type']}'.")
-                yield {"role": item["role"], "content": _text_of(parts, text_type)}
+                told.append({"role": item["role"], "content": _text_of(parts, text_type)})
             case "function_call":
                 _need(isinstance(item["arguments"], str), f"Invalid type for input[{number}].arguments")
                 waiting.add(item["call_id"])
-                function = {"name": item["name"], "arguments": item["arguments"]}
-                yield {"role": "assistant", "content": "", "tool_calls": [{"id": item["call_id"],
-                                                                          "function": function}]}  # fmt: skip
+                if not told or told[-1]["role"] != "assistant":
+                    told.append({"role": "assistant", "content": ""})
+                call = {"id": item["call_id"], "function": {"name": item["name"], "arguments": item["arguments"]}}
+                told[-1].setdefault("tool_calls", []).append(call)
             case "function_call_output":
                 _need(item["call_id"] in waiting, f"No tool call found for function call output {item['call_id']}.")
                 waiting.remove(item["call_id"])
-                yield {"role": "tool", "tool_call_id": item["call_id"], "content": item["output"]}
+                told.append({"role": "tool", "tool_call_id": item["call_id"], "content": item["output"]})
             case kind:
                 raise Refused(f"Invalid value: '{kind}'.")
     _need(not waiting, f"No tool output found for function call {waiting}.")
+    return told
 
 
 class _ResponsesAnswer:

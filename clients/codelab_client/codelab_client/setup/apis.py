@@ -15,7 +15,7 @@ class Api:
     title: in an error's words. ending: what addresses of such endpoints usually end with. models_path, chat_path: below
     the address. models_field, name_field: of the list of models, and of one. text_of: the text of an answer; raises
     KeyError, IndexError, TypeError or AttributeError. key_header: None for a bearer. headers, fields: sent beside the
-    others. asked: the field with the question.
+    others. question_fields: those with the question.
     """
 
     title: str
@@ -28,7 +28,7 @@ class Api:
     key_header: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     fields: Mapping[str, Any] = field(default_factory=dict)
-    asked: Callable[[str], Mapping[str, Any]] = lambda text: {"messages": [{"role": "user", "content": text}]}
+    question_fields: Callable[[str], Mapping[str, Any]] = lambda text: {"messages": [{"role": "user", "content": text}]}
 
 
 def _text_of_items(response: Any) -> str:
@@ -58,7 +58,7 @@ RESPONSES = Api(
     name_field="id",
     text_of=_text_of_items,
     fields={"store": False},
-    asked=lambda text: {"input": text},
+    question_fields=lambda text: {"input": text},
 )
 MESSAGES = Api(
     title="Anthropic's Messages API",

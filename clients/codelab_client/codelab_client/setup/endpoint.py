@@ -23,8 +23,8 @@ async def models(model: Model, most_s: float = _LIST_S) -> list[str]:
     api = _api_of(model)
     response = await _ask("GET", api.models_path, model, None, most_s)
     items = response.get(api.models_field)
-    listed = items[:_MOST_MODELS] if isinstance(items, list) else []
-    valid_names = sorted({item[api.name_field] for item in listed if _is_model(item, api.name_field)})
+    first_items = items[:_MOST_MODELS] if isinstance(items, list) else []
+    valid_names = sorted({item[api.name_field] for item in first_items if _is_model(item, api.name_field)})
     if not valid_names:
         raise SetupError(f"{model.host} lists no models")
     return valid_names
@@ -44,7 +44,7 @@ def _api_of(model: Model) -> Api:
 async def answer(model: Model) -> str:
     """The model's answer to the question, in one short line. Raises SetupError."""
     api = _api_of(model)
-    body = {"model": model.name, **api.asked(QUESTION), "stream": False, **api.fields}
+    body = {"model": model.name, **api.question_fields(QUESTION), "stream": False, **api.fields}
     response = await _ask("POST", api.chat_path, model, json.dumps(body).encode(), _QUESTION_S)
     try:
         text = api.text_of(response)

@@ -118,7 +118,7 @@ def _native_step(
             "type": "function",
             "function": {
                 "name": names[_name(call)],
-                "arguments": json.dumps(_arguments(call), ensure_ascii=False),
+                "arguments": json.dumps(past_arguments(call), ensure_ascii=False),
             },
             **profile.call_fields,
         }
@@ -190,7 +190,7 @@ def _text_of(content: Any) -> str:
 
 
 def _answer(message: Message, calls: Sequence[Mapping[str, Any]], text_field: str) -> str:
-    items = [{TOOL: _name(call), **_arguments(call)} for call in calls]
+    items = [{TOOL: _name(call), **past_arguments(call)} for call in calls]
     return json.dumps({text_field: _text_of(message.get("content")), CALLS: items}, ensure_ascii=False)
 
 
@@ -198,7 +198,8 @@ def _name(call: Mapping[str, Any]) -> str:
     return str((call.get("function") or {}).get("name"))
 
 
-def _arguments(call: Mapping[str, Any]) -> dict[str, Any]:
+def past_arguments(call: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a call of a conversation; none if they are no object."""
     try:
         arguments = json.loads((call.get("function") or {}).get("arguments") or "{}")
     except ValueError:
@@ -212,6 +213,6 @@ def _results(calls: Sequence[Mapping[str, Any]], results: Mapping[str, str], *, 
         parts.append(_SHORTENED_NOTE)
     for number, call in enumerate(calls, 1):
         result = results.get(str(call.get("id")), _NO_RESULT)
-        arguments = f"\nwith {json.dumps(_arguments(call), ensure_ascii=False)}" if with_arguments else ""
+        arguments = f"\nwith {json.dumps(past_arguments(call), ensure_ascii=False)}" if with_arguments else ""
         parts.append(f"## {number}. {_name(call)}{arguments}\n{fenced(result)}")
     return "\n\n".join(parts)

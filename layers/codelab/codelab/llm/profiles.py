@@ -156,7 +156,12 @@ PROFILES: dict[str, Profile] = {
             "anthropic-messages",
             api="messages",
             order=("tool", "json"),
-            unsupported=(*_NO_STRICT, UnsupportedWhen("tool_choice", thinking=True), UnsupportedWhen("json_object")),
+            unsupported=(
+                *_NO_STRICT,
+                UnsupportedWhen("tool_choice", thinking=True),
+                UnsupportedWhen("json_object"),
+                _NO_CALLS_OF_THINKERS,
+            ),
             key_header="x-api-key",
             thinking_models=r"claude-(fable|mythos|(opus|sonnet|haiku)-[5-9])",
             thinking_body=_enabled(),

@@ -15,6 +15,7 @@ from typing import Any
 from codelab.llm.client.answers import events, foreign_answer, read_object
 from codelab.llm.encoding import encode
 from codelab.llm.errors import InvalidRequest
+from codelab.llm.history import past_arguments
 
 Json = dict[str, Any]
 
@@ -63,8 +64,8 @@ class MessagesApi:
             yield [_whole(read_object(pieces))]
             return
         stream = _Stream()
-        for received in events(pieces):
-            chunks = [chunk for event in received for chunk in stream.chunks(event)]
+        for batch in events(pieces):
+            chunks = [chunk for event in batch for chunk in stream.chunks(event)]
             if chunks:
                 yield chunks
             if stream.has_ended:
@@ -238,13 +239,12 @@ def _answer(message: Mapping[str, Any]) -> list[Json]:
 
 
 def _call(call: Mapping[str, Any]) -> Json:
-    function = call["function"]
-    try:
-        arguments = json.loads(function.get("arguments") or "{}")
-    except ValueError:
-        arguments = None
-    arguments = arguments if isinstance(arguments, dict) else {}
-    return {"type": "tool_use", "id": _id(call.get("id")), "name": function["name"], "input": arguments}
+    return {
+        "type": "tool_use",
+        "id": _id(call.get("id")),
+        "name": call["function"]["name"],
+        "input": past_arguments(call),
+    }
 
 
 def _id(call_id: Any) -> str:
@@ -298,10 +298,10 @@ class _Stream:
         if block.get("type") != "tool_use":
             return _texts(block.get("text"))
         call = self._calls[number] = len(self._calls)
-        given = json.dumps(block["input"]) if block.get("input") else ""
-        if not given:
+        arguments = json.dumps(block["input"]) if block.get("input") else ""
+        if not arguments:
             self._without_arguments.add(number)
-        return [_arguments(call, given, block)]
+        return [_arguments(call, arguments, block)]
 
     def _delta(self, number: int, delta: Json) -> list[Json]:
         match delta.get("type"):
@@ -382,10 +382,10 @@ def _refusal(message: Json) -> str | None:
 
 def _usage(usage: Json) -> Json:
     """The tokens. `input_tokens` are only those that were neither read from the cache nor written to it."""
-    read, written = usage.get("cache_read_input_tokens"), usage.get("cache_creation_input_tokens")
-    uncached = usage.get("input_tokens")
+    cache_reads, cache_writes = usage.get("cache_read_input_tokens"), usage.get("cache_creation_input_tokens")
+    other_tokens = usage.get("input_tokens")
     return {
-        "prompt_tokens": None if uncached is None else uncached + (read or 0) + (written or 0),
+        "prompt_tokens": None if other_tokens is None else other_tokens + (cache_reads or 0) + (cache_writes or 0),
         "completion_tokens": usage.get("output_tokens"),
-        "prompt_tokens_details": {"cached_tokens": read},
+        "prompt_tokens_details": {"cached_tokens": cache_reads},
     }

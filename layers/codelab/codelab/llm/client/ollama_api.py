@@ -15,6 +15,7 @@ from typing import Any
 from codelab.llm.client.answers import foreign_answer, json_lines, read_object
 from codelab.llm.encoding import encode
 from codelab.llm.errors import InvalidRequest
+from codelab.llm.history import past_arguments
 
 Json = dict[str, Any]
 
@@ -74,8 +75,8 @@ class OllamaApi:
         if not streams:
             yield [answer.whole(read_object(pieces))]
             return
-        for received in json_lines(pieces):
-            yield [chunk for part in received for chunk in answer.chunks(part)]
+        for batch in json_lines(pieces):
+            yield [chunk for part in batch for chunk in answer.chunks(part)]
             if answer.has_ended:
                 return
 
@@ -90,31 +91,25 @@ def _format(response_format: Mapping[str, Any]) -> Any:
 def _messages(messages: Any) -> list[Json]:
     """The messages. Arguments of calls are objects, and results name their function."""
     names: dict[Any, str] = {}
-    translated: list[Json] = []
+    ollama_messages: list[Json] = []
     for message in messages:
         role = message["role"]
         text, images = _content(message.get("content"))
-        one: Json = {"role": "system" if role == "developer" else role, "content": text}
+        translation: Json = {"role": "system" if role == "developer" else role, "content": text}
         if images:
-            one["images"] = images
+            translation["images"] = images
         if message.get("tool_calls"):
             names |= {call.get("id"): call["function"]["name"] for call in message["tool_calls"]}
-            one["tool_calls"] = [_call(call) for call in message["tool_calls"]]
+            translation["tool_calls"] = [_call(call) for call in message["tool_calls"]]
         if role == "tool":
-            one["tool_call_id"] = message.get("tool_call_id")
-            one["tool_name"] = names.get(message.get("tool_call_id"), "")
-        translated.append(one)
-    return translated
+            translation["tool_call_id"] = message.get("tool_call_id")
+            translation["tool_name"] = names.get(message.get("tool_call_id"), "")
+        ollama_messages.append(translation)
+    return ollama_messages
 
 
 def _call(call: Mapping[str, Any]) -> Json:
-    function = call["function"]
-    try:
-        arguments = json.loads(function.get("arguments") or "{}")
-    except ValueError:
-        arguments = None
-    arguments = arguments if isinstance(arguments, dict) else {}
-    return {"id": call.get("id"), "function": {"name": function["name"], "arguments": arguments}}
+    return {"id": call.get("id"), "function": {"name": call["function"]["name"], "arguments": past_arguments(call)}}
 
 
 def _content(content: Any) -> tuple[str, list[str]]:

@@ -45,8 +45,8 @@ class ResponsesApi:
             yield [_whole(read_object(pieces))]
             return
         stream = _Stream()
-        for received in events(pieces):
-            for event in received:
+        for batch in events(pieces):
+            for event in batch:
                 chunks = stream.chunks(event)
                 if chunks:
                     yield chunks
