@@ -455,6 +455,8 @@ def test_agents_and_models_are_listed(terminal: Terminal) -> None:
     terminal.expect("▸  universal")
     terminal.type("/model\r")
     assert re.search(r"▸ \S+  \d+ tokens", terminal.expect("Which model?"))
+    terminal.type("\x03")
+    until(lambda: "Which model?" not in terminal.shown())
 
 
 def test_messages_that_wait_can_be_changed_and_dropped(codelab: Codelab, model: ScriptedModel) -> None:
