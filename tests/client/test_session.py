@@ -45,6 +45,24 @@ async def test_a_prompt_yields_the_events_of_its_turn(new_session: Open, model: 
     assert events[-1].usage["completion_tokens"] > 0
 
 
+async def test_messages_are_sent_in_the_order_in_which_they_were_given(new_session: Open, model: ScriptedModel) -> None:
+    script = model.script("client-order", Says("first"), Says("second"))
+    delays = iter((0.2, 0.0))
+
+    async def situation() -> dict[str, str]:
+        await asyncio.sleep(next(delays))
+        return {}
+
+    async with new_session(situation=situation) as session:
+        await asyncio.gather(session.send(f"{script} slow"), session.send(f"{script} quick"))
+        ends = 0
+        async for event in session.events():
+            ends += isinstance(event, on.TurnEnd)
+            if ends == 2:
+                break
+    assert [str(request).count("quick") for request in model.requests["client-order"]] == [0, 1]
+
+
 async def test_calls_are_executed_and_approved_calls_only_after_the_approval(
     new_session: Open, model: ScriptedModel
 ) -> None:

@@ -154,6 +154,19 @@ async def test_a_message_sent_meanwhile_is_printed_when_its_turn_begins(tmp_path
     assert talk.screen.printed.count("first") == 1
 
 
+async def test_a_message_sent_before_the_status_comes_is_printed_when_its_turn_begins(tmp_path: Path) -> None:
+    talk = Talk(tmp_path)
+    talk.conversation.say("first")
+    await talk.settle()
+    talk.take(user_message(talk.session.sent[0][0], "first"))
+    talk.conversation.say("second")
+    await talk.settle()
+    talk.take(text("All of it.", final=True))
+    assert "second" not in talk.screen.printed
+    talk.take(END, user_message(talk.session.sent[1][0], "second"))
+    assert re.search(r"(?s)› first.*All of it\..*› second", talk.screen.printed)
+
+
 async def test_a_refused_message_goes_back_into_the_input(tmp_path: Path) -> None:
     talk = Talk(tmp_path)
     talk.session.status = "thinking"

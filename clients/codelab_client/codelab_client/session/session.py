@@ -96,7 +96,7 @@ class Session:
         self._sequence = FrameSequence(journal.position if last_seq is None else last_seq)
         self._resumed_from = 0  # the position that the last `resume` named
         self._on_event = on_event
-        self._situation = situation
+        self._situation, self._situation_lock = situation, asyncio.Lock()
         self._streams: list[EventStream] = []
         self._events = self._subscribe()
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -190,7 +190,8 @@ class Session:
         """
         message_id = client_msg_id or uuid.uuid4().hex
         self._sent_message_ids.add(message_id)
-        environment = {} if self._situation is None else await self._situation()
+        async with self._situation_lock:  # messages are sent in the order in which they were given
+            environment = {} if self._situation is None else await self._situation()
         options: dict[str, Any] = {"environment": dict(environment)} if environment else {}
         if when_busy is not None:
             options["when_busy"] = when_busy

@@ -110,6 +110,8 @@ class TerminalConversation:
         self.asked_at = 0.0  # when the first of them was shown (monotonic)
         self.questions: deque[Question] = deque()
         self._own = OwnMessages()
+        self._images_lock = asyncio.Lock()
+        self._has_turn = False  # a turn has begun, and has not ended; the status that says so comes later
         self.local_commands = LocalCommands(workspace)
         self._order = CallOrder(lambda card: self.screen.show(card))
         self.to_retry = ""  # what tries a failed turn again; empty if none has failed
@@ -230,6 +232,7 @@ class TerminalConversation:
     def _begin_turn(self, event: on.UserMessage) -> None:
         """The agent gets a message, of this window or of another one."""
         own = self._own.get(event.client_msg_id)
+        self._has_turn = True
         self._has_called, self.to_retry = False, ""
         self._user_text = event.content or (own.content if own is not None else "")
         self.executor.label = (own.text if own is not None else event.content) or self.executor.label
@@ -282,6 +285,7 @@ class TerminalConversation:
         self.tail, self._printed = "", False
 
     def _end_turn(self, event: on.TurnEnd) -> None:
+        self._has_turn = False
         self._end_text()
         self.usage = event.usage
         self.context_used = event.frame.get("context_used")
@@ -463,7 +467,7 @@ class TerminalConversation:
 
         form: stands for the text on the screen. is_shown: the user sees the line that was typed.
         """
-        is_first = not (self.is_busy or self.session.queued or self._own.is_any_open)
+        is_first = not (self.is_busy or self._has_turn or self.session.queued or self._own.is_any_open)
         message_id, message = self._own.add(text, form, self.local_commands.take_reports())
         if is_first and is_shown:
             message.is_shown = True
@@ -498,7 +502,8 @@ class TerminalConversation:
     async def _send(self, message_id: str, message: OwnMessage) -> None:
         """Send a message. If it is refused, what is not on the screen goes back into the input."""
         try:
-            attachments = await self._images(message)
+            async with self._images_lock:  # messages are sent in the order in which they were typed
+                attachments = await self._images(message)
             await self.session.send(message.content, client_msg_id=message_id, attachments=attachments)
         except Exception:
             self._give_back(message_id)
