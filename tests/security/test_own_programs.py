@@ -1,10 +1,14 @@
 """Programs that the client runs for itself are the user's, and what it gives to commands is what they need."""
 
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from codelab_client import doctor
-from codelab_client.terminal import editor
+from codelab_client.terminal import commands, editor
+from codelab_client.terminal.commands import Commands
 from codelab_client.tools.processes import scrubbed
 
 LOCALE = {
@@ -51,6 +55,30 @@ def test_the_editor_of_the_user_is_run(workspace: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("EDITOR", "true --wait")
     monkeypatch.delenv("VISUAL", raising=False)
     assert editor.edited("run_command", {"command": "ls"}) is None
+
+
+async def test_the_setup_of_the_terminal_loads_no_module_of_the_workspace(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owned = workspace.parent / "owned"
+    for module in ("argparse", "codelab_client", "sitecustomize"):
+        (workspace / f"{module}.py").write_text(f"open({str(owned)!r}, 'w').close()\n")
+    outputs: list[str] = []
+
+    def call(command: list[str]) -> int:
+        process = subprocess.run([*command, "--help"], capture_output=True, text=True, check=False)
+        outputs.append(process.stdout)
+        return process.returncode
+
+    async def lend(work: Callable[[], int]) -> int:
+        return work()
+
+    monkeypatch.setattr(commands, "subprocess", SimpleNamespace(call=call))
+    screen = SimpleNamespace(lend=lend, show=lambda _: None)
+    terminal = Commands(SimpleNamespace(screen=screen), None, None, SimpleNamespace(command=None))  # type: ignore[arg-type]
+    await terminal.run("/setup")
+    assert not owned.exists()
+    assert "usage: codelab setup" in outputs[0]
 
 
 def test_a_command_gets_only_the_known_variables_of_the_locale() -> None:

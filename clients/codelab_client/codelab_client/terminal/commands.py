@@ -373,7 +373,8 @@ class Commands:
         self._conversation.say(_INIT, "/init")
 
     async def _setup(self, _: str) -> None:
-        command = [sys.executable, "-m", "codelab_client.command_line", "setup"]
+        # -P: the current folder, which is the workspace, is no place for Python's modules
+        command = [sys.executable, "-P", "-m", "codelab_client.command_line", "setup"]
         code = await self._conversation.screen.lend(lambda: subprocess.call(command))
         if code is None:
             self._say("Run `codelab setup` in another terminal", "warning")
