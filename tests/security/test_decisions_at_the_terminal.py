@@ -1,7 +1,9 @@
 """What a user types decides about the call that was on the screen, and about no other."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +21,7 @@ from codelab_client.terminal.conversation import TerminalConversation
 from codelab_client.terminal.inline import InlineScreen
 from codelab_client.terminal.plain import PlainScreen
 from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.key_binding import KeyPress
 
 from tests.waiting import run
 
@@ -193,6 +196,110 @@ async def test_a_tools_question_is_answered_by_what_was_typed_for_it(clock: Cloc
     assert not second.done()
     first.cancel()
     second.cancel()
+
+
+async def test_a_question_is_printed_when_it_can_be_answered_and_not_under_another(
+    clock: Clock, tmp_path: Path
+) -> None:
+    plain = Plain(tmp_path)
+    conversation = plain.conversation
+    one = asyncio.ensure_future(conversation.choose("Start the server one?\nIt only reads.", ["yes", "no"]))
+    two = asyncio.ensure_future(conversation.choose("Start the server two?\nIt runs evil.", ["yes", "no"]))
+    three = asyncio.ensure_future(conversation.confirm("write_file", {"path": "a", "content": ""}, "a has changed"))
+    await asyncio.sleep(0)
+    plain.take(call("four"))
+    assert "server one" in plain.said
+    assert not re.search("server two|evil|has changed|four.py", plain.said)
+    assert "Start the server one?  Your choice" in plain.said.splitlines()[-1]
+    clock.look()
+    await plain.type("1")
+    assert one.done()
+    assert "It runs evil." in plain.said
+    assert "Start the server two?  Your choice" in plain.said.splitlines()[-1]
+    await plain.type("1")  # typed ahead
+    assert not two.done()
+    clock.look()
+    await plain.type("2")
+    assert await two == "no"
+    assert "a has changed" in plain.said
+    assert "Make this change (write_file a)?" in plain.said.splitlines()[-1]
+    assert conversation.questions[0].answer("y") == "y or n, once more: the question has just been shown"
+    clock.look()
+    await plain.type("n")
+    assert await three is False
+    assert "four.py" in plain.said
+    assert not await plain.type("y")  # typed ahead
+    clock.look()
+    assert await plain.type("y") == [("approve", "four")]
+
+
+async def test_a_call_that_a_question_covered_is_shown_again_after_it(clock: Clock, tmp_path: Path) -> None:
+    plain = Plain(tmp_path)
+    plain.take(call("one"))
+    clock.look()
+    asking = asyncio.ensure_future(plain.conversation.choose("Delete what?", ["nothing", "all"]))
+    await asyncio.sleep(0)
+    clock.look()
+    await plain.type("1")
+    assert await asking == "nothing"
+    assert "one.py" in plain.said
+    assert not await plain.type("y")
+    clock.look()
+    assert await plain.type("y") == [("approve", "one")]
+
+
+@contextmanager
+def at_an_inline_screen(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[InlineScreen, Recorder]]:
+    with create_pipe_input() as keyboard:
+        monkeypatch.setattr(inline, "Keyboard", lambda _: keyboard)
+        screen, session = InlineScreen(folder), Recorder()
+        screen.show = lambda _: None  # type: ignore[method-assign]
+        conversation = screen.conversation = TerminalConversation(folder, screen)
+        conversation.executor = LocalExecutor(folder)
+        conversation.session = session  # type: ignore[assignment]
+        yield screen, session
+
+
+async def test_keys_typed_ahead_in_a_list_or_another_program_decide_nothing(
+    clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with at_an_inline_screen(tmp_path, monkeypatch) as (screen, session):
+
+        async def choose(*_: Any, **__: Any) -> str:
+            screen.conversation.take(call("one"))
+            clock.look()  # the list is still in front of the question
+            return "chosen"
+
+        monkeypatch.setattr(inline, "pick", choose)
+        monkeypatch.setattr(inline, "get_typeahead", lambda _: [KeyPress("y")])
+        await screen.pick("Which?", [])
+        await asyncio.sleep(0)
+        assert not session.made
+        screen._prompt.default_buffer.reset()
+        clock.look()
+        assert screen._may_decide()
+
+        def work() -> int:
+            screen.conversation.take(settled("one"))
+            screen.conversation.take(call("two"))
+            clock.look()
+            return 0
+
+        monkeypatch.setattr(screen._keyboard, "lent", nullcontext, raising=False)
+        await screen.lend(work)
+        assert not screen._may_decide()
+        clock.look()
+        assert screen._may_decide()
+        asking = asyncio.ensure_future(
+            screen.conversation.confirm("write_file", {"path": "a", "content": ""}, "a has changed")
+        )
+        await asyncio.sleep(0)
+        clock.look()
+        assert screen._may_answer()
+        monkeypatch.setattr(inline, "get_typeahead", lambda _: [])
+        await screen.pick("Which?", [])
+        assert not screen._may_answer()
+        asking.cancel()
 
 
 async def test_a_call_decided_elsewhere_is_asked_about_with_its_own_words(clock: Clock, tmp_path: Path) -> None:

@@ -428,7 +428,7 @@ def test_on_a_terminal_the_new_diff_is_asked_about(
         terminal.type("y\r" if is_plain else "y")
         terminal.expect("a.py was changed after it was shown")
         terminal.expect("-saved by the user")
-        terminal.expect("Make this change?  y yes  n no")
+        terminal.expect("Make this change (write_file a.py)?  y yes  n no")
         assert (folder / "a.py").read_text() == SAVED
         if not is_plain:
             terminal.expect("waiting for you")

@@ -37,6 +37,8 @@ _COMPACTED = {
 }
 #: Seconds that a question is on the screen before a line counts as its answer.
 _LOOK_S = 0.5
+#: Characters of a question's subject that its last line repeats.
+_SUBJECT_CHARS = 80
 #: Messages that wait that are shown.
 _QUEUE_LINES = 3
 #: The levels of autonomy, in the order in which Shift-Tab chooses them.
@@ -87,9 +89,11 @@ class Running:
 class Question:
     """A question to the user. `answer` takes a line, and returns why it is not a valid answer, or None.
 
-    keys: those that answer at once, without Enter.
+    show: prints what is asked about. prompt: its last line, which names it. keys: those that answer at once, without
+    Enter. asked_at: when it was shown (monotonic).
     """
 
+    show: Callable[[], None]
     prompt: str
     answer: Callable[[str], str | None]
     close: Callable[[], None]
@@ -330,23 +334,33 @@ class TerminalConversation:
 
     def _ask(self, call: on.ToolCall) -> None:
         self.approvals.append(call)
-        if len(self.approvals) == 1:
+        if len(self.approvals) == 1 and not self.questions:
             self._show_next()
 
     def _show_next(self) -> None:
-        if self.approvals:
+        """Show the question that a key or a line answers now: the first of a tool's, else the first call."""
+        if self.questions:
+            self.questions[0].show()
+        elif self.approvals:
             call = self.approvals[0]
             with self.executor.showing(call):
                 self.screen.show(cards.asked_call(call.tool_name, call.arguments, self.workspace))
             if isinstance(call, on.CallDecidedElsewhere):
                 self._say(ELSEWHERE, "warning")
+        self.look_again()
+
+    def look_again(self) -> None:
+        """What is asked is on the screen only from now on: what was typed before decides nothing."""
+        if self.questions:
+            self.questions[0].asked_at = time.monotonic()
+        else:
             self.asked_at = time.monotonic()
 
     def _forget(self, call_id: str) -> None:
         """The call needs no decision any more."""
         was_first = bool(self.approvals) and self.approvals[0].call_id == call_id
         self.approvals = deque(call for call in self.approvals if call.call_id != call_id)
-        if was_first:
+        if was_first and not self.questions:
             self._show_next()
 
     def approve(self, call_id: str, scope: Literal["session", "user", "folder"] | None = None) -> None:
@@ -391,20 +405,24 @@ class TerminalConversation:
     async def choose(self, message: str, actions: Sequence[str]) -> str | None:
         """See Dialogue."""
         options = [f"  {number} {exact_line(action)}" for number, action in enumerate(actions, 1)]
-        self._say("\n".join([exact(message), *options]), "bold")
+        text = "\n".join([exact(message), *options])
 
         def parse(line: str) -> tuple[str | None, str | None]:
             if line.isdecimal() and 1 <= int(line) <= len(actions):
                 return actions[int(line) - 1], None
             return (line, None) if line in actions else (None, f"a number from 1 to {len(actions)}")
 
-        choice: str | None = await self._question(f"Your choice, 1 to {len(actions)}, then Enter", parse)
+        prompt = f"{_subject(message)}  Your choice, 1 to {len(actions)}, then Enter"
+        choice: str | None = await self._question(lambda: self._say(text, "bold"), prompt, parse)
         return choice
 
     async def review(self, message: str, diff: str, chunks: int) -> Sequence[int] | None:
         """See Dialogue."""
-        self._say(exact(message or "Which chunks should be applied?"), "bold")
-        self.screen.show(cards.call("apply_patch_review", {"diff": diff}, self.workspace))
+        title = message or "Which chunks should be applied?"
+
+        def show() -> None:
+            self._say(exact(title), "bold")
+            self.screen.show(cards.call("apply_patch_review", {"diff": diff}, self.workspace))
 
         def parse(line: str) -> tuple[list[int] | None, str | None]:
             if line in ("all", "y", "yes"):
@@ -417,30 +435,39 @@ class TerminalConversation:
             return None, f"all, none, or numbers from 1 to {chunks}, such as 1,3"
 
         numbers: list[int] | None = await self._question(
-            f"Chunks to apply (all, none, or numbers from 1 to {chunks})", parse
+            show, f"{_subject(title)}  Chunks to apply (all, none, or numbers from 1 to {chunks})", parse
         )
         return numbers
 
     async def confirm(self, tool: str, arguments: Mapping[str, Any], reason: str) -> bool:
         """See Dialogue."""
-        self._say(f"{safe(reason)}. This is what the call changes now:", "warning")
-        self.screen.show(cards.call(tool, arguments, self.workspace))
-        shown_at = time.monotonic()
+
+        def show() -> None:
+            self._say(f"{safe(reason)}. This is what the call changes now:", "warning")
+            self.screen.show(cards.call(tool, arguments, self.workspace))
 
         def parse(line: str) -> tuple[bool, str | None]:
-            is_yes = line in ("y", "yes")
-            is_answer = is_yes or line in ("n", "no")
-            if is_answer and time.monotonic() - shown_at < _LOOK_S:  # It was meant for something else.
-                return False, "y or n, once more: the change has just been shown"
-            return is_yes, None if is_answer else "y or n"
+            return line in ("y", "yes"), None if line in ("y", "yes", "n", "no") else "y or n"
 
-        return bool(await self._question("Make this change?  y yes  n no", parse, keys="yn"))
+        subject = " ".join(filter(None, (tool, str(arguments.get("path") or ""))))
+        prompt = f"Make this change ({subject})?  y yes  n no"
+        return bool(await self._question(show, prompt, parse, keys="yn"))
 
-    async def _question(self, prompt: str, parse: Callable[[str], tuple[Any, str | None]], *, keys: str = "") -> Any:
+    async def _question(
+        self,
+        show: Callable[[], None],
+        prompt: str,
+        parse: Callable[[str], tuple[Any, str | None]],
+        *,
+        keys: str = "",
+    ) -> Any:
+        """Ask a question when those before it are answered, and not earlier: the text on the screen is its own."""
         result: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
         def answer(line: str) -> str | None:
             value, problem = parse(line.strip())
+            if problem is None and keys and time.monotonic() - question.asked_at < _LOOK_S:
+                problem = " or ".join(keys) + ", once more: the question has just been shown"
             if problem is None and not result.done():
                 result.set_result(value)
             return problem
@@ -449,15 +476,19 @@ class TerminalConversation:
             if not result.done():
                 result.set_result(None)
 
-        question = Question(prompt, answer, close, keys)
+        question = Question(show, prompt, answer, close, keys)
         self.questions.append(question)
+        if len(self.questions) == 1:
+            self._show_next()
         self.screen.changed()
         try:
             return await result
         finally:
-            self.questions.remove(question)
-            if self.questions:
-                self.questions[0].asked_at = time.monotonic()  # the user sees it as the question only now
+            was_first = bool(self.questions) and self.questions[0] is question
+            if question in self.questions:
+                self.questions.remove(question)
+            if was_first:
+                self._show_next()
             self.screen.changed()
 
     # -- the user's side -----------------------------------------------------------------------------------------
@@ -592,3 +623,9 @@ class TerminalConversation:
         lines += [f"{number} waits: {safe_line(text)}" for number, text in enumerate(previews[:_QUEUE_LINES], 1)]
         lines += [f"is sent: {safe_line(text)}" for text in self._own.on_their_way(queued)]
         return lines
+
+
+def _subject(text: str) -> str:
+    """The beginning of what a question is about."""
+    first_line = text.strip().partition("\n")[0]
+    return first_line if len(first_line) <= _SUBJECT_CHARS else f"{first_line[:_SUBJECT_CHARS]}…"

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, TypeVar
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import Application
@@ -59,6 +59,7 @@ _REDRAW_S = 0.04
 _PLAIN_STYLE = Style.from_dict({"bottom-toolbar": "noreverse", "ask": "bold", "prompt": "bold"})
 
 Mode = Literal["", "feedback", "always"]
+_T = TypeVar("_T")
 
 
 class InlineScreen:
@@ -153,10 +154,13 @@ class InlineScreen:
     async def pick(self, title: str, choices: Sequence[Choice], preview: Preview | None = None) -> str | None:
         """See Screen."""
         app = self._prompt.app
-        async with in_terminal():
-            chosen = await pick(
-                title, choices, preview, keyboard=self._keyboard, output=app.output, style=self._prompt.style
-            )
+        try:
+            async with in_terminal():
+                chosen = await pick(
+                    title, choices, preview, keyboard=self._keyboard, output=app.output, style=self._prompt.style
+                )
+        finally:
+            self.conversation.look_again()  # the list was in front of what is asked
         app.key_processor.feed_multiple(get_typeahead(self._keyboard))  # what was typed after the choice
         app.key_processor.process_keys()
         return chosen
@@ -168,12 +172,19 @@ class InlineScreen:
 
     async def lend(self, work: Callable[[], int]) -> int | None:
         """See Screen."""
+        return await self._lent(work)
 
-        def run() -> int:
+    async def _lent(self, work: Callable[[], _T]) -> _T:
+        """Run another program with the keyboard. Keys that it left over decide nothing that was asked meanwhile."""
+
+        def run() -> _T:
             with self._keyboard.lent():
                 return work()
 
-        return await run_in_terminal(run, in_executor=True)
+        try:
+            return await run_in_terminal(run, in_executor=True)
+        finally:
+            self.conversation.look_again()
 
     def _control(self, text: str) -> None:
         """Write what the terminal obeys and does not print."""
@@ -261,7 +272,7 @@ class InlineScreen:
         may_decide = Condition(lambda: self._may_decide() and not self._mode) & is_empty
         answers = Condition(self._may_answer) & is_empty
         in_mode = Condition(lambda: bool(self._mode))
-        chooses_scope = Condition(lambda: self._mode == "always") & is_empty
+        chooses_scope = Condition(lambda: self._mode == "always" and self._may_decide()) & is_empty
 
         @keys.add("y", filter=may_decide)
         def _(event: KeyPressEvent) -> None:
@@ -433,13 +444,8 @@ class InlineScreen:
         if call.arguments is None or isinstance(call, on.CallDecidedElsewhere):
             return
         arguments = call.arguments
-
-        def edit() -> dict[str, Any] | None:
-            with self._keyboard.lent():
-                return edited(call.tool_name, arguments)
-
         try:
-            new_arguments = await run_in_terminal(edit, in_executor=True)
+            new_arguments = await self._lent(lambda: edited(call.tool_name, arguments))
         except EditError as error:
             self.show(cards.notice(str(error), "error"))
             return
@@ -512,6 +518,7 @@ class InlineScreen:
     def _suspend(self) -> None:
         with self._keyboard.lent():
             os.kill(0, signal.SIGTSTP)
+        self.conversation.look_again()
 
     def _hint_for(self, text: str) -> None:
         self._hint, self._hint_at = text, time.monotonic()
