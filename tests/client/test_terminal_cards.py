@@ -1,8 +1,11 @@
 """What the terminal prints, without a terminal: the order of cards, folded texts, blank lines, hostile texts."""
 
 import asyncio
+import os
+import pty
 import re
 import subprocess
+import tty
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from itertools import pairwise
@@ -15,14 +18,17 @@ from codelab_client.execution import ToolOutcome
 from codelab_client.session import Refused
 from codelab_client.session import events as on
 from codelab_client.terminal import cards, inline
+from codelab_client.terminal.commands import Commands
 from codelab_client.terminal.conversation import TerminalConversation
 from codelab_client.terminal.first_lines import branch, first_lines
 from codelab_client.terminal.inline import InlineScreen
+from codelab_client.terminal.keyboard import Keyboard
 from codelab_client.terminal.pastes import Pastes, VisibleCharacters
 from codelab_client.terminal.plain import PlainScreen
 from codelab_client.terminal.spacing import Spacing
 from codelab_client.terminal.status_line import status_line
 from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.keys import Keys
 from rich.console import RenderableType
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202etxt\u200b"
@@ -38,6 +44,7 @@ class Session:
         self.open_calls: Mapping[str, on.ToolCall] = {}
         self.is_online = True
         self.sent: list[tuple[str, str]] = []
+        self.cancelled: list[str | None] = []
         self.refusal: Refused | None = None
         self.info = SimpleNamespace(
             model="big-model", settings={"autonomy": "balanced"}, limits={"context_tokens": 1_000}, models=[], agents=[]
@@ -48,6 +55,9 @@ class Session:
             raise self.refusal
         self.sent.append((client_msg_id, content))
         return client_msg_id
+
+    async def cancel(self, client_msg_id: str | None = None) -> None:
+        self.cancelled.append(client_msg_id)
 
 
 class Screen:
@@ -165,6 +175,27 @@ async def test_a_message_sent_before_the_status_comes_is_printed_when_its_turn_b
     assert "second" not in talk.screen.printed
     talk.take(END, user_message(talk.session.sent[1][0], "second"))
     assert re.search(r"(?s)› first.*All of it\..*› second", talk.screen.printed)
+
+
+async def test_a_message_on_its_way_counts_as_a_turn(tmp_path: Path) -> None:
+    talk = Talk(tmp_path)
+    conversation = talk.conversation
+    commands = Commands(conversation, None, None, SimpleNamespace(command=None))  # type: ignore[arg-type]
+    conversation.say("first")
+    await talk.settle()
+    await commands.run("/edit")
+    assert "A turn is running" in talk.screen.text
+    conversation.stop()
+    await talk.settle()
+    (message_id, _), *_ = talk.session.sent
+    assert talk.session.cancelled == [message_id]
+    conversation.take(user_message(message_id))
+    assert conversation.is_working  # before the status comes
+    conversation.stop()
+    await talk.settle()
+    assert talk.session.cancelled == [message_id, None]
+    conversation.take(END)
+    assert not conversation.is_working
 
 
 async def test_a_refused_message_goes_back_into_the_input(tmp_path: Path) -> None:
@@ -361,6 +392,40 @@ async def test_the_status_says_mode_model_context_and_cost(tmp_path: Path) -> No
     assert status_line(conversation, len(whole) + 1) == whole
     assert status_line(conversation, 40) == "balanced · context 50 % · 1 waiting"
     assert status_line(conversation, 10) == "1 waiting"
+
+
+async def test_a_folded_paste_is_no_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with create_pipe_input() as keyboard:
+        monkeypatch.setattr(inline, "Keyboard", lambda _: keyboard)
+        for text in ("!touch owned" + "\nx" * 20, "/rules allow elsewhere" + "\nx" * 20):
+            talk, screen = Talk(tmp_path), InlineScreen(tmp_path)
+            screen.show = lambda renderable: None  # type: ignore[method-assign]
+            screen.conversation = talk.conversation
+            buffer = screen._prompt.default_buffer
+            buffer.text = form = screen._pastes.folded(text)
+            screen._submit(None, screen._pastes.unfolded(form), None, form)  # type: ignore[arg-type]
+            screen._unfold()
+            screen._submit(None, buffer.text, None, buffer.text)  # type: ignore[arg-type]
+            await talk.settle()
+            assert [content for _, content in talk.session.sent] == [text, text]
+
+
+def test_a_paste_ends_where_the_terminal_says() -> None:
+    near, far = pty.openpty()
+    tty.setraw(far)
+    answer, paste = "\x1b[?1;2c", "a\x1b[2\x1b[?1c01~!id\r"
+    text = f"x{answer}\x1b[200~{paste}\x1b[201~y{answer}"
+    with os.fdopen(far) as stdin:
+        for size in (len(text), 3, 1):  # however it comes
+            keyboard, keys = Keyboard(stdin), list[tuple[str, str]]()
+            for start in range(0, len(text), size):
+                os.write(near, text[start : start + size].encode())
+                keys += [(key.key, key.data) for key in keyboard.read_keys()]
+            assert (Keys.BracketedPaste, paste) in keys
+            assert (Keys.ControlM, "\r") not in keys
+            if size == len(text):
+                assert keys == [("x", "x"), (Keys.BracketedPaste, paste), ("y", "y")]
+    os.close(near)
 
 
 async def test_a_text_of_others_is_no_command_in_the_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

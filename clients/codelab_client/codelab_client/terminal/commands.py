@@ -231,7 +231,7 @@ class Commands:
 
     async def _edit(self, _: str) -> None:
         conversation = self._conversation
-        if conversation.is_busy or conversation.waiting:
+        if conversation.is_working:
             self._say("A turn is running: stop it first (Esc)", "warning")
             return
         page = await self._rest.history(conversation.session.session_id, _PAGE)

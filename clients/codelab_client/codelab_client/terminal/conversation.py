@@ -211,6 +211,7 @@ class TerminalConversation:
             case on.Disconnected() | on.Busy():
                 self.pause = None if self.session.is_online else waiting(event)
             case on.ResyncRequired():
+                self._has_turn = False  # the turn's end may be missing; the status tells whether one runs
                 self._say("Frames are missing: the server no longer has them. /resume shows the history.", "warning")
             case on.Ignored():
                 self._say(safe(event.why), "warning")
@@ -607,6 +608,19 @@ class TerminalConversation:
     def is_busy(self) -> bool:
         """Whether a turn is running."""
         return self.session.status not in ("idle", "error")
+
+    @property
+    def is_working(self) -> bool:
+        """Whether a turn is running, or will: its message is on its way, or the server's word of it."""
+        return bool(self.is_busy or self.waiting or self._has_turn or self._own.is_any_open)
+
+    def stop(self) -> None:
+        """Stop the turn; without one, the messages that are on their way to the agent."""
+        if self.is_busy or self.waiting or self._has_turn:
+            self.start(self.session.cancel())
+            return
+        for message_id in self._own.open_ids:
+            self.start(self.session.cancel(message_id))
 
     def live(self) -> list[str]:
         """The lines above the input: running calls with their newest output, or the open text."""

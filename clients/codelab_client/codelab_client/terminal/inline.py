@@ -146,7 +146,7 @@ class InlineScreen:
 
     def put(self, text: str) -> None:
         """See Screen. What others may have written is never a command, whatever it begins with."""
-        text = f" {text}" if text.startswith(("!", "/")) else text
+        text = _no_command(text)
         buffer = self._prompt.default_buffer
         buffer.text = f"{text}\n{buffer.text}" if buffer.text else text
         buffer.cursor_position = len(text)
@@ -327,7 +327,8 @@ class InlineScreen:
                 buffer.complete_state = None
                 return
             form, typed_for = buffer.text, self._typed_for
-            text = buffer.text = self._pastes.unfolded(form)
+            text = self._pastes.unfolded(form)
+            buffer.text = self._unfolded(form)
             buffer.reset(append_to_history=bool(text.strip()) and not self._mode)
             self._typed_for = None
             self._submit(event, text, typed_for, form)
@@ -403,7 +404,7 @@ class InlineScreen:
 
     def _submit(self, event: KeyPressEvent, text: str, typed_for: Target | None, form: str = "") -> None:
         conversation, now = self.conversation, self._target()
-        if not self._mode and is_command(text):
+        if not self._mode and is_command(form):
             self._start(event, lambda: self._command(event.app, text))
         elif typed_for not in (None, now) or (conversation.questions and now.kind == "message"):
             self.put(text)  # it belongs to something else: the user must see what it would do now
@@ -424,12 +425,17 @@ class InlineScreen:
     def _unfold(self) -> None:
         """Put pasted texts into the input in place of their marks; without any, print what was folded last."""
         buffer = self._prompt.default_buffer
-        if (text := self._pastes.unfolded(buffer.text)) != buffer.text:
+        if (text := self._unfolded(buffer.text)) != buffer.text:
             buffer.text, buffer.cursor_position = text, len(text)
         elif self._folded:
             self.show(self._folded.pop())
         else:
             self._hint_for("Nothing is folded")
+
+    def _unfolded(self, form: str) -> str:
+        """The input with pasted texts in place of their marks. A paste at its beginning makes no command of it."""
+        text = self._pastes.unfolded(form)
+        return text if form[:1] == text[:1] else _no_command(text)
 
     async def _command(self, app: "Application[str]", line: str) -> None:
         self.show(cards.notice(safe(line)))
@@ -495,10 +501,10 @@ class InlineScreen:
             conversation.questions[0].close()
         elif conversation.local_commands.is_running:
             conversation.local_commands.stop()
-        elif conversation.is_busy or conversation.waiting:
+        elif conversation.is_working:
             self._mode = ""
             self._hint_for("; ".join(filter(None, ("Stopping the turn", hint))))
-            conversation.start(conversation.session.cancel())
+            conversation.stop()
         else:
             return False
         return True
@@ -506,7 +512,7 @@ class InlineScreen:
     def _clear(self) -> None:
         """Clear the input; its text can be brought back as an earlier message can."""
         buffer = self._prompt.default_buffer
-        buffer.text = self._pastes.unfolded(buffer.text)
+        buffer.text = self._unfolded(buffer.text)
         buffer.append_to_history()
         buffer.reset()
         self._interrupted_at = self._escaped_at = 0.0
@@ -536,6 +542,11 @@ def _history() -> History:
         return FileHistory(str(file))
     except (OSError, PrivateFileError):
         return InMemoryHistory()
+
+
+def _no_command(text: str) -> str:
+    """A text of others as a message, whatever it begins with."""
+    return f" {text}" if text.startswith(("!", "/")) else text
 
 
 def _write(text: str) -> None:

@@ -53,7 +53,12 @@ class OwnMessages:
     @property
     def is_any_open(self) -> bool:
         """Whether there is a message that the agent does not have yet."""
-        return any(not message.has_begun for message in self._messages.values())
+        return bool(self.open_ids)
+
+    @property
+    def open_ids(self) -> list[str]:
+        """The messages that the agent does not have yet, the oldest first."""
+        return [message_id for message_id, message in self._messages.items() if not message.has_begun]
 
     def previews(self, queued: Mapping[str, str]) -> list[str]:
         """The texts of messages that wait. queued: all of them, with the beginnings of their texts."""
