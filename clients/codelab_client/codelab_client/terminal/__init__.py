@@ -5,7 +5,7 @@ import contextlib
 import importlib
 import os
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -90,10 +90,7 @@ async def talk(
             conversation.start(_prepare(executor, session))
             conversation.start(servers.start())
             conversation.start(_configure(session, agent, model))
-            try:
-                await _either(conversation.follow(), screen.run())
-            finally:
-                conversation.close()
+            await _converse(conversation, screen)
         next_id, draft = commands.switch_to, commands.draft
         if next_id is not None:
             agent = model = None
@@ -101,6 +98,33 @@ async def talk(
     if session.last_seq:
         sys.stdout.write("`codelab --continue` goes on with this conversation.\n")
     return 0
+
+
+async def _converse(conversation: Any, screen: Any) -> None:
+    """Talk until the user or the server ends it. Raises SessionError."""
+    with _restored_terminal():
+        try:
+            await _either(conversation.follow(), screen.run())
+        finally:
+            await conversation.aclose()
+
+
+@contextlib.contextmanager
+def _restored_terminal() -> Iterator[None]:
+    """The terminal's mode is what it was, whatever had the keyboard: an open list leaves it to the ended input."""
+    import termios
+
+    keyboard = sys.stdin.fileno()
+    try:
+        before = termios.tcgetattr(keyboard)
+    except termios.error:  # not a terminal
+        yield
+        return
+    try:
+        yield
+    finally:
+        with contextlib.suppress(termios.error):  # it was closed
+            termios.tcsetattr(keyboard, termios.TCSADRAIN, before)
 
 
 async def _prepare(executor: LocalExecutor, session: Session) -> None:

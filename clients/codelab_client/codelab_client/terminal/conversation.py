@@ -589,10 +589,14 @@ class TerminalConversation:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def close(self) -> None:
-        """Stop what was started: the session ends, and another screen may be there."""
-        for task in self._tasks:
+    async def aclose(self) -> None:
+        """Stop what was started, and wait for its end: what has the screen gives it back."""
+        self.questions.clear()
+        self.approvals.clear()
+        tasks = list(self._tasks)
+        for task in tasks:
             task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _told(self, work: Any) -> None:
         try:
