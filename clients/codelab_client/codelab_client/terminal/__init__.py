@@ -124,7 +124,7 @@ def _restored_terminal() -> Iterator[None]:
         yield
     finally:
         with contextlib.suppress(termios.error):  # it was closed
-            termios.tcsetattr(keyboard, termios.TCSADRAIN, before)
+            termios.tcsetattr(keyboard, termios.TCSANOW, before)
 
 
 async def _prepare(executor: LocalExecutor, session: Session) -> None:
