@@ -100,6 +100,23 @@ def test_a_session_that_waits_for_a_human_is_kept(kept_a_month: System) -> None:
     assert sessions_of(kept_a_month) == {"s1"}
 
 
+def test_a_turn_that_was_open_for_a_month_is_activity_when_it_ends(kept_a_month: System) -> None:
+    """A human decides after a month, the answer comes, the client goes: the session was in use until now."""
+    kept_a_month.environment["APPROVAL_TIMEOUT_S"] = kept_a_month.environment["TOOL_TIMEOUT_S"] = str(60 * DAY_S)
+    kept_a_month.connect("c1")
+    (call_id,) = kept_a_month.ask("c1", "", call("run_command", command="make"))
+    for folder in ("hitl_decision", "tool_result", "llm_request", "disconnect"):
+        kept_a_month.function(folder).clock_ms = 1000 * OLD_S
+    kept_a_month.send("c1", "hitl_decision", call_id=call_id, decision="approve")
+    kept_a_month.send("c1", "tool_result", call_id=call_id, result={"exit_code": 0, "stdout": ""})
+    kept_a_month.model.says("Made")
+    kept_a_month.run_step()
+    kept_a_month.disconnect("c1")
+    for later_s in (OLD_S + 60, OLD_S + 120):
+        kept_a_month.sweep(later_s=later_s)
+    assert sessions_of(kept_a_month) == {"s1"}
+
+
 def test_the_register_decides_not_the_index_which_may_be_behind(kept_a_month: System) -> None:
     """Between the look at the index and the decision, a client connects."""
     used(kept_a_month)

@@ -53,7 +53,7 @@ class Retention:
         return now - self._engine.settings.session_retention_days * _DAY_MS
 
     def _segment(self, now: int) -> tuple[int, int]:
-        """The part for the minute of `now`. One's own machine is not on at each minute of a day, so there it is the whole."""
+        """The part for the minute of `now`. One's own machine is not on all day, so there it is the whole."""
         if self._engine.settings.codelab_local:
             return 0, 1
         return now // _MINUTE_MS % _SEGMENTS, _SEGMENTS
