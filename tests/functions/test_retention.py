@@ -117,6 +117,17 @@ def test_a_turn_that_was_open_for_a_month_is_activity_when_it_ends(kept_a_month:
     assert sessions_of(kept_a_month) == {"s1"}
 
 
+def test_a_register_that_names_another_user_erases_nothing_of_theirs(kept_a_month: System) -> None:
+    """The partition says whose a session is, whatever somebody has written into its register."""
+    used(kept_a_month, user="bob")
+    with_bob = {**kept_a_month.item("REGISTER", user="bob"), "pk": "SESSION#ann#s1", "last_activity": 1}
+    kept_a_month.table.put_item(TableName="Table", Item=to_dynamodb(with_bob))
+    for later_s in (60, 120):
+        kept_a_month.sweep(later_s=later_s)
+    assert "erase_at" not in kept_a_month.item("REGISTER", user="bob")
+    assert any(pk == "SESSION#bob#s1" and sk.startswith("MESSAGE#") for pk, sk in kept_a_month.all_keys())
+
+
 def test_the_register_decides_not_the_index_which_may_be_behind(kept_a_month: System) -> None:
     """Between the look at the index and the decision, a client connects."""
     used(kept_a_month)
