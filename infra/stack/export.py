@@ -12,13 +12,11 @@ from typing import Any, TextIO
 
 from codelab.sessions import keys
 
-from infra.stack.sessions_file import Exported, Item, Writer
+from infra.stack.sessions_file import OF_USER, Exported, Item, Writer
 from infra.stack.stack import Refused
 
 #: How often a session is read that changes while it is read.
 _ATTEMPTS = 5
-#: Of a user: rules, and until when their tokens are revoked. Counters and slots are of the moment.
-_OF_USER = (keys.USER_RULES, keys.REVOKED)
 #: Attributes of the register that belong to connections and to a running process.
 _OF_THE_MOMENT = ("lease", "executor", "compact_lease")
 
@@ -128,8 +126,8 @@ def session(data: Data, user: str, session_id: str) -> Exported | None:
 
 
 def user_items(data: Data, name: str) -> Exported | None:
-    """What belongs to a user and not to one session; None if there is nothing."""
-    found = [item for sk in _OF_USER if (item := data.item(keys.of_user(name), sk)) is not None]
+    """What belongs to a user and not to one session; None if there is nothing. Counters and slots are of the moment."""
+    found = [item for sk in OF_USER if (item := data.item(keys.of_user(name), sk)) is not None]
     return Exported(name, "", found) if found else None
 
 

@@ -66,16 +66,17 @@ def _is_being_restored(register: Item) -> bool:
 
 
 def _restore_session(data: Data, exported: Exported) -> None:
-    """Objects before the items that refer to them; the register first hidden, then as it was."""
+    """Objects before the items that refer to them, all of them before anything is deleted; the register first hidden,
+    then as it was."""
     kept = {item["sk"]["S"]: item for item in exported.items}
     register = kept.pop(keys.REGISTER)
     version = _hide(data, exported)
     for digest, text in exported.objects.items():
         key = keys.content_object(exported.user, exported.session_id, digest)
         data.s3.put_object(Bucket=data.bucket, Key=key, Body=text.encode(), ContentType="application/json")
+    _write(data, [{"PutRequest": {"Item": item}} for item in kept.values()])
     others = [item["sk"]["S"] for item in data.items(exported.pk) if item["sk"]["S"] not in {keys.REGISTER, *kept}]
     _write(data, [{"DeleteRequest": {"Key": {"pk": {"S": exported.pk}, "sk": {"S": sk}}}} for sk in others])
-    _write(data, [{"PutRequest": {"Item": item}} for item in kept.values()])
     newer = max(version, int(register["version"]["N"])) + 1
     _put(
         data,

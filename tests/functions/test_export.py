@@ -296,6 +296,36 @@ def test_a_session_that_somebody_writes_while_it_is_restored_is_theirs(
         backup.restore()
 
 
+NOT_WHOLE = "line 2: not a session or a user"
+
+
+def _register(old: str, new: str) -> Callable[[str], str]:
+    return _changed("REGISTER", old, new)
+
+
+def _message(old: str, new: str) -> Callable[[str], str]:
+    return _changed("MESSAGE#000000001", old, new)
+
+
+def _changed(sk: str, old: str, new: str) -> Callable[[str], str]:
+    """Replaces the first `old` in the item `sk` of the session's line."""
+
+    def spoil(text: str) -> str:
+        first, line, *rest = text.splitlines()
+        session = json.loads(line)
+        items = [json.dumps(item, separators=(",", ":")) for item in session.pop("items")]
+        changed = [item.replace(old, new, 1) if f'"sk":{{"S":"{sk}"}}' in item else item for item in items]
+        assert changed != items
+        whole = json.dumps(session)[:-1] + ', "items": [' + ",".join(changed) + "]}"
+        return "\n".join([first, whole, *rest]) + "\n"
+
+    return spoil
+
+
+def _of_user(sk: str) -> str:
+    return json.dumps({"pk": {"S": "USER#bob"}, "sk": {"S": sk}})
+
+
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
@@ -307,6 +337,26 @@ def test_a_session_that_somebody_writes_while_it_is_restored_is_theirs(
         (lambda text: text.replace('"S":"REGISTER"', '"S":"ANOTHER"'), "line 2: not a session or a user"),
         (lambda text: text.replace('"session_id":"s1"', '"session_id":"a#b"'), "line 2: not a session or a user"),
         (lambda text: "hello", "line 1: not a JSON object"),
+        (lambda text: text.replace("\n", "\n" + '{"a":' * 100_000 + "\n", 1), "line 2: not a JSON object"),
+        (_register('"owner":{"S":"ann"}', '"owner":{"S":"bob"}'), NOT_WHOLE),
+        (_register('"session_id":{"S":"s1"}', '"session_id":{"S":"s2"}'), NOT_WHOLE),
+        (_register("{", '{"erase_at":{"N":"9"},'), NOT_WHOLE),
+        (_register("{", '{"lease":{"S":"mine"},'), NOT_WHOLE),
+        (_register("{", '{"conn#c9":{"M":{"gen":{"N":"1"}}},'), NOT_WHOLE),
+        (_register("{", '{"due_at":{"N":"9"},"due_shard":{"S":"due9"},'), NOT_WHOLE),
+        (_register('"version":{"N":"', '"version":{"N":"x'), NOT_WHOLE),
+        (_message("{", '{"owner":{"S":"bob"},"last_activity":{"N":"9"},'), NOT_WHOLE),
+        (_message("{", '{"due_at":{"N":"9"},"due_shard":{"S":"due0"},'), NOT_WHOLE),
+        (_message("{", '{"extra":{"S":5},'), NOT_WHOLE),
+        (_message("{", '{"extra":{"N":"1_000"},'), NOT_WHOLE),
+        (_message("{", '{"extra":{"B":"AAAA"},'), NOT_WHOLE),
+        (_message("{", '{"extra":{"N":"' + "9" * 39 + '"},'), NOT_WHOLE),
+        (_message("{", '{"extra":{"S":"' + "x" * 400 * 1024 + '"},'), NOT_WHOLE),
+        (_message("{", '{"extra":' + '{"L":[' * 40 + "]}" * 40 + ","), NOT_WHOLE),
+        (lambda text: text.replace("MESSAGE#000000002", "MESSAGE#000000001"), NOT_WHOLE),
+        (lambda text: text.replace("\n", '\n{"user":"bob","items":[' + _of_user("SLOT#0") + "]}\n", 1), NOT_WHOLE),
+        (lambda text: text.replace("\n", '\n{"user":"bob","items":[' + _of_user("REVOKED") + "]}\n", 1), NOT_WHOLE),
+        (lambda text: text.replace("\n", '\n{"user":"b#b","items":[]}\n', 1), NOT_WHOLE),
     ],
 )
 def test_a_file_that_was_cut_off_or_changed_is_refused_before_anything_is_written(
