@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -357,10 +358,23 @@ def test_inference_profiles_are_checked_as_such(stack: Stack, aws: EmulatedAws) 
         ),
         ({"PlanLimits": '{"team":{"openturns":5}}'}, "PlanLimits"),
         ({"LlmPrices": '{"m":{"prompt":"much"}}'}, "LlmPrices"),
+        ({"ToolTimeoutS": "0.5"}, "ToolTimeoutS: TOOL_TIMEOUT_S=0.5: must be a whole number"),
     ],
 )
 def test_values_that_break_functions_or_leak_tokens_are_named(stack: Stack, given: dict[str, str], said: str) -> None:
     the_finding(stack, said, **given)
+
+
+@pytest.mark.parametrize("days", ["0.5", "7.5", "1e1", "3651", "-1"])
+def test_days_that_keep_the_sweep_from_starting_are_refused(stack: Stack, days: str) -> None:
+    stopping = [found.message for found in findings(stack, SessionRetentionDays=days) if found.stops]
+    assert [message.partition("=")[0] for message in stopping] == ["SessionRetentionDays: SESSION_RETENTION_DAYS"]
+    assert not re.fullmatch(template["Parameters"]["SessionRetentionDays"]["AllowedPattern"], days)
+
+
+def test_the_template_takes_all_days_that_the_sweep_takes() -> None:
+    pattern = re.compile(template["Parameters"]["SessionRetentionDays"]["AllowedPattern"])
+    assert [days for days in range(5_000) if pattern.fullmatch(str(days))] == list(range(3_651))
 
 
 def test_an_environment_that_lambda_would_refuse_is_named(stack: Stack) -> None:
