@@ -26,7 +26,7 @@ from samtranslator.yaml_helper import yaml_parse
 from infra.intrinsics import decided
 from infra.stack.__main__ import main
 from infra.stack.deploy import clear_failed_creation, report, summary
-from infra.stack.destroy import destroy
+from infra.stack.destroy import Kept, destroy
 from infra.stack.parameters import as_arguments, of_model, read
 from infra.stack.preflight import Finding, check
 from infra.stack.revoke import revoke
@@ -490,10 +490,16 @@ def test_a_table_with_data_is_not_taken_for_what_a_failed_creation_has_left(
     _only_the_table(aws.client("cloudformation"), "used")
     (table,) = _tables(aws, "used")
     aws.client("dynamodb").put_item(TableName=table, Item={"pk": {"S": "SESSION#ann#s1"}, "sk": {"S": "REGISTER"}})
+    s3 = aws.client("s3")
+    s3.create_bucket(Bucket="used-payloads")
+    s3.put_object(Bucket="used-payloads", Key="items/1", Body=b"something")
+    kept = [Kept("AWS::S3::Bucket", "used-payloads"), Kept("AWS::DynamoDB::Table", table)]
+    monkeypatch.setattr("infra.stack.destroy._data_of", lambda *_: iter(kept))
     monkeypatch.setattr(used := Stack("used"), "describe", _failed_to_roll_back(used))
     with pytest.raises(Refused, match="make destroy STACK=used"):
         clear_failed_creation(used, io.StringIO())
     assert _tables(aws, "used") == [table]
+    assert s3.list_objects_v2(Bucket="used-payloads")["KeyCount"] == 1, "nothing of it is deleted"
 
 
 def _only_the_table(client: Any, name: str) -> None:
