@@ -4,6 +4,7 @@ So nothing in the file opens anything: no tokens and no connections, and of the 
 the sweep needs to continue their work. What users have said is in it, and their files.
 """
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -50,8 +51,8 @@ class Data:
 def export_to(path: Path, data: Data, user: str, session_id: str, out: TextIO) -> None:
     """Write one session, all of a user or all into a new file that only its owner can read.
 
-    Raises Refused, without a file, if the one session does not exist or does not stop changing; and with a file if some
-    of several sessions are not in it, because they did not stop changing.
+    Raises Refused, without a file, if the one session does not exist or does not stop changing, or somebody else makes
+    the file; and with a file if some of several sessions are not in it, because they did not stop changing.
     """
     if session_id and not user:
         raise Refused("SESSION needs USER: two users may have sessions with the same id")
@@ -59,9 +60,12 @@ def export_to(path: Path, data: Data, user: str, session_id: str, out: TextIO) -
         raise Refused("USER and SESSION have no '#'")
     part = path.with_name(f"{path.name}.part")
     part.unlink(missing_ok=True)
-    part.touch(0o600)
     try:
-        with part.open("w", encoding="utf-8") as file:
+        handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise Refused(f"{part} was made by somebody else just now: nothing was written into it") from None
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
             writer = Writer(file, data.table, datetime.now(UTC).isoformat(timespec="seconds"))
             missing = _write(writer, data, user, session_id)
             writer.close()

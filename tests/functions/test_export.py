@@ -369,6 +369,23 @@ def test_a_file_that_was_cut_off_or_changed_is_refused_before_anything_is_writte
     assert talked.table.scan(TableName="Other")["Items"] == []
 
 
+def test_nothing_is_written_into_a_file_that_somebody_else_makes(
+    talked: System, backup: Backup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a folder that others may write to, it would be theirs to read."""
+    part = backup.file.with_name("sessions.ndjson.part")
+
+    def unlink(path: Path, *, missing_ok: bool = False) -> None:
+        if path == part:
+            part.write_text("theirs")
+
+    monkeypatch.setattr(Path, "unlink", unlink)
+    with pytest.raises(Refused, match="was made by somebody else"):
+        backup.export("ann", "s1")
+    assert part.read_text() == "theirs"
+    assert not backup.file.exists()
+
+
 def test_what_does_not_exist_is_named(talked: System, backup: Backup) -> None:
     with pytest.raises(Refused, match="no session s9 of ann"):
         backup.export("ann", "s9")
