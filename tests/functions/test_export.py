@@ -3,12 +3,14 @@
 import io
 import json
 import stat
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
+from codelab.sessions.dynamodb.values import to_dynamodb
 
 from infra.stack import restore
 from infra.stack.export import Data, export_to
@@ -212,7 +214,7 @@ def _dying(data: Data, nth: int) -> Data:
 
 @pytest.mark.parametrize("then", ["again", "sweep"])
 def test_a_restore_that_dies_at_any_write_shows_nothing_half_restored(
-    talked: System, backup: Backup, then: str
+    talked: System, backup: Backup, then: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     history = talked.history()
     backup.export("ann", "s1")
@@ -224,7 +226,12 @@ def test_a_restore_that_dies_at_any_write_shows_nothing_half_restored(
         except Died:
             assert talked.http("GET", "/chat/history/s1")[0] == 404
         if then == "again":
-            backup.restore()
+            if nth > 1:
+                with pytest.raises(Refused, match="is being restored by another process"):
+                    backup.restore()
+            with monkeypatch.context() as later:
+                later.setattr(restore, "_now", lambda: int(1000 * time.time()) + 301_000)
+                backup.restore()
             assert talked.history() == history
             talked.http("DELETE", "/sessions/s1")
         else:
@@ -287,13 +294,42 @@ def test_a_session_that_somebody_writes_while_it_is_restored_is_theirs(
     talked.http("DELETE", "/sessions/s1")
     real = restore._write
 
-    def write(data: Data, requests: Any) -> None:
-        real(data, requests)
+    def write(data: Data, requests: Any, check: Any) -> None:
+        real(data, requests, check)
         _touch(talked)
 
     monkeypatch.setattr(restore, "_write", write)
     with pytest.raises(Refused, match="was changed by somebody else while it was restored"):
         backup.restore()
+
+
+@pytest.mark.parametrize("change", ["another lease", "its time is over"])
+def test_a_restore_that_has_lost_its_session_writes_nothing_more(
+    talked: System, backup: Backup, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    """Its process was stopped for an hour, and another one, or the sweep, has the session."""
+    backup.export("ann", "s1")
+    talked.http("DELETE", "/sessions/s1")
+    real = restore._hide
+
+    def hide(*arguments: Any) -> int:
+        version = real(*arguments)
+        if change == "another lease":
+            talked.table.update_item(
+                TableName="Table",
+                Key=to_dynamodb({"pk": "SESSION#ann#s1", "sk": "REGISTER"}),
+                UpdateExpression="SET lease = :other",
+                ExpressionAttributeValues=to_dynamodb({":other": "restore-other"}),
+            )
+        else:
+            monkeypatch.setattr(restore, "_now", lambda: int(1000 * (time.time() + HOUR_S)) + 1)
+        return version
+
+    monkeypatch.setattr(restore, "_hide", hide)
+    with pytest.raises(Refused, match="was changed by somebody else while it was restored"):
+        backup.restore()
+    assert [sk for pk, sk in talked.all_keys() if pk == "SESSION#ann#s1"] == ["REGISTER"]
+    assert objects_of(talked) == []
 
 
 NOT_WHOLE = "line 2: not a session or a user"
