@@ -8,6 +8,7 @@ from codelab.process_start import begin_init
 
 begin_init()
 
+from codelab import turn_log
 from codelab.gateway.identity import SUBPROTOCOL, caller_of, name_in_log, offered_subprotocols, query_of
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.turns.connections import connect
@@ -20,6 +21,14 @@ _SEQ = re.compile(r"[0-9]{1,15}")
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    """Handle `$connect`. Answers 400, 401, 409 or 429 if it refuses: see `handle`."""
+    try:
+        return handle(event, context)
+    finally:
+        turn_log.end(context.get_remaining_time_in_millis())
+
+
+def handle(event: dict[str, Any], context: Any) -> dict[str, Any]:
     """Join, and echo exactly one subprotocol if one was offered, because browsers require it.
 
     Answers 400 for an invalid `last_seq`, 401 for a revoked token, 409 while a session with this id is being deleted,

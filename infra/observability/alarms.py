@@ -158,7 +158,8 @@ _GATEWAY = [
         20,
         periods=2,
         datapoints=2,
-        expression="IF(messages + refused >= 100, 100 * refused / (messages + refused), 0)",
+        # Without a message there is no datapoint, and a formula with a missing operand has none.
+        expression="IF(FILL(messages, 0) + refused >= 100, 100 * refused / (FILL(messages, 0) + refused), 0)",
         operands={"messages": of_websocket("MessageCount"), "refused": of_websocket("ClientError")},
     ),
     Alarm(

@@ -92,9 +92,11 @@ def _list(stack: Stack, described: Mapping[str, Any] | None, data: list[Kept], l
 
 def delete_unused(stack: Stack, described: Mapping[str, Any], say: Callable[[str], None]) -> None:
     """Delete the empty table and bucket of a stack without asking. Raises Refused if the table has an item."""
-    for kept in _data_of(stack, described):
+    data = list(_data_of(stack, described))
+    for kept in data:
         if kept.kind == _TABLE and _is_there(stack, kept) and _has_items(stack, kept.name):
             raise Refused(f"{kept} has data: run make destroy{stack.argument}, which asks, then deploy again")
+    for kept in data:  # not before: the objects of a table's sessions are in the bucket
         _delete(stack, kept, say)
 
 

@@ -4,6 +4,7 @@ So nothing in the file opens anything: no tokens and no connections, and of the 
 the sweep needs to continue their work. What users have said is in it, and their files.
 """
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,13 +13,11 @@ from typing import Any, TextIO
 
 from codelab.sessions import keys
 
-from infra.stack.sessions_file import Exported, Item, Writer
+from infra.stack.sessions_file import OF_USER, Exported, Item, Writer
 from infra.stack.stack import Refused
 
 #: How often a session is read that changes while it is read.
 _ATTEMPTS = 5
-#: Of a user: rules, and until when their tokens are revoked. Counters and slots are of the moment.
-_OF_USER = (keys.USER_RULES, keys.REVOKED)
 #: Attributes of the register that belong to connections and to a running process.
 _OF_THE_MOMENT = ("lease", "executor", "compact_lease")
 
@@ -52,8 +51,8 @@ class Data:
 def export_to(path: Path, data: Data, user: str, session_id: str, out: TextIO) -> None:
     """Write one session, all of a user or all into a new file that only its owner can read.
 
-    Raises Refused, without a file, if the one session does not exist or does not stop changing; and with a file if some
-    of several sessions are not in it, because they did not stop changing.
+    Raises Refused, without a file, if the one session does not exist or does not stop changing, or somebody else makes
+    the file; and with a file if some of several sessions are not in it, because they did not stop changing.
     """
     if session_id and not user:
         raise Refused("SESSION needs USER: two users may have sessions with the same id")
@@ -61,9 +60,12 @@ def export_to(path: Path, data: Data, user: str, session_id: str, out: TextIO) -
         raise Refused("USER and SESSION have no '#'")
     part = path.with_name(f"{path.name}.part")
     part.unlink(missing_ok=True)
-    part.touch(0o600)
     try:
-        with part.open("w", encoding="utf-8") as file:
+        handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise Refused(f"{part} was made by somebody else just now: nothing was written into it") from None
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
             writer = Writer(file, data.table, datetime.now(UTC).isoformat(timespec="seconds"))
             missing = _write(writer, data, user, session_id)
             writer.close()
@@ -128,8 +130,8 @@ def session(data: Data, user: str, session_id: str) -> Exported | None:
 
 
 def user_items(data: Data, name: str) -> Exported | None:
-    """What belongs to a user and not to one session; None if there is nothing."""
-    found = [item for sk in _OF_USER if (item := data.item(keys.of_user(name), sk)) is not None]
+    """What belongs to a user and not to one session; None if there is nothing. Counters and slots are of the moment."""
+    found = [item for sk in OF_USER if (item := data.item(keys.of_user(name), sk)) is not None]
     return Exported(name, "", found) if found else None
 
 

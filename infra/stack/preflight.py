@@ -115,8 +115,16 @@ def _account(stack: Stack, template: Mapping[str, Any], given: Mapping[str, str]
         yield from _model(stack, values.get("LlmFoundationModel") or values["LlmModel"])
 
 
-#: Parameters whose values only the functions' own settings can check.
+#: Parameters whose values only the functions' own settings can check: to CloudFormation, 0.5 is a number, too.
 _CHECKED = {
+    "JwtMaxAgeS": "JWT_MAX_AGE_S",
+    "ToolTimeoutS": "TOOL_TIMEOUT_S",
+    "ApprovalTimeoutS": "APPROVAL_TIMEOUT_S",
+    "MaxSteps": "MAX_STEPS",
+    "MaxRepeats": "MAX_REPEATS",
+    "StreamMaxDelayMs": "STREAM_MAX_DELAY_MS",
+    "EventRetentionS": "EVENT_RETENTION_S",
+    "SessionRetentionDays": "SESSION_RETENTION_DAYS",
     "PlanLimits": "PLAN_LIMITS",
     "LlmPrices": "LLM_PRICES",
     "LlmCapabilities": "LLM_CAPABILITIES",

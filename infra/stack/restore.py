@@ -5,8 +5,9 @@ session, and if this process dies, the sweep deletes the rest, or the next `make
 file has comes last, and only if nobody else has written it.
 """
 
+import secrets
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -21,8 +22,10 @@ from infra.stack.stack import Refused
 
 #: What to do with sessions that exist: refuse all, leave these, or replace them.
 EXISTING = ("", "skip", "replace")
-#: The lease of a register that is being restored, and how long (ms) it lasts. It is no secret: nobody presents it.
-_LEASE, _LEASE_MS = "restore", 3_600_000
+#: How the lease of a register begins that is being restored, and how long (ms) it lasts.
+_LEASE, _LEASE_MS = "restore-", 3_600_000
+#: For so long (ms) after its beginning the restore of a session is not taken over: its process may be alive.
+_ALIVE_MS = 300_000
 #: The most writes of one BatchWriteItem, and seconds before what a throttled table has left is sent again.
 _BATCH, _PAUSE_S = 25, 0.2
 #: How many existing sessions a refusal names.
@@ -39,13 +42,14 @@ def restore(data: Data, path: Path, existing: str, out: TextIO) -> None:
             f"nothing was restored: {len(present)} exist ({named}). EXISTING=skip leaves them as they are, "
             "EXISTING=replace replaces them"
         )
+    lease = _LEASE + secrets.token_hex(8)
     skipped = {one.pk for one in present} if existing == "skip" else set()
     restored = 0
     for exported in read(path):
         if not exported.session_id:
             _restore_user(data, exported, replaces=existing == "replace")
         elif exported.pk not in skipped:
-            _restore_session(data, exported)
+            _restore_session(data, exported, lease)
             restored += 1
     left = f", left {len(skipped)} as they are" if skipped else ""
     out.write(f"restored {restored} sessions into {data.table}{left}\n")
@@ -56,48 +60,71 @@ def _present(data: Data, path: Path) -> list[Exported]:
     found = []
     for exported in read(path):
         register = data.item(exported.pk, keys.REGISTER) if exported.session_id else None
-        if register is not None and not _is_being_restored(register):
+        if register is not None and not _is_left_by_a_restore(exported, register):
             found.append(Exported(exported.user, exported.session_id, []))
     return found
 
 
-def _is_being_restored(register: Item) -> bool:
-    return bool(register.get("lease", {}).get("S") == _LEASE)
+def _is_left_by_a_restore(exported: Exported, register: Item) -> bool:
+    """Is it the register of a session that another process has begun to restore, and left?
+
+    Raises Refused if that process may be alive.
+    """
+    if not register.get("lease", {}).get("S", "").startswith(_LEASE):
+        return False
+    if int(register["lease_until"]["N"]) - _LEASE_MS + _ALIVE_MS > _now():
+        raise Refused(f"{exported} is being restored by another process, or was until it died: try again in 5 minutes")
+    return True
 
 
-def _restore_session(data: Data, exported: Exported) -> None:
-    """Objects before the items that refer to them; the register first hidden, then as it was."""
+def _now() -> int:
+    return int(1000 * time.time())
+
+
+def _restore_session(data: Data, exported: Exported, lease: str) -> None:
+    """Objects before the items that refer to them, all of them before anything is deleted; the register first hidden,
+    then as it was."""
     kept = {item["sk"]["S"]: item for item in exported.items}
     register = kept.pop(keys.REGISTER)
-    version = _hide(data, exported)
+    version = _hide(data, exported, lease)
+
+    def check() -> None:
+        """Raise Refused if another process restores the session by now, or the sweep deletes it."""
+        hidden = data.item(exported.pk, keys.REGISTER) or {}
+        is_ours = (hidden.get("lease"), hidden.get("version")) == ({"S": lease}, {"N": str(version)})
+        if not is_ours or int(hidden["lease_until"]["N"]) <= _now():
+            raise Refused(changed)
+
+    changed = f"{exported} was changed by somebody else while it was restored: look at it, then restore it again"
     for digest, text in exported.objects.items():
+        check()
         key = keys.content_object(exported.user, exported.session_id, digest)
         data.s3.put_object(Bucket=data.bucket, Key=key, Body=text.encode(), ContentType="application/json")
+    _write(data, [{"PutRequest": {"Item": item}} for item in kept.values()], check)
     others = [item["sk"]["S"] for item in data.items(exported.pk) if item["sk"]["S"] not in {keys.REGISTER, *kept}]
-    _write(data, [{"DeleteRequest": {"Key": {"pk": {"S": exported.pk}, "sk": {"S": sk}}}} for sk in others])
-    _write(data, [{"PutRequest": {"Item": item}} for item in kept.values()])
+    _write(data, [{"DeleteRequest": {"Key": {"pk": {"S": exported.pk}, "sk": {"S": sk}}}} for sk in others], check)
     newer = max(version, int(register["version"]["N"])) + 1
     _put(
         data,
         {**register, "version": {"N": str(newer)}},
-        f"{exported} was changed by somebody else while it was restored: look at it, then restore it again",
+        changed,
         "lease = :lease AND version = :version",
-        {":lease": _LEASE, ":version": version},
+        {":lease": lease, ":version": version},
     )
 
 
-def _hide(data: Data, exported: Exported) -> int:
+def _hide(data: Data, exported: Exported, lease: str) -> int:
     """Write a hidden register, over an existing one only if the session is at rest. Returns its version."""
     old = data.item(exported.pk, keys.REGISTER)
-    if old is not None and not _is_being_restored(old):
+    if old is not None and not _is_left_by_a_restore(exported, old):
         if "erase_at" in old:
             raise Refused(f"{exported} is being deleted: restore it in some minutes")
         if old.get("phase", {}).get("S", "idle") != "idle" or any(name.startswith("conn#") for name in old):
             raise Refused(f"{exported} is in use: replace it when no client is connected and no turn is open")
     version = int(old["version"]["N"]) if old else 0
-    now = int(1000 * time.time())
+    now = _now()
     ends_at = now + _LEASE_MS
-    hidden = Register(exported.user, exported.session_id, created_at=now, agent="universal", lease=_LEASE)
+    hidden = Register(exported.user, exported.session_id, created_at=now, agent="universal", lease=lease)
     hidden.lease_until = hidden.erase_at = ends_at
     due = {"due_at": ends_at, "due_shard": keys.due_shard(exported.pk)}
     item = to_dynamodb({"pk": exported.pk, "sk": keys.REGISTER, **hidden.attributes(), **due, "version": version + 1})
@@ -134,9 +161,11 @@ def _put(data: Data, item: Item, lost: str, condition: str, values: dict[str, An
             raise Refused(lost) from None
 
 
-def _write(data: Data, requests: Iterable[Any]) -> None:
+def _write(data: Data, requests: Iterable[Any], check: Callable[[], None]) -> None:
+    """Write in batches; `check` comes before each of them."""
     waiting = list(requests)
     while waiting:
+        check()
         batch = {data.table: waiting[:_BATCH]}
         left = data.dynamodb.batch_write_item(RequestItems=batch).get("UnprocessedItems", {}).get(data.table, [])
         waiting = [*left, *waiting[_BATCH:]]

@@ -6,16 +6,26 @@ by digest. The last line is {"sessions", "users"}, how many there are, so that a
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
 from codelab.sessions import keys
+from codelab.sessions.dynamodb.values import from_dynamodb, to_dynamodb
+from codelab.sessions.register import Register
 
 from infra.stack.stack import Refused
 
 _FORMAT = 1
+#: A user's own items that a file may have: rules, and until when their tokens are revoked.
+OF_USER = (keys.USER_RULES, keys.REVOKED)
+#: The attributes by which items are in the indexes. Only the items that belong there may have them.
+_LISTED, _DUE = {"owner", "last_activity"}, {"due_at", "due_shard"}
+#: DynamoDB's limits: bytes of an item and of a sort key, levels of a value, digits of a number.
+_ITEM_BYTES, _KEY_BYTES, _LEVELS, _DIGITS = 400 * 1024, 1_024, 32, 38
+#: The most characters of a digest.
+_DIGEST_CHARS = 128
 
 #: An item in DynamoDB's JSON: {"pk": {"S": "SESSION#alice#s1"}, …}.
 Item = dict[str, Any]
@@ -85,7 +95,7 @@ def read(path: Path) -> Iterator[Exported]:
 def _parsed(path: Path, number: int, text: str) -> dict[str, Any]:
     try:
         line = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         line = None
     if not isinstance(line, dict):
         raise Refused(f"{path}, line {number}: not a JSON object; the file was cut off or changed")
@@ -93,15 +103,71 @@ def _parsed(path: Path, number: int, text: str) -> dict[str, Any]:
 
 
 def _exported(path: Path, number: int, line: dict[str, Any]) -> Exported:
-    """Also checks that the line writes only what is its own."""
+    """Also checks that the line writes only what is its own, and only what the table takes and its readers understand:
+    a file that is refused halfway would have replaced sessions."""
     try:
         exported = Exported(line["user"], line.get("session_id", ""), line["items"], line.get("objects", {}))
-        is_own = all(item["pk"]["S"] == exported.pk and item["sk"]["S"] for item in exported.items)
-        is_own = is_own and all(digest.isalnum() and isinstance(text, str) for digest, text in exported.objects.items())
-        has_register = any(item["sk"]["S"] == keys.REGISTER and "version" in item for item in exported.items)
-        is_own = is_own and has_register == bool(exported.session_id)
-    except (KeyError, TypeError, ValueError, AttributeError):
-        is_own = False
-    if not is_own:
+        items = {item["sk"]["S"]: _plain(item) for item in exported.items}
+        is_whole = bool(exported.user) and "#" not in exported.user and len(items) == len(exported.items)
+        is_whole = is_whole and all(_is_own(exported, sk, item) for sk, item in items.items())
+        is_whole = is_whole and all(_is_object(digest, text) for digest, text in exported.objects.items())
+        is_whole = is_whole and (keys.REGISTER in items) == bool(exported.session_id)
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+        is_whole = False
+    if not is_whole:
         raise Refused(f"{path}, line {number}: not a session or a user as make export writes them")
     return exported
+
+
+def _plain(item: Item) -> dict[str, Any]:
+    """The item's plain values. Raises ValueError if DynamoDB would not take the item, or would change it."""
+    plain = from_dynamodb(item)
+    if to_dynamodb(plain) != item or _bytes(plain) > _ITEM_BYTES:
+        raise ValueError("no item of DynamoDB")
+    return plain
+
+
+def _bytes(value: Any, level: int = 0) -> int:
+    """What DynamoDB counts for a value. Raises ValueError for one that it does not take."""
+    if level > _LEVELS:
+        raise ValueError("too deep")
+    if isinstance(value, str):
+        return len(value.encode())
+    if isinstance(value, dict):
+        return 3 + sum(1 + len(name.encode()) + _bytes(inner, level + 1) for name, inner in value.items())
+    if isinstance(value, list):
+        return 3 + sum(1 + _bytes(inner, level + 1) for inner in value)
+    digits = len(str(abs(value))) if type(value) is int else 0
+    if digits > _DIGITS:
+        raise ValueError("too long a number")
+    return 1 + digits
+
+
+def _is_own(exported: Exported, sk: str, item: Mapping[str, Any]) -> bool:
+    """Does the item belong to the line's session or user, and only there?"""
+    if item["pk"] != exported.pk or not 0 < len(sk.encode()) <= _KEY_BYTES:
+        return False
+    if sk in (keys.REGISTER, keys.REVOKED) and _DUE & item.keys():
+        if type(item["due_at"]) is not int or item["due_shard"] != keys.due_shard(exported.pk):
+            return False
+    elif _DUE & item.keys():
+        return False
+    if sk == keys.REGISTER:
+        return _is_at_rest(exported, Register.of(dict(item)))
+    if _LISTED & item.keys():
+        return False
+    if exported.session_id:
+        return True
+    return sk in OF_USER and (sk != keys.REVOKED or type(item["revoked_at"]) is int)
+
+
+def _is_at_rest(exported: Exported, register: Register) -> bool:
+    """Is it the session's register, which callers see and nobody has open?"""
+    is_its_own = (register.user, register.session_id) == (exported.user, exported.session_id)
+    are_numbers = all(type(number) is int for number in (register.version, register.last_activity, register.created_at))
+    is_open = bool(register.connections or register.lease or register.compact_lease or register.executor)
+    return is_its_own and are_numbers and not is_open and not register.erase_at
+
+
+def _is_object(digest: str, text: str) -> bool:
+    return digest.isalnum() and digest.isascii() and len(digest) <= _DIGEST_CHARS and bool(text.encode())

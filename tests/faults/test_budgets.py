@@ -23,8 +23,8 @@ LAST_RESULT: Event = ("tool_result", {READ_MANY: 1, TRANSACTION: 1, INVOKE: 1})
 ANOTHER_RESULT: Event = ("tool_result", {READ_MANY: 1, TRANSACTION: 1})
 APPROVAL: Event = ("hitl_decision", {READ_MANY: 1, TRANSACTION: 1, POST: 2, UPDATE: 1})
 REJECTION: Event = ("hitl_decision", {READ_MANY: 1, TRANSACTION: 1, INVOKE: 1})
-#: One query a shard, and one more where something was found.
-SWEEP: Cost = {QUERY: 9, READ: 1, TRANSACTION: 1}
+#: One query a shard: of what is found, one more only after a whole page.
+SWEEP: Cost = {QUERY: 8, READ: 1, TRANSACTION: 1}
 
 
 def step(number: int, batches: int, posts: int, steps: int = 1) -> Event:

@@ -3,12 +3,14 @@
 import io
 import json
 import stat
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
+from codelab.sessions.dynamodb.values import to_dynamodb
 
 from infra.stack import restore
 from infra.stack.export import Data, export_to
@@ -212,7 +214,7 @@ def _dying(data: Data, nth: int) -> Data:
 
 @pytest.mark.parametrize("then", ["again", "sweep"])
 def test_a_restore_that_dies_at_any_write_shows_nothing_half_restored(
-    talked: System, backup: Backup, then: str
+    talked: System, backup: Backup, then: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     history = talked.history()
     backup.export("ann", "s1")
@@ -224,7 +226,12 @@ def test_a_restore_that_dies_at_any_write_shows_nothing_half_restored(
         except Died:
             assert talked.http("GET", "/chat/history/s1")[0] == 404
         if then == "again":
-            backup.restore()
+            if nth > 1:
+                with pytest.raises(Refused, match="is being restored by another process"):
+                    backup.restore()
+            with monkeypatch.context() as later:
+                later.setattr(restore, "_now", lambda: int(1000 * time.time()) + 301_000)
+                backup.restore()
             assert talked.history() == history
             talked.http("DELETE", "/sessions/s1")
         else:
@@ -287,13 +294,72 @@ def test_a_session_that_somebody_writes_while_it_is_restored_is_theirs(
     talked.http("DELETE", "/sessions/s1")
     real = restore._write
 
-    def write(data: Data, requests: Any) -> None:
-        real(data, requests)
+    def write(data: Data, requests: Any, check: Any) -> None:
+        real(data, requests, check)
         _touch(talked)
 
     monkeypatch.setattr(restore, "_write", write)
     with pytest.raises(Refused, match="was changed by somebody else while it was restored"):
         backup.restore()
+
+
+@pytest.mark.parametrize("change", ["another lease", "its time is over"])
+def test_a_restore_that_has_lost_its_session_writes_nothing_more(
+    talked: System, backup: Backup, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    """Its process was stopped for an hour, and another one, or the sweep, has the session."""
+    backup.export("ann", "s1")
+    talked.http("DELETE", "/sessions/s1")
+    real = restore._hide
+
+    def hide(*arguments: Any) -> int:
+        version = real(*arguments)
+        if change == "another lease":
+            talked.table.update_item(
+                TableName="Table",
+                Key=to_dynamodb({"pk": "SESSION#ann#s1", "sk": "REGISTER"}),
+                UpdateExpression="SET lease = :other",
+                ExpressionAttributeValues=to_dynamodb({":other": "restore-other"}),
+            )
+        else:
+            monkeypatch.setattr(restore, "_now", lambda: int(1000 * (time.time() + HOUR_S)) + 1)
+        return version
+
+    monkeypatch.setattr(restore, "_hide", hide)
+    with pytest.raises(Refused, match="was changed by somebody else while it was restored"):
+        backup.restore()
+    assert [sk for pk, sk in talked.all_keys() if pk == "SESSION#ann#s1"] == ["REGISTER"]
+    assert objects_of(talked) == []
+
+
+NOT_WHOLE = "line 2: not a session or a user"
+
+
+def _register(old: str, new: str) -> Callable[[str], str]:
+    return _changed("REGISTER", old, new)
+
+
+def _message(old: str, new: str) -> Callable[[str], str]:
+    return _changed("MESSAGE#000000001", old, new)
+
+
+def _changed(sk: str, old: str, new: str) -> Callable[[str], str]:
+    """Replaces the first `old` in the item `sk` of the session's line."""
+
+    def spoil(text: str) -> str:
+        first, line, *rest = text.splitlines()
+        session = json.loads(line)
+        items = [json.dumps(item, separators=(",", ":")) for item in session.pop("items")]
+        changed = [item.replace(old, new, 1) if f'"sk":{{"S":"{sk}"}}' in item else item for item in items]
+        assert changed != items
+        whole = json.dumps(session)[:-1] + ', "items": [' + ",".join(changed) + "]}"
+        return "\n".join([first, whole, *rest]) + "\n"
+
+    return spoil
+
+
+def _of_user(sk: str) -> str:
+    return json.dumps({"pk": {"S": "USER#bob"}, "sk": {"S": sk}})
 
 
 @pytest.mark.parametrize(
@@ -307,6 +373,26 @@ def test_a_session_that_somebody_writes_while_it_is_restored_is_theirs(
         (lambda text: text.replace('"S":"REGISTER"', '"S":"ANOTHER"'), "line 2: not a session or a user"),
         (lambda text: text.replace('"session_id":"s1"', '"session_id":"a#b"'), "line 2: not a session or a user"),
         (lambda text: "hello", "line 1: not a JSON object"),
+        (lambda text: text.replace("\n", "\n" + '{"a":' * 100_000 + "\n", 1), "line 2: not a JSON object"),
+        (_register('"owner":{"S":"ann"}', '"owner":{"S":"bob"}'), NOT_WHOLE),
+        (_register('"session_id":{"S":"s1"}', '"session_id":{"S":"s2"}'), NOT_WHOLE),
+        (_register("{", '{"erase_at":{"N":"9"},'), NOT_WHOLE),
+        (_register("{", '{"lease":{"S":"mine"},'), NOT_WHOLE),
+        (_register("{", '{"conn#c9":{"M":{"gen":{"N":"1"}}},'), NOT_WHOLE),
+        (_register("{", '{"due_at":{"N":"9"},"due_shard":{"S":"due9"},'), NOT_WHOLE),
+        (_register('"version":{"N":"', '"version":{"N":"x'), NOT_WHOLE),
+        (_message("{", '{"owner":{"S":"bob"},"last_activity":{"N":"9"},'), NOT_WHOLE),
+        (_message("{", '{"due_at":{"N":"9"},"due_shard":{"S":"due0"},'), NOT_WHOLE),
+        (_message("{", '{"extra":{"S":5},'), NOT_WHOLE),
+        (_message("{", '{"extra":{"N":"1_000"},'), NOT_WHOLE),
+        (_message("{", '{"extra":{"B":"AAAA"},'), NOT_WHOLE),
+        (_message("{", '{"extra":{"N":"' + "9" * 39 + '"},'), NOT_WHOLE),
+        (_message("{", '{"extra":{"S":"' + "x" * 400 * 1024 + '"},'), NOT_WHOLE),
+        (_message("{", '{"extra":' + '{"L":[' * 40 + "]}" * 40 + ","), NOT_WHOLE),
+        (lambda text: text.replace("MESSAGE#000000002", "MESSAGE#000000001"), NOT_WHOLE),
+        (lambda text: text.replace("\n", '\n{"user":"bob","items":[' + _of_user("SLOT#0") + "]}\n", 1), NOT_WHOLE),
+        (lambda text: text.replace("\n", '\n{"user":"bob","items":[' + _of_user("REVOKED") + "]}\n", 1), NOT_WHOLE),
+        (lambda text: text.replace("\n", '\n{"user":"b#b","items":[]}\n', 1), NOT_WHOLE),
     ],
 )
 def test_a_file_that_was_cut_off_or_changed_is_refused_before_anything_is_written(
@@ -317,6 +403,23 @@ def test_a_file_that_was_cut_off_or_changed_is_refused_before_anything_is_writte
     with pytest.raises(Refused, match=said):
         backup.restore(backup.elsewhere)
     assert talked.table.scan(TableName="Other")["Items"] == []
+
+
+def test_nothing_is_written_into_a_file_that_somebody_else_makes(
+    talked: System, backup: Backup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a folder that others may write to, it would be theirs to read."""
+    part = backup.file.with_name("sessions.ndjson.part")
+
+    def unlink(path: Path, *, missing_ok: bool = False) -> None:
+        if path == part:
+            part.write_text("theirs")
+
+    monkeypatch.setattr(Path, "unlink", unlink)
+    with pytest.raises(Refused, match="was made by somebody else"):
+        backup.export("ann", "s1")
+    assert part.read_text() == "theirs"
+    assert not backup.file.exists()
 
 
 def test_what_does_not_exist_is_named(talked: System, backup: Backup) -> None:

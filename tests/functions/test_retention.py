@@ -5,7 +5,8 @@ from typing import Any
 
 import boto3
 import pytest
-from codelab.engine import retention
+from codelab.engine import retention, sweeper
+from codelab.engine.deleter import Deleter
 from codelab.sessions.dynamodb.values import to_dynamodb
 
 from tests.fakes.aws.recorder import QUERY, READ, UPDATE
@@ -99,6 +100,34 @@ def test_a_session_that_waits_for_a_human_is_kept(kept_a_month: System) -> None:
     assert sessions_of(kept_a_month) == {"s1"}
 
 
+def test_a_turn_that_was_open_for_a_month_is_activity_when_it_ends(kept_a_month: System) -> None:
+    """A human decides after a month, the answer comes, the client goes: the session was in use until now."""
+    kept_a_month.environment["APPROVAL_TIMEOUT_S"] = kept_a_month.environment["TOOL_TIMEOUT_S"] = str(60 * DAY_S)
+    kept_a_month.connect("c1")
+    (call_id,) = kept_a_month.ask("c1", "", call("run_command", command="make"))
+    for folder in ("hitl_decision", "tool_result", "llm_request", "disconnect"):
+        kept_a_month.function(folder).clock_ms = 1000 * OLD_S
+    kept_a_month.send("c1", "hitl_decision", call_id=call_id, decision="approve")
+    kept_a_month.send("c1", "tool_result", call_id=call_id, result={"exit_code": 0, "stdout": ""})
+    kept_a_month.model.says("Made")
+    kept_a_month.run_step()
+    kept_a_month.disconnect("c1")
+    for later_s in (OLD_S + 60, OLD_S + 120):
+        kept_a_month.sweep(later_s=later_s)
+    assert sessions_of(kept_a_month) == {"s1"}
+
+
+def test_a_register_that_names_another_user_erases_nothing_of_theirs(kept_a_month: System) -> None:
+    """The partition says whose a session is, whatever somebody has written into its register."""
+    used(kept_a_month, user="bob")
+    with_bob = {**kept_a_month.item("REGISTER", user="bob"), "pk": "SESSION#ann#s1", "last_activity": 1}
+    kept_a_month.table.put_item(TableName="Table", Item=to_dynamodb(with_bob))
+    for later_s in (60, 120):
+        kept_a_month.sweep(later_s=later_s)
+    assert "erase_at" not in kept_a_month.item("REGISTER", user="bob")
+    assert any(pk == "SESSION#bob#s1" and sk.startswith("MESSAGE#") for pk, sk in kept_a_month.all_keys())
+
+
 def test_the_register_decides_not_the_index_which_may_be_behind(kept_a_month: System) -> None:
     """Between the look at the index and the decision, a client connects."""
     used(kept_a_month)
@@ -133,6 +162,64 @@ def test_every_session_is_in_the_part_of_one_minute(system: System, monkeypatch:
     assert max(hidden) < len(users), "one sweep does not look at all"
     system.sweep(later_s=OLD_S + 300)
     assert sessions_of(system) == set()
+
+
+@pytest.mark.usefixtures("minute")
+def test_a_sweep_reads_one_part_of_the_index_even_if_a_minute_passes(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The minute is over when the sweep has repaired what was due, and again with each page of the index."""
+    system.environment["SESSION_RETENTION_DAYS"] = "30"
+    system.sweep()
+    store, sweep = system.function("sweep").engine.store, system.function("sweep")
+    parts: list[tuple[int, tuple[int, int]]] = []
+
+    def page(before: int, segment: tuple[int, int], position: Any = None) -> tuple[list[str], Any]:
+        parts.append((before, segment))
+        sweep.clock_ms += 60_000
+        return [], ({"pk": {"S": "next"}} if len(parts) < 3 else None)
+
+    def due(*_: Any) -> tuple[list[tuple[str, int]], None]:
+        sweep.clock_ms += 60_000
+        return [], None
+
+    monkeypatch.setattr(store, "unused", page)
+    monkeypatch.setattr(store, "due", due)
+    began_at = sweep.engine.clock()
+    sweep(events.schedule())
+    ((before, part),) = set(parts)
+    assert part == (began_at // 60_000 % 1_440, 1_440)
+    assert before // 60_000 == began_at // 60_000 - 30 * 1_440
+
+
+def test_no_more_is_hidden_than_can_be_deleted(kept_a_month: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is hidden and cannot be deleted stays due; it must not become more with each minute."""
+
+    def fail(*_: Any) -> None:
+        raise PermissionError("no access to the bucket")
+
+    monkeypatch.setattr(sweeper, "_MOST_HIDDEN", 2)
+    monkeypatch.setattr(Deleter, "delete", fail)
+    for n in range(5):
+        used(kept_a_month, f"s{n}")
+    for n in range(3):
+        kept_a_month.sweep(later_s=OLD_S + 60 * n)
+        assert sum("erase_at" in kept_a_month.item("REGISTER", f"s{n}") for n in range(5)) == 2
+
+
+def test_a_sweep_hides_no_session_when_its_time_is_over(kept_a_month: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The index may give hundreds, and each is a read and a write."""
+    for n in range(3):
+        used(kept_a_month, f"s{n}")
+    sweep, context = kept_a_month.function("sweep"), Context()
+    sweep.clock_ms = 1000 * OLD_S
+    monkeypatch.setattr(
+        context, "get_remaining_time_in_millis", lambda: 4_000 if SCAN in kept_a_month.aws.calls else 60_000
+    )
+    kept_a_month.aws.reset()
+    sweep(events.schedule(), context)
+    assert UPDATE not in kept_a_month.aws.calls
+    assert SCAN in kept_a_month.aws.calls
 
 
 def test_a_sweep_out_of_time_looks_at_no_old_sessions(kept_a_month: System) -> None:

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from codelab.engine.deleter import Deleter
 from codelab.sessions.dynamodb.values import to_dynamodb
-from codelab.sessions.keys import due_shard
+from codelab.sessions.keys import DUE_SHARDS, due_shard, partition
+from codelab.sessions.register import Register
 from codelab.sessions.transition import Transition
 from codelab.turns import sweep
 from codelab.turns.draft import Draft
@@ -216,3 +217,24 @@ def test_a_session_that_is_deleted_keeps_no_other_waiting(system: System, monkey
     system.sweep(later_s=400)
     assert sorted(order[:-1]) == ["s1", "s3", "s4"]
     assert order[-1] == "s2"
+
+
+def test_sessions_that_wait_for_their_deletion_hide_no_other_from_the_sweep(
+    connected: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are the oldest of their shard, more than one page, and stay in the index until the end of the sweep."""
+    connected.send("c1", "user_message", content="hello")
+    shard = due_shard("SESSION#ann#s1")
+    ids = (f"old{n}" for n in range(10_000))
+    hidden = [session for session in ids if due_shard(partition("ann", session)) == shard][:150]
+    for session in hidden:
+        register = Register("ann", session, created_at=1, agent="universal", erase_at=1)
+        due = {"due_at": 1, "due_shard": shard}
+        row = {"pk": register.pk, "sk": "REGISTER", "version": 1, **register.attributes(), **due}
+        connected.table.put_item(TableName="Table", Item=to_dynamodb(row))
+    deleted: list[str] = []
+    monkeypatch.setattr(Deleter, "delete", lambda _self, _user, session, _remaining: deleted.append(session))
+    connected.sweep(later_s=60)
+    assert sorted(deleted) == sorted(hidden)
+    assert connected.aws.calls.count(QUERY) == len(DUE_SHARDS) + 1
+    assert connected.aws.calls.count(INVOKE) == 1, "the step that nobody acquired is invoked again"

@@ -170,6 +170,17 @@ def test_a_step_whose_process_died_is_an_error_and_the_next_attempt_a_step_of_th
     assert len({span.trace for span in spans}) == 1
 
 
+def test_a_client_that_comes_back_and_finds_a_dead_step_sends_its_span(traced: System, collector: Collector) -> None:
+    """`$connect` repairs it. The span is its only one, so that no later event of the same process sends it."""
+    traced.send("c1", "user_message", content="hello")
+    traced.model.answers.append(broken(die))
+    with pytest.raises(BaseException, match=r"\A\Z"):
+        traced.run_step()
+    traced.function("connect").clock_ms = 130_000
+    traced.connect("c2")
+    assert [span.attributes.get("error.type") for span in collector.spans if span.name == "step 1"] == ["interrupted"]
+
+
 def test_a_call_whose_step_was_never_sent_names_a_parent_that_is_missing(
     traced: System, collector: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:

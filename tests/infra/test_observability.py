@@ -183,6 +183,40 @@ def test_asynchronous_failures_of_every_function_that_has_a_destination_are_watc
         assert f"{folder.removeprefix('${AWS::StackName}-')}-destination" in ALARMS
 
 
+@pytest.mark.parametrize(
+    ("name", "points", "rings"),
+    [
+        ("websocket-clients-refused", {"messages": None, "refused": 400}, True),
+        ("websocket-clients-refused", {"messages": None, "refused": 50}, False),
+        ("websocket-clients-refused", {"messages": 300, "refused": 100}, True),
+        ("websocket-clients-refused", {"messages": 900, "refused": 100}, False),
+        ("websocket-clients-refused", {"messages": 900, "refused": None}, False),
+        ("websocket-functions-refuse", {"messages": 200, "errors": 20}, True),
+        ("websocket-functions-refuse", {"messages": 200, "errors": 5}, False),
+        ("websocket-functions-refuse", {"messages": 200, "errors": None}, False),
+        ("websocket-functions-refuse", {"messages": None, "errors": None}, False),
+        ("model-errors", {"requests": 10, "errors": 10}, True),
+        ("model-errors", {"requests": 4, "errors": 4}, False),
+        ("model-errors", {"requests": None, "errors": None}, False),
+    ],
+)
+def test_a_share_is_watched_also_when_a_metric_has_no_datapoint(
+    name: str, points: dict[str, int | None], rings: bool
+) -> None:
+    """API Gateway reports no message when it refuses all. A formula with a missing value has no value."""
+    alarm = ALARMS[name]
+    functions_of_formulas = {
+        "IF": lambda condition, then, otherwise: then if condition else otherwise,
+        "FILL": lambda value, filling: filling if value is None else value,
+    }
+    try:
+        value = eval(alarm.expression, {**functions_of_formulas, **points})
+    except TypeError:  # a missing value
+        value = None
+    assert isinstance(alarm.threshold, int)
+    assert (value is not None and value > alarm.threshold) == rings
+
+
 def test_nothing_of_it_is_made_without_an_address() -> None:
     assert resources()["Observability"]["Condition"] == "HasAlarms"
     variables = of_type("AWS::Lambda::Function")["SweepFunction"]["Properties"]["Environment"]["Variables"]

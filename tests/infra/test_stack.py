@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -25,7 +26,7 @@ from samtranslator.yaml_helper import yaml_parse
 from infra.intrinsics import decided
 from infra.stack.__main__ import main
 from infra.stack.deploy import clear_failed_creation, report, summary
-from infra.stack.destroy import destroy
+from infra.stack.destroy import Kept, destroy
 from infra.stack.parameters import as_arguments, of_model, read
 from infra.stack.preflight import Finding, check
 from infra.stack.revoke import revoke
@@ -357,10 +358,23 @@ def test_inference_profiles_are_checked_as_such(stack: Stack, aws: EmulatedAws) 
         ),
         ({"PlanLimits": '{"team":{"openturns":5}}'}, "PlanLimits"),
         ({"LlmPrices": '{"m":{"prompt":"much"}}'}, "LlmPrices"),
+        ({"ToolTimeoutS": "0.5"}, "ToolTimeoutS: TOOL_TIMEOUT_S=0.5: must be a whole number"),
     ],
 )
 def test_values_that_break_functions_or_leak_tokens_are_named(stack: Stack, given: dict[str, str], said: str) -> None:
     the_finding(stack, said, **given)
+
+
+@pytest.mark.parametrize("days", ["0.5", "7.5", "1e1", "3651", "-1"])
+def test_days_that_keep_the_sweep_from_starting_are_refused(stack: Stack, days: str) -> None:
+    stopping = [found.message for found in findings(stack, SessionRetentionDays=days) if found.stops]
+    assert [message.partition("=")[0] for message in stopping] == ["SessionRetentionDays: SESSION_RETENTION_DAYS"]
+    assert not re.fullmatch(template["Parameters"]["SessionRetentionDays"]["AllowedPattern"], days)
+
+
+def test_the_template_takes_all_days_that_the_sweep_takes() -> None:
+    pattern = re.compile(template["Parameters"]["SessionRetentionDays"]["AllowedPattern"])
+    assert [days for days in range(5_000) if pattern.fullmatch(str(days))] == list(range(3_651))
 
 
 def test_an_environment_that_lambda_would_refuse_is_named(stack: Stack) -> None:
@@ -476,10 +490,16 @@ def test_a_table_with_data_is_not_taken_for_what_a_failed_creation_has_left(
     _only_the_table(aws.client("cloudformation"), "used")
     (table,) = _tables(aws, "used")
     aws.client("dynamodb").put_item(TableName=table, Item={"pk": {"S": "SESSION#ann#s1"}, "sk": {"S": "REGISTER"}})
+    s3 = aws.client("s3")
+    s3.create_bucket(Bucket="used-payloads")
+    s3.put_object(Bucket="used-payloads", Key="items/1", Body=b"something")
+    kept = [Kept("AWS::S3::Bucket", "used-payloads"), Kept("AWS::DynamoDB::Table", table)]
+    monkeypatch.setattr("infra.stack.destroy._data_of", lambda *_: iter(kept))
     monkeypatch.setattr(used := Stack("used"), "describe", _failed_to_roll_back(used))
     with pytest.raises(Refused, match="make destroy STACK=used"):
         clear_failed_creation(used, io.StringIO())
     assert _tables(aws, "used") == [table]
+    assert s3.list_objects_v2(Bucket="used-payloads")["KeyCount"] == 1, "nothing of it is deleted"
 
 
 def _only_the_table(client: Any, name: str) -> None:

@@ -44,6 +44,19 @@ def test_a_safe_call_is_sent_for_execution_and_its_result_starts_the_next_step()
     assert [role for role, _ in world.history()] == ["user", "assistant", "tool", "assistant"]
 
 
+@pytest.mark.parametrize(("lasting_s", "counts"), [(3_599, False), (3_601, True)])
+def test_the_end_of_a_long_turn_counts_as_activity(lasting_s: int, counts: bool) -> None:
+    """While it runs its beginning is kept, by which its trace is named; a short turn changes no index twice."""
+    world = dispatched(tool_timeout_s=86_400)
+    began_at = world.register.last_activity
+    (call_id,) = world.answer("Reading", READ)
+    world.now += 1000 * lasting_s
+    world.result(call_id, result={"content": "x"})
+    assert world.register.last_activity == began_at
+    world.answer("Done")
+    assert world.register.last_activity == (world.now if counts else began_at)
+
+
 def test_a_step_is_acquired_once() -> None:
     world = dispatched()
     assert world.acquire() is not None

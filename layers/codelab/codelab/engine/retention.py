@@ -22,11 +22,14 @@ class Retention:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def unused(self, has_time: Callable[[], bool]) -> Iterator[str]:
-        """Partition keys of unused sessions in this minute's part of the index, as long as there is time."""
-        position = None
+    def unused(self, now: int, has_time: Callable[[], bool]) -> Iterator[str]:
+        """Partition keys of unused sessions in the part of the index for the minute of `now`, as long as there is time.
+
+        now: when (ms) the sweep began. What it does takes minutes, and each page has to be of the same part.
+        """
+        position, limit, segment = None, self._limit(now), self._segment(now)
         while self._engine.settings.session_retention_days and has_time():
-            pks, position = self._engine.store.unused(self._limit(), self._segment(), position)
+            pks, position = self._engine.store.unused(limit, segment, position)
             yield from pks
             if position is None:
                 return
@@ -34,7 +37,7 @@ class Retention:
     def hide(self, pk: str) -> bool:
         """Hide the session, unless its register says that it is in use: it is newer than the index. Returns whether."""
         user, session_id = keys.owner_and_session(pk)
-        limit = self._limit()
+        limit = self._limit(self._engine.clock())
         try:
             hidden = self._engine.decide(
                 user, session_id, lambda draft: lifecycle.hide_unused(draft, limit), include_hidden=True
@@ -45,12 +48,12 @@ class Retention:
             raise
         return hidden is not None
 
-    def _limit(self) -> int:
+    def _limit(self, now: int) -> int:
         """The time (ms) of the last activity before which a session is unused."""
-        return self._engine.clock() - self._engine.settings.session_retention_days * _DAY_MS
+        return now - self._engine.settings.session_retention_days * _DAY_MS
 
-    def _segment(self) -> tuple[int, int]:
-        """The part for this minute. One's own machine is not on at each minute of a day, so there it is the whole."""
+    def _segment(self, now: int) -> tuple[int, int]:
+        """The part for the minute of `now`. One's own machine is not on all day, so there it is the whole."""
         if self._engine.settings.codelab_local:
             return 0, 1
-        return self._engine.clock() // _MINUTE_MS % _SEGMENTS, _SEGMENTS
+        return now // _MINUTE_MS % _SEGMENTS, _SEGMENTS

@@ -15,11 +15,12 @@ from codelab.sessions import keys
 from codelab.turns import sweep
 from codelab.turns.decision import BeingDeleted
 
-#: Time (ms) reserved for the page of sessions in progress.
+#: Time (ms) reserved for the page of sessions in progress. Sessions are hidden until half of it is left.
 _MARGIN_MS = 10_000
 #: Sessions that are repaired in parallel.
 _AT_ONCE = 8
-#: The most unused sessions that one sweep hides, so that their deletion does not delay the repairs of the next ones.
+#: The most unused sessions that one sweep hides, less those that it could not delete: so the due index has no more of
+#: them, even if deletions fail.
 _MOST_HIDDEN = 500
 
 
@@ -49,24 +50,27 @@ class Sweeper:
     def sweep(self, remaining_ms: Callable[[], int]) -> SweepReport:
         """Repair every session that is due, and hide those that nobody has used for too long: then they are due."""
         visited: set[str] = set()
-        oldest_ms = 0
+        oldest_ms, began_at = 0, self._engine.clock()
         self._to_delete.clear()
         self._revoked_users.clear()
         for shard in keys.DUE_SHARDS:
-            while remaining_ms() > _MARGIN_MS:
+            position, has_more = None, True
+            # By its position, because what is only visited now and deleted later stays in the index.
+            while has_more and remaining_ms() > _MARGIN_MS:
                 now = self._engine.clock()
-                # The index is eventually consistent: what this sweep has repaired may still be in it.
-                due_at = {pk: at for pk, at in self._engine.store.due(shard, now) if pk not in visited}
-                if not due_at:
-                    break
-                oldest_ms = max(oldest_ms, *(now - at for at in due_at.values()))
+                page, position = self._engine.store.due(shard, now, position)
+                has_more = position is not None
+                # A repaired session may come again: it is due at a later time, or the index does not know yet.
+                due_at = {pk: at for pk, at in page if pk not in visited}
+                oldest_ms = max([oldest_ms, *(now - at for at in due_at.values())])
                 visited.update(due_at)
                 list(self._pool.map(self._visit, due_at))
-        list(self._pool.map(lambda session: self._delete(session[0], session[1], remaining_ms), self._to_delete))
+        deleted = self._pool.map(lambda session: self._delete(session[0], session[1], remaining_ms), self._to_delete)
+        most_hidden = max(0, _MOST_HIDDEN - sum(not done for done in deleted))
         for user in self._revoked_users:
             with _failures_logged(keys.of_user(user)):
                 self._revoker.close_remaining(user, remaining_ms)
-        return SweepReport(len(visited), oldest_ms, self._hide_unused(remaining_ms))
+        return SweepReport(len(visited), oldest_ms, self._hide_unused(began_at, most_hidden, remaining_ms))
 
     def recover(self, user: str, session_id: str, dead: str) -> None:
         """Give the step of the failed invocation `dead` to another attempt now, before its lease ends."""
@@ -88,21 +92,25 @@ class Sweeper:
             except BeingDeleted:
                 self._to_delete.append((user, session_id))
 
-    def _hide_unused(self, remaining_ms: Callable[[], int]) -> int:
-        unused = self._retention.unused(lambda: remaining_ms() > _MARGIN_MS)
+    def _hide_unused(self, began_at: int, most: int, remaining_ms: Callable[[], int]) -> int:
+        unused = self._retention.unused(began_at, lambda: remaining_ms() > _MARGIN_MS)
         with _failures_logged("unused"):  # of the index; a day later, this part of it is read again
-            return sum(self._pool.map(self._hide, islice(unused, _MOST_HIDDEN)))
+            return sum(self._pool.map(lambda pk: self._hide(pk, remaining_ms), islice(unused, most)))
         return 0
 
-    def _hide(self, pk: str) -> bool:
-        with _failures_logged(pk):
-            return self._retention.hide(pk)
+    def _hide(self, pk: str, remaining_ms: Callable[[], int]) -> bool:
+        if remaining_ms() > _MARGIN_MS // 2:
+            with _failures_logged(pk):
+                return self._retention.hide(pk)
         return False
 
-    def _delete(self, user: str, session_id: str, remaining_ms: Callable[[], int]) -> None:
+    def _delete(self, user: str, session_id: str, remaining_ms: Callable[[], int]) -> bool:
+        """Returns False if it failed, or there is no time: then the session is still due."""
         if remaining_ms() > _MARGIN_MS:
             with _failures_logged(keys.partition(user, session_id)):
                 self._deleter.delete(user, session_id, remaining_ms)
+                return True
+        return False
 
 
 @contextmanager

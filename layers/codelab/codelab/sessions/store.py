@@ -249,8 +249,10 @@ class SessionStore(Protocol):
         `segment` is (n, of how many): each session is in one of them. Eventually consistent: read again before acting.
         """
 
-    def due(self, shard: str, now: int, limit: int = 100) -> list[tuple[str, int]]:
+    def due(
+        self, shard: str, now: int, position: StoredItem | None = None
+    ) -> tuple[list[tuple[str, int]], StoredItem | None]:
         """Partition keys of sessions and users that were due by `now` (ms), and since when; the most overdue first.
 
-        Eventually consistent, so read again before acting.
+        Also where to go on (None: at the end). Eventually consistent, so read again before acting.
         """

@@ -170,6 +170,7 @@ def _empty_register(draft: Draft) -> Register:
         agent=old_register.agent,
         version=old_register.version,
         stored_due_at=old_register.stored_due_at,
+        pk=old_register.pk,
     )
     return draft.register
 

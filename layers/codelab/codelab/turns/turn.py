@@ -13,6 +13,9 @@ from codelab.sessions.register import Phase, Register
 from codelab.turns import attachments, policy, titles, usage
 from codelab.turns.draft import Draft
 
+#: A turn that has lasted longer (ms) than this counts as activity when it ends.
+_LONG_MS = 3_600_000
+
 Reason = Literal["completed", "cancelled", "max_steps", "refused", "budget", "error"]
 
 #: The `turn_end` reason by the error's `reason`; all others end with `error`.
@@ -172,6 +175,9 @@ def end(draft: Draft, reason: Reason, text: str = "") -> None:
     register.calls = {}
     register.failures, register.repeats = {}, {}
     register.steering = []
+    # Messages and decisions within the turn have not changed it, because they would also change the index of sessions.
+    if draft.now - register.last_activity > _LONG_MS:
+        register.last_activity = draft.now
     while register.inbox:
         message = _input(draft, register.inbox[0])
         register.inbox.pop(0)

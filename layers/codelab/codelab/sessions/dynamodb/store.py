@@ -37,6 +37,8 @@ from codelab.sessions.transition import Transition
 _BATCH = 100
 #: The calls that read a long history at once.
 _PARALLEL = 5
+#: The most entries of the due index that one call reads.
+_DUE_AT_ONCE = 100
 
 
 @cache
@@ -355,15 +357,18 @@ class DynamoDBStore:
 
     # -- the due index -------------------------------------------------------------------------------------------
 
-    def due(self, shard: str, now: int, limit: int = 100) -> list[tuple[str, int]]:
+    def due(
+        self, shard: str, now: int, position: StoredItem | None = None
+    ) -> tuple[list[tuple[str, int]], StoredItem | None]:
         answer = self._client.query(
             TableName=self._table,
             IndexName="due",
             KeyConditionExpression="due_shard = :shard AND due_at <= :now",
             ExpressionAttributeValues={":shard": {"S": shard}, ":now": {"N": str(now)}},
-            Limit=limit,
+            Limit=_DUE_AT_ONCE,
+            **({"ExclusiveStartKey": position} if position else {}),
         )
-        return [(item["pk"]["S"], int(item["due_at"]["N"])) for item in answer["Items"]]
+        return [(item["pk"]["S"], int(item["due_at"]["N"])) for item in answer["Items"]], answer.get("LastEvaluatedKey")
 
     # -- parts ---------------------------------------------------------------------------------------------------
 
