@@ -108,6 +108,7 @@ class TerminalConversation:
         self.running: dict[str, Running] = {}
         self.approvals: deque[on.ToolCall] = deque()
         self.asked_at = 0.0  # when the first of them was shown (monotonic)
+        self.folded: cards.Folded | None = None  # its card, as long as a part of it has not been shown
         self.questions: deque[Question] = deque()
         self._own = OwnMessages()
         self._images_lock = asyncio.Lock()
@@ -334,13 +335,24 @@ class TerminalConversation:
             self._show_next()
 
     def _show_next(self) -> None:
+        self.folded = None
         if self.approvals:
             call = self.approvals[0]
             with self.executor.showing(call):
-                self.screen.show(cards.asked_call(call.tool_name, call.arguments, self.workspace))
+                card = cards.asked_call(call.tool_name, call.arguments, self.workspace)
+                self.folded = card if isinstance(card, cards.Folded) else None
+                self.screen.show(card)
             if isinstance(call, on.CallDecidedElsewhere):
                 self._say(ELSEWHERE, "warning")
             self.asked_at = time.monotonic()
+
+    def unfold(self) -> bool:
+        """Print the whole of the call that is asked about, and ask anew. Returns False if all of it has been shown."""
+        if self.folded is None:
+            return False
+        self.screen.show(self.folded.whole)
+        self.folded, self.asked_at = None, time.monotonic()
+        return True
 
     def _forget(self, call_id: str) -> None:
         """The call needs no decision any more."""
