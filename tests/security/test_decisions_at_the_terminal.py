@@ -205,6 +205,29 @@ async def test_a_tools_question_is_answered_by_what_was_typed_for_it(clock: Cloc
     second.cancel()
 
 
+async def test_a_line_of_a_paste_or_a_pipe_is_no_command_of_the_user(
+    clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, message = Plain(tmp_path), asked.Target("message")
+    command = "!touch owned"
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: False))
+    assert await plain.type(command) == [("send", command)]
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
+    await plain.type(command)
+    assert "Run this yourself, without the sandbox?\n$ touch owned" in plain.said
+    plain.conversation.questions[0].asked_at = clock.now
+    await plain.screen._take("yes", message)  # the next line of the same paste
+    await plain.type("yes")  # that of another one, at once
+    assert "nothing was decided" in plain.said
+    assert not (tmp_path / "owned").exists()
+    assert plain.conversation.questions
+    clock.look()
+    await plain.type("yes")
+    assert not plain.conversation.questions
+    await asyncio.gather(*plain.conversation._tasks)
+    assert (tmp_path / "owned").exists()
+
+
 async def test_a_call_decided_elsewhere_is_asked_about_with_its_own_words(clock: Clock, tmp_path: Path) -> None:
     plain = Plain(tmp_path)
     plain.take(on.CallDecidedElsewhere.of(call("one", requires_approval=False)))
