@@ -302,8 +302,11 @@ def test_a_long_new_file_is_folded_and_another_change_is_not(tmp_path: Path) -> 
     folded = cards.rendered(card, 80, colour=False)
     assert "+line 39" in folded
     assert "+line 40" not in folded
-    assert "160 more lines of this new file (Ctrl-O shows them)" in folded
+    assert "160 more lines (Ctrl-O shows them)" in folded
     assert "+line 199" in cards.rendered(card.whole, 80, colour=False)
+    for path in (".github/workflows/x.yml", ".git/hooks/pre-push", ".mcp.json"):
+        protected = cards.asked_call("write_file", {"path": path, "content": content}, tmp_path)
+        assert "+line 199" in cards.rendered(protected, 80, colour=False)
     more = {"path": "new.py", "content": content, "mode": "0777"}
     assert not isinstance(cards.asked_call("write_file", more, tmp_path), cards.Folded)
     (tmp_path / "new.py").write_text("something\n")
@@ -312,6 +315,26 @@ def test_a_long_new_file_is_folded_and_another_change_is_not(tmp_path: Path) -> 
     command = "echo 1\n" * 300
     assert "echo 1" in cards.rendered(cards.asked_call("run_command", {"command": command}, tmp_path), 80, colour=False)
     assert not isinstance(cards.asked_call("run_command", {"command": command}, tmp_path), cards.Folded)
+
+
+@pytest.mark.parametrize("tool", ["write_file", "own.tool", "apply_patch"])
+def test_all_of_what_is_very_long_can_be_shown(tool: str, tmp_path: Path) -> None:
+    lines = [f"+line {number}" for number in range(3_000)]
+    diff = "\n".join(["--- /dev/null", "+++ b/.mcp.json", "@@ -0,0 +1,3000 @@", *lines, ""])
+    by_tool: dict[str, dict[str, Any]] = {
+        "write_file": {"path": ".mcp.json", "content": "".join(f"{line[1:]}\n" for line in lines)},
+        "own.tool": {"lines": lines},
+        "apply_patch": {"diff": diff},
+    }
+    arguments = by_tool[tool]
+    card = cards.asked_call(tool, arguments, tmp_path)
+    assert isinstance(card, cards.Folded)
+    assert card.is_question
+    assert "+line 2999" not in cards.rendered(card, 80, colour=False)
+    for whole in (card.whole, cards.call(tool, arguments, tmp_path)):
+        shown = cards.rendered(whole, 80, colour=False)
+        assert "+line 2999" in shown
+        assert "more lines" not in shown
 
 
 def test_a_long_output_keeps_its_end_and_can_be_unfolded() -> None:

@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,7 +22,8 @@ from codelab_client.terminal.conversation import TerminalConversation
 from codelab_client.terminal.inline import InlineScreen
 from codelab_client.terminal.plain import PlainScreen
 from prompt_toolkit.input import create_pipe_input
-from prompt_toolkit.key_binding import KeyPress
+from prompt_toolkit.key_binding.key_processor import KeyPress
+from prompt_toolkit.keys import Keys
 
 from tests.waiting import run
 
@@ -77,6 +79,13 @@ def call(call_id: str, **more: Any) -> on.ToolCall:
 
 def settled(call_id: str, state: str = "expired") -> on.CallUpdate:
     return on.CallUpdate(call_id=call_id, state=state)
+
+
+def press(screen: InlineScreen, key: str) -> None:
+    """A key that the terminal with a live input gets now."""
+    keys = screen._prompt.app.key_processor
+    keys.feed(KeyPress(key if len(key) == 1 else Keys(key)))
+    keys.process_keys()
 
 
 REMEMBER = {"rule": "x", "scopes": ["session", "user"]}
@@ -302,6 +311,29 @@ async def test_keys_typed_ahead_in_a_list_or_another_program_decide_nothing(
         asking.cancel()
 
 
+async def test_a_line_of_a_paste_or_a_pipe_is_no_command_of_the_user(
+    clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, message = Plain(tmp_path), asked.Target("message")
+    command = "!touch owned"
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: False))
+    assert await plain.type(command) == [("send", command)]
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
+    await plain.type(command)
+    assert "Run this yourself, without the sandbox?\n$ touch owned" in plain.said
+    plain.conversation.questions[0].asked_at = clock.now
+    await plain.screen._take("yes", message)  # the next line of the same paste
+    await plain.type("yes")  # that of another one, at once
+    assert "nothing was decided" in plain.said
+    assert not (tmp_path / "owned").exists()
+    assert plain.conversation.questions
+    clock.look()
+    await plain.type("yes")
+    assert not plain.conversation.questions
+    await asyncio.gather(*plain.conversation._tasks)
+    assert (tmp_path / "owned").exists()
+
+
 async def test_a_call_decided_elsewhere_is_asked_about_with_its_own_words(clock: Clock, tmp_path: Path) -> None:
     plain = Plain(tmp_path)
     plain.take(on.CallDecidedElsewhere.of(call("one", requires_approval=False)))
@@ -346,6 +378,38 @@ async def test_a_reason_or_a_scope_typed_for_a_settled_call_decides_nothing(
         await asyncio.sleep(0)
         assert not session.made
         assert screen._prompt.default_buffer.text == "use b.py"  # not lost: the user sees where it goes
+
+
+async def test_a_key_approves_nothing_of_which_a_part_is_folded(
+    clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first key shows the rest, in the terminal with a live input; another one, half a second later, decides."""
+    content = "".join(f"line {number}\n" for number in range(3_000)) + "evil()\n"
+    told = {"tool_name": "write_file", "arguments": {"path": "new.py", "content": content}, "remember": REMEMBER}
+    with create_pipe_input() as keyboard:
+        monkeypatch.setattr(inline, "Keyboard", lambda _: keyboard)
+        for key in ("y", "a", "c-o"):
+            screen, session, shown = InlineScreen(tmp_path), Recorder(), [""]
+            rendered = screen._rendered
+            screen._rendered = lambda card, shown=shown, rendered=rendered: shown.append(rendered(card)) or shown[-1]  # type: ignore[method-assign]
+            conversation = screen.conversation = TerminalConversation(tmp_path, screen)
+            conversation.executor = LocalExecutor(tmp_path)
+            conversation.session = session  # type: ignore[assignment]
+            conversation.take(replace(call("one"), **told))
+            clock.look()
+            assert "more lines (Ctrl-O shows them)" in shown[-1]
+            press(screen, key)
+            assert "evil()" in shown[-1]
+            assert "more lines" not in shown[-1]
+            press(screen, "y")
+            assert not session.made
+            assert not screen._mode, "nobody can have read it yet"
+            clock.look()
+            press(screen, "y")
+            await asyncio.gather(*conversation._tasks)
+            assert session.made == [("approve", "one")]
+            press(screen, "c-o")
+            assert shown[-1].count("evil()") == 1, "it was unfolded once"
 
 
 # -- an editor's window ----------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from codelab_client.differences import Difference, spelled_out
 from codelab_client.execution import ToolOutcome
+from codelab_client.protected import is_protected
 from codelab_client.safe_text import exact, exact_line, safe, safe_line
 from codelab_client.terminal.changes import edited, written
 from codelab_client.terminal.palette import DARK, Palette, rich_theme
@@ -20,7 +21,7 @@ from codelab_client.terminal.wrapping import Whole
 from codelab_client.tools.last_state import last_state
 from codelab_client.tools.risks import normal_path
 
-#: Lines of a diff or of arguments that are printed before an approval.
+#: Lines of a diff or of arguments that are printed before an approval; the rest is folded.
 _MOST_LINES = 2_000
 #: Begins what goes on with a line of a diff.
 _GOES_ON = "↪ "
@@ -28,7 +29,7 @@ _GOES_ON = "↪ "
 _OUTPUT_LINES = 12
 #: Lines of a message that are printed; of a longer one, half of them.
 _MESSAGE_LINES = 20
-#: Lines of a new file that are printed; of a longer one, the first of them.
+#: Lines of a new file that are printed; of a longer one, the first of them, unless its path is protected.
 _NEW_FILE_LINES, _NEW_FILE_BEGINNING = 60, 40
 #: Ends the note on what is folded, where a key unfolds it.
 UNFOLDS = " (Ctrl-O shows them)"
@@ -96,43 +97,55 @@ def plan(items: list[dict[str, Any]]) -> RenderableType:
 
 def call(tool: str, arguments: Mapping[str, Any] | None, workspace: Path) -> RenderableType:
     """A call that waits for approval, in full: the command, the diff, or all arguments."""
-    title = Text("? ", style="question").append(exact_line(tool), style="bold")
     if arguments is None:
-        return Group(title, Text("  Its arguments could not be fetched; it can only be rejected.", style="error"))
-    path = arguments.get("path")
-    if isinstance(path, str):
-        title.append(f" {exact_line(path)}")
-    return Group(Whole(title), Padding(_body(tool, arguments, workspace), (0, 0, 0, 2)))
+        return Group(
+            _title(tool), Text("  Its arguments could not be fetched; it can only be rejected.", style="error")
+        )
+    return _card(tool, arguments, _listing(tool, arguments, workspace), workspace)
 
 
 def asked_call(tool: str, arguments: Mapping[str, Any] | None, workspace: Path) -> RenderableType:
-    """The same; of a long new file only the beginning, until the user unfolds it."""
-    whole = call(tool, arguments, workspace)
-    if tool != "write_file" or arguments is None or not arguments.keys() <= _SHOWN[tool]:
+    """The same; of what is very long, or of a long new file, only the beginning, until the user unfolds it."""
+    if arguments is None:
+        return call(tool, arguments, workspace)
+    listing = _listing(tool, arguments, workspace)
+    whole = _card(tool, arguments, listing, workspace)
+    most_lines = _NEW_FILE_BEGINNING if _is_long_new_file(tool, arguments, workspace) else _MOST_LINES
+    if len(listing.lines) <= most_lines:
         return whole
-    content = str(arguments.get("content", ""))
-    if content.count("\n") < _NEW_FILE_LINES:
-        return whole
-    path = str(arguments.get("path", ""))
+    return Folded(_card(tool, arguments, _beginning(listing, most_lines), workspace), whole, is_question=True)
+
+
+def _card(tool: str, arguments: Mapping[str, Any], listing: Difference, workspace: Path) -> RenderableType:
+    title, path = _title(tool), arguments.get("path")
+    if isinstance(path, str):
+        title.append(f" {exact_line(path)}")
+    return Group(Whole(title), Padding(_body(tool, arguments, listing, workspace), (0, 0, 0, 2)))
+
+
+def _title(tool: str) -> Text:
+    return Text("? ", style="question").append(exact_line(tool), style="bold")
+
+
+def _is_long_new_file(tool: str, arguments: Mapping[str, Any], workspace: Path) -> bool:
+    """Whether a call writes a long file where there is none, and where nothing obeys it or runs it unasked."""
+    if tool != "write_file" or not arguments.keys() <= _SHOWN[tool]:
+        return False
     try:
-        if os.path.lexists(workspace / normal_path(path)):
-            return whole
+        path = normal_path(str(arguments.get("path", "")))
+        if is_protected(path) or os.path.lexists(workspace / path):
+            return False
     except ValueError:
-        return whole
-    change = written(workspace, path, content)
-    hidden_count = len(change.lines) - _NEW_FILE_BEGINNING
-    note = f"… {hidden_count} more lines of this new file{UNFOLDS}"
-    beginning = Difference(change.lines[:_NEW_FILE_BEGINNING], (note, *change.notes))
-    title = Text("? ", style="question").append(f"{exact_line(tool)} {exact_line(path)}", style="bold")
-    return Folded(Group(Whole(title), Padding(diff(beginning), (0, 0, 0, 2))), whole, is_question=True)
+        return False
+    return str(arguments.get("content", "")).count("\n") >= _NEW_FILE_LINES
 
 
-def _body(tool: str, arguments: Mapping[str, Any], workspace: Path) -> RenderableType:
+def _body(tool: str, arguments: Mapping[str, Any], listing: Difference, workspace: Path) -> RenderableType:
     names = _SHOWN.get(tool)
     if names is None:
-        return Whole(Text(_first_lines(exact(json.dumps(arguments, indent=2, ensure_ascii=False)))))
+        return Whole(Text("\n".join([*listing.lines, *listing.notes])))
     other_arguments = {name: value for name, value in arguments.items() if name not in names}
-    renderable = _known(tool, arguments, workspace)
+    renderable = _coloured(listing) if tool in _DIFFS else _known(tool, arguments, workspace)
     lines = [
         f"{exact_line(name)}: {exact(json.dumps(value, ensure_ascii=False))}" for name, value in other_arguments.items()
     ]
@@ -153,18 +166,35 @@ _SHOWN: Mapping[str, frozenset[str]] = {
     "delete_file": frozenset({"path"}),
 }
 
+#: The tools whose listing is a diff.
+_DIFFS = frozenset({"write_file", "edit_file", "apply_patch", "apply_patch_review"})
+
+
+def _listing(tool: str, arguments: Mapping[str, Any], workspace: Path) -> Difference:
+    """What may be long of a call: its diff, or the arguments of a tool without a form of its own; else nothing."""
+    path = str(arguments.get("path", ""))
+    match tool:
+        case "write_file":
+            return written(workspace, path, str(arguments.get("content", "")))
+        case "edit_file":
+            return edited(workspace, path, arguments.get("edits"))
+        case "apply_patch" | "apply_patch_review":
+            return spelled_out(str(arguments.get("diff", "")).removesuffix("\n").split("\n"))
+    if tool in _SHOWN:
+        return Difference([], ())
+    return Difference(exact(json.dumps(arguments, indent=2, ensure_ascii=False)).split("\n"), ())
+
+
+def _beginning(listing: Difference, most_lines: int) -> Difference:
+    note = f"… {len(listing.lines) - most_lines} more lines{UNFOLDS}"
+    return Difference(listing.lines[:most_lines], (note, *listing.notes))
+
 
 def _known(tool: str, arguments: Mapping[str, Any], workspace: Path) -> RenderableType:
     path = str(arguments.get("path", ""))
     match tool:
-        case "write_file":
-            return diff(written(workspace, path, str(arguments.get("content", ""))))
-        case "edit_file":
-            return diff(edited(workspace, path, arguments.get("edits")))
         case "fetch_url":
             return Whole(Text(exact_line(arguments.get("url", "")), style="bold"))
-        case "apply_patch" | "apply_patch_review":
-            return diff(spelled_out(str(arguments.get("diff", "")).removesuffix("\n").split("\n")))
         case "move_file":
             return Whole(Text(f"{exact_line(arguments.get('from', ''))} → {exact_line(arguments.get('to', ''))}"))
         case "delete_file":
@@ -176,10 +206,17 @@ def _known(tool: str, arguments: Mapping[str, Any], workspace: Path) -> Renderab
 
 
 def diff(difference: Difference) -> RenderableType:
-    """A difference in colour, with its notes below it."""
+    """A difference in colour, with its notes below it; of a very long one the beginning, until the user unfolds it."""
+    whole = _coloured(difference)
+    if len(difference.lines) <= _MOST_LINES:
+        return whole
+    return Folded(_coloured(_beginning(difference, _MOST_LINES)), whole)
+
+
+def _coloured(difference: Difference) -> RenderableType:
     styles = {"+": "success", "-": "error", "@": "accent"}
     text = Text()
-    for line in _first_lines("\n".join(difference.lines)).split("\n") if difference.lines else ():
+    for line in difference.lines:
         text.append(f"{line}\n", style="bold" if line.startswith(("+++", "---")) else styles.get(line[:1], ""))
     for note in difference.notes:
         text.append(f"{note}\n", style="warning")
@@ -194,13 +231,6 @@ def _what_is_deleted(workspace: Path, path: str) -> str:
     except (OSError, ValueError):
         pass
     return f"deletes {exact_line(path)}"
-
-
-def _first_lines(text: str) -> str:
-    lines = text.split("\n")
-    if len(lines) <= _MOST_LINES:
-        return text
-    return "\n".join([*lines[:_MOST_LINES], f"… {len(lines) - _MOST_LINES} more lines; e shows all of them"])
 
 
 def summary(tool: str, arguments: Mapping[str, Any]) -> str:

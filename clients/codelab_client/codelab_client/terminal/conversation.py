@@ -112,6 +112,7 @@ class TerminalConversation:
         self.running: dict[str, Running] = {}
         self.approvals: deque[on.ToolCall] = deque()
         self.asked_at = 0.0  # when the first of them was shown (monotonic)
+        self.folded: cards.Folded | None = None  # its card, as long as a part of it has not been shown
         self.questions: deque[Question] = deque()
         self._own = OwnMessages()
         self._images_lock = asyncio.Lock()
@@ -340,12 +341,15 @@ class TerminalConversation:
 
     def _show_next(self) -> None:
         """Show the question that a key or a line answers now: the first of a tool's, else the first call."""
+        self.folded = None
         if self.questions:
             self.questions[0].show()
         elif self.approvals:
             call = self.approvals[0]
             with self.executor.showing(call):
-                self.screen.show(cards.asked_call(call.tool_name, call.arguments, self.workspace))
+                card = cards.asked_call(call.tool_name, call.arguments, self.workspace)
+                self.folded = card if isinstance(card, cards.Folded) else None
+                self.screen.show(card)
             if isinstance(call, on.CallDecidedElsewhere):
                 self._say(ELSEWHERE, "warning")
         self.look_again()
@@ -356,6 +360,14 @@ class TerminalConversation:
             self.questions[0].asked_at = time.monotonic()
         else:
             self.asked_at = time.monotonic()
+
+    def unfold(self) -> bool:
+        """Print the whole of the call that is asked about, and ask anew. Returns False if all of it has been shown."""
+        if self.folded is None:
+            return False
+        self.screen.show(self.folded.whole)
+        self.folded, self.asked_at = None, time.monotonic()
+        return True
 
     def _forget(self, call_id: str) -> None:
         """The call needs no decision any more."""

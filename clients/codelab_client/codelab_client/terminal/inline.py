@@ -276,7 +276,8 @@ class InlineScreen:
 
         @keys.add("y", filter=may_decide)
         def _(event: KeyPressEvent) -> None:
-            self.conversation.approve(self._first.call_id)
+            if not self._unfold_call():
+                self.conversation.approve(self._first.call_id)
 
         @keys.add("n", filter=may_decide)
         def _(event: KeyPressEvent) -> None:
@@ -284,10 +285,10 @@ class InlineScreen:
 
         @keys.add("a", filter=may_decide)
         def _(event: KeyPressEvent) -> None:
-            if always(self._first, self.conversation):
-                self._enter("always")
-            else:
+            if not always(self._first, self.conversation):
                 self._hint_for("Such calls always need your approval")
+            elif not self._unfold_call():
+                self._enter("always")
 
         @keys.add("e", filter=may_decide)
         def _(event: KeyPressEvent) -> None:
@@ -427,6 +428,8 @@ class InlineScreen:
         buffer = self._prompt.default_buffer
         if (text := self._unfolded(buffer.text)) != buffer.text:
             buffer.text, buffer.cursor_position = text, len(text)
+        elif self._unfold_call():
+            pass
         elif self._folded:
             self.show(self._folded.pop())
         else:
@@ -436,6 +439,17 @@ class InlineScreen:
         """The input with pasted texts in place of their marks. A paste at its beginning makes no command of it."""
         text = self._pastes.unfolded(form)
         return text if form[:1] == text[:1] else _no_command(text)
+
+    def _unfold_call(self) -> bool:
+        """Print the whole of the call that is asked about. Returns False if the user has seen all of it."""
+        card = self.conversation.folded
+        if card is None:
+            return False
+        if card.whole in self._folded:
+            self._folded.remove(card.whole)
+        self.conversation.unfold()
+        self._hint_for("This is all of it; nothing was decided yet")
+        return True
 
     async def _command(self, app: "Application[str]", line: str) -> None:
         self.show(cards.notice(safe(line)))

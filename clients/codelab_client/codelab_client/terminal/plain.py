@@ -153,11 +153,19 @@ class PlainScreen:
             self._answer(words, typed_for.key)
         elif typed_for.kind == "call" or (parse(words)[0] in WORDS and self._numbers.lost):
             await self._decide(words, typed_for.key)
-        elif words.startswith("!") and words[1:].strip():
-            conversation.start(conversation.run_locally(words[1:].strip()))
+        elif words.startswith("!") and words[1:].strip() and sys.stdin.isatty():
+            conversation.start(self._run_locally(words[1:].strip()))
         elif words:
             self._numbers.take_lost()
             conversation.say(words, is_shown=True)
+
+    async def _run_locally(self, command: str) -> None:
+        """Run a command of the user, who confirms it: a line here may be one of a paste."""
+        if (
+            await self.conversation.choose(f"Run this yourself, without the sandbox?\n$ {command}", ["yes", "no"])
+            == "yes"
+        ):
+            await self.conversation.run_locally(command)
 
     def _answer(self, words: str, key: str) -> None:
         """Answer the question that was on the screen."""
