@@ -4,6 +4,7 @@ import asyncio
 import re
 import shlex
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -162,6 +163,9 @@ def test_a_terminal_that_can_nothing_gets_lines_only(environment: dict[str, str]
     with Terminal(["env", "TERM=dumb", *CODELAB], environment, folder) as terminal:
         terminal.expect("/help lists the commands")
         terminal.type("!echo from here\r")
+        terminal.expect("Your choice, 1 to 2, then Enter")
+        time.sleep(0.7)  # what is typed sooner was not meant for the question
+        terminal.type("1\r")
         terminal.expect("● ! echo from here\n  from here")
         terminal.type("/quit\r")
         assert terminal.ended() == 0
