@@ -67,6 +67,8 @@ def of_model(path: str, known: Mapping[str, Mapping[str, Any]]) -> dict[str, str
     # A value that is not given would keep that of an earlier model.
     given = {parameter: found.get(variable, "") for variable, parameter in _OF_MODEL.items()}
     given = {**given, "LlmProvider": given["LlmProvider"] or "openai", "LlmFoundationModel": ""}
+    if capabilities := found.get("LLM_CAPABILITIES"):
+        given["LlmCapabilities"] = capabilities
     check(given, known)
     return given
 

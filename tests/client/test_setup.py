@@ -1,14 +1,18 @@
 """`codelab setup`: what it asks, whom it sends the key, where it keeps what, and what `make run` makes of it."""
 
 import io
+import json
 import stat
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import keyring
 import pytest
+from codelab.json_settings import ModelCapabilities, by_name
 from codelab.llm.profiles import PROFILES
 from codelab_client import doctor
 from codelab_client.command_line import main
@@ -16,6 +20,7 @@ from codelab_client.setup import discovery, model_file
 from codelab_client.setup import endpoint as asking
 from codelab_client.setup.errors import SetupError
 from codelab_client.setup.model_file import Model, checked, checked_url
+from codelab_client.setup.probe import TEXT
 from codelab_client.setup.providers import PROVIDERS
 from codelab_local.host.errors import StartError
 from codelab_local.host.processes import bound_socket
@@ -31,7 +36,45 @@ CODELAB = [sys.executable, "-m", "codelab_client.command_line"]
 KEY = "sk-secret-1234"
 MODELS = {"data": [{"id": f"small-{n}"} for n in range(40)] + [{"id": "large-code"}, {"id": 3}, {"id": "\x1b[2J"}, 7]}
 READY = {"choices": [{"message": {"role": "assistant", "content": "rea\x1b]0;owned\x07dy"}}]}
-PAGES = {"/v1/models": answering(MODELS), "/v1/chat/completions": answering(READY)}
+
+
+@dataclass
+class Endpoint:
+    """A model's answers to the question and to the three requests after it. Each may be a response or a status."""
+
+    schema: Any = field(default_factory=lambda: _answer(path="p"))
+    call: Any = field(default_factory=lambda: _call(path="notes.txt"))
+    text_of_schema: Any = field(default_factory=lambda: _content({"text": TEXT}))
+    text_of_call: Any = field(default_factory=lambda: _call(text=TEXT))
+
+    def __call__(self, exchange: Exchange) -> None:
+        fields = exchange.body
+        is_text = TEXT in fields["messages"][0]["content"]
+        if "tools" in fields:
+            answer = self.text_of_call if is_text else self.call
+        elif "response_format" in fields:
+            answer = self.text_of_schema if is_text else self.schema
+        else:
+            answer = READY
+        if isinstance(answer, int):
+            exchange.json({"error": {"message": "no such thing"}}, answer)
+        else:
+            exchange.json(answer)
+
+
+def _content(value: Any) -> dict[str, Any]:
+    return {"choices": [{"message": {"content": json.dumps(value)}}]}
+
+
+def _answer(**arguments: str) -> dict[str, Any]:
+    return _content({"message": "m", "calls": [{"_tool": "read_file", **arguments}]})
+
+
+def _call(**arguments: Any) -> dict[str, Any]:
+    return {"choices": [{"message": {"tool_calls": [{"function": {"arguments": json.dumps(arguments)}}]}}]}
+
+
+PAGES = {"/v1/models": answering(MODELS), "/v1/chat/completions": Endpoint()}
 
 
 def drip(exchange: Exchange) -> None:
@@ -89,7 +132,13 @@ def test_a_script_sets_up_a_model_that_make_run_then_has(
     assert "“rea␛]0;owned␇dy”" in said
     assert "only you can read it" in said
     assert KEY not in said
-    [asked] = endpoint.received
+    assert "It can answer in the form of a schema, call functions, copy code exactly." in said
+    asked, *probes = endpoint.received
+    assert [sorted(it.body.keys() & {"response_format", "tools"}) for it in probes] == [
+        ["response_format"],
+        ["tools"],
+        ["response_format"],
+    ]
     assert (asked.path, asked.headers["authorization"], asked.body["model"]) == (
         "/v1/chat/completions",
         f"Bearer {KEY}",
@@ -108,6 +157,62 @@ def test_a_script_sets_up_a_model_that_make_run_then_has(
     assert KEY not in note
     assert main(["setup", "--provider", "demo"]) == 0
     assert file.read_text() == "MAX_STEPS=9\n"
+
+
+@pytest.mark.parametrize(
+    ("model", "strategy", "said"),
+    [
+        (Endpoint(schema=400), "calls", "It can call functions, copy code exactly. It cannot answer in the form"),
+        (Endpoint(text_of_schema=_content({"text": TEXT.replace("\\\\", "\\")})), "calls", "cannot copy code exactly"),
+        (
+            Endpoint(schema=_answer(file="p"), call=READY),
+            "json",
+            "cannot answer in the form of a schema, call functions",
+        ),
+        (Endpoint(call=500, text_of_schema=READY), "", "A model that changes what it copies often fails to edit"),
+        (Endpoint(schema={"choices": 3}, call=_call(path="other")), "json", "It can copy code exactly. It cannot"),
+        (Endpoint(schema=400, call={"choices": [{"message": {"tool_calls": "x"}}]}, text_of_schema=400), "json", ""),
+    ],
+)
+def test_an_open_endpoint_is_tried_and_what_works_is_kept(
+    endpoint: Site, capsys: pytest.CaptureFixture[str], model: Endpoint, strategy: str, said: str
+) -> None:
+    file = model_file.file()
+    file.parent.mkdir(exist_ok=True)
+    rows_before = '{"other": {"window": 9000}, "large-code": {"strategy": "tool", "images": true}}'
+    file.write_text(f"LLM_CAPABILITIES={rows_before}\n")
+    file.chmod(0o600)
+    endpoint.pages["/v1/chat/completions"] = model
+    assert set_up(endpoint) == 0
+    shown = capsys.readouterr().err
+    assert said in shown
+    assert "no such thing" not in shown
+    capabilities = with_env_file({}, file)[0]["LLM_CAPABILITIES"]
+    rows = dict(by_name(ModelCapabilities, capabilities))
+    assert rows["other"].window == 9000
+    assert (rows["large-code"].strategy or "", rows["large-code"].images) == (strategy, True)
+    assert main(["setup", "--provider", "demo"]) == 0
+    assert "LLM_CAPABILITIES" in file.read_text()
+
+
+def test_a_model_that_stops_answering_while_it_is_tried_is_set_up_as_usual(
+    endpoint: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    endpoint.pages["/v1/chat/completions"] = Endpoint(call=429)
+    assert set_up(endpoint) == 0
+    assert "What it can do is not known" in capsys.readouterr().err
+    assert "LLM_CAPABILITIES" not in model_file.file().read_text()
+
+
+def test_a_file_with_broken_capabilities_is_not_overwritten(endpoint: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    file = model_file.file()
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("LLM_CAPABILITIES={1}\n")
+    file.chmod(0o600)
+    endpoint.pages["/v1/chat/completions"] = Endpoint(schema=400)
+    assert set_up(endpoint) == 1
+    assert "is not a JSON object of objects" in capsys.readouterr().err
+    assert file.read_text() == "LLM_CAPABILITIES={1}\n"
 
 
 def test_a_keyring_keeps_the_key_where_there_is_one(endpoint: Site, config: Path) -> None:

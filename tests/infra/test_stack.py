@@ -124,6 +124,9 @@ def test_the_model_of_a_file_replaces_an_earlier_one_as_a_whole(tmp_path: Path) 
     model = {"LlmProvider": "openai", "LlmBaseUrl": "https://host/v1", "LlmModel": "m", "LlmApiKey": ""}
     assert of_model(str(file), known) == {**model, "LlmFoundationModel": ""}
     assert of_model("", known) == {}
+    capabilities = '{"m": {"strategy": "calls"}}'
+    file.write_text(f"LLM_BASE_URL=https://host/v1\nLLM_MODEL=m\nLLM_CAPABILITIES='{capabilities}'\n")
+    assert of_model(str(file), {**known, "LlmCapabilities": {}})["LlmCapabilities"] == capabilities
     file.write_text("LLM_BASE_URL=http://localhost:11434/v1\nLLM_MODEL=m\n")
     with pytest.raises(Refused, match="a stack cannot reach"):
         of_model(str(file), known)

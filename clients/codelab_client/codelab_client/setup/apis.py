@@ -1,11 +1,18 @@
 """What endpoints speak: where each has its models and answers a question, and what both look like."""
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 #: The most tokens of an answer to the question, thoughts included.
 _ANSWER_TOKENS = 2_000
+
+
+def _only_call(message: Any) -> Any:
+    """The arguments of the call, as the API has them."""
+    [call] = message["tool_calls"]
+    return call["function"]["arguments"]
 
 
 @dataclass(frozen=True)
@@ -15,7 +22,8 @@ class Api:
     title: in an error's words. ending: what addresses of such endpoints usually end with. models_path, chat_path: below
     the address. models_field, name_field: of the list of models, and of one. text_of: the text of an answer; raises
     KeyError, IndexError, TypeError or AttributeError. key_header: None for a bearer. headers, fields: sent beside the
-    others. question_fields: those with the question.
+    others. question_fields: those with the question. schema_fields: those that ask for an answer of a schema.
+    arguments_of: of the only function that an answer calls; raises what text_of raises, or ValueError.
     """
 
     title: str
@@ -29,6 +37,10 @@ class Api:
     headers: Mapping[str, str] = field(default_factory=dict)
     fields: Mapping[str, Any] = field(default_factory=dict)
     question_fields: Callable[[str], Mapping[str, Any]] = lambda text: {"messages": [{"role": "user", "content": text}]}
+    schema_fields: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda schema: {
+        "response_format": {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
+    }
+    arguments_of: Callable[[Any], Any] = lambda response: json.loads(_only_call(response["choices"][0]["message"]))
 
 
 def _text_of_items(response: Any) -> str:
@@ -80,4 +92,6 @@ OLLAMA = Api(
     models_field="models",
     name_field="name",
     text_of=lambda response: response["message"].get("content"),
+    schema_fields=lambda schema: {"format": schema},
+    arguments_of=lambda response: _only_call(response["message"]),
 )

@@ -14,11 +14,11 @@ from string import ascii_lowercase
 
 from codelab_client.line_input import ask, ask_hidden
 from codelab_client.safe_text import safe, safe_line
-from codelab_client.setup import discovery, endpoint, model_file
+from codelab_client.setup import discovery, endpoint, model_file, probe
 from codelab_client.setup.discovery import Candidate
 from codelab_client.setup.errors import SetupError
 from codelab_client.setup.model_file import Model, checked, checked_url
-from codelab_client.setup.providers import DEMO, PROVIDERS, Provider, checked_name, listed
+from codelab_client.setup.providers import DEMO, OPEN, PROVIDERS, Provider, checked_name, listed
 
 #: Models that are shown at once.
 _SHOWN = 24
@@ -70,7 +70,7 @@ async def _set_up(request: SetupOptions) -> int:
     model_file.check_secrecy(model)
     model = Model(name, url, await _model(model, request, before), key)
     if request.test:
-        await _test(model)
+        model = await _tried(model)
     ring = model_file.keep(model, in_keyring=request.keyring)
     _say_where(model, ring)
     return 0
@@ -220,8 +220,11 @@ def _show(names: list[str]) -> None:
         _say(f"  … and {len(names) - _SHOWN} more: type a part of a name to see them")
 
 
-async def _test(model: Model) -> None:
-    """Ask the question. Raises SetupError if there is no answer, and the user does not want to keep the model."""
+async def _tried(model: Model) -> Model:
+    """Ask the question, and find out how the model is asked best.
+
+    Raises SetupError if there is no answer, and the user does not want to keep the model.
+    """
     _say(f"Asking {safe_line(model.name)}: “{endpoint.QUESTION}”")
     start = time.monotonic()
     try:
@@ -232,8 +235,25 @@ async def _test(model: Model) -> None:
         _say(f"{error}")
         if not await _yes("Keep these settings anyway? [y/N] ", default=False):
             raise SetupError("Nothing was changed") from None
-        return
+        return model
     _say(f"It answers: “{text}” ({time.monotonic() - start:.1f} s)" if text else "It answers, without a text.")
+    return await _probed(model) if model.provider in OPEN else model
+
+
+async def _probed(model: Model) -> Model:
+    """The model with the strategy that it can do."""
+    _say("Trying what it can do: three requests, on a slow machine minutes (Ctrl-C ends it) …")
+    try:
+        abilities = await probe.abilities_of(model)
+    except SetupError as error:
+        _say(f"{error}\nWhat it can do is not known, so it is asked as models of {model.provider} usually are.")
+        return model
+    _say(f"{abilities.sentence}.")
+    if abilities.strategy:
+        _say(f"So it is asked by the strategy `{abilities.strategy}` (LLM_CAPABILITIES in the file).")
+    elif not abilities.copies_text:
+        _say("A model that changes what it copies often fails to edit files.")
+    return replace(model, strategy=abilities.strategy)
 
 
 def _say_where(model: Model, ring: str) -> None:

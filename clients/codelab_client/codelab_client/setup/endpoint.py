@@ -1,18 +1,21 @@
 """What an endpoint says: its models, and the answer to a question. All of it may be hostile."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from codelab_client.safe_text import safe_line
 from codelab_client.session import http
 from codelab_client.setup.apis import CHAT_COMPLETIONS, Api
-from codelab_client.setup.errors import SetupError
+from codelab_client.setup.errors import SetupError, Unsupported
 from codelab_client.setup.model_file import Model, check_secrecy
 from codelab_client.setup.providers import PROVIDERS
 
 QUESTION = "Reply with one word: ready"
 
 _LIST_S, _QUESTION_S = 15.0, 60.0
+#: Statuses of an endpoint that does not want such a request, now or later.
+_UNSUPPORTED = frozenset({400, 404, 405, 415, 422, 500, 501})
 _MOST_BYTES = 4_000_000
 _MOST_MODELS = 5_000
 _MOST_NAME_CHARS = 200
@@ -20,7 +23,7 @@ _MOST_NAME_CHARS = 200
 
 async def models(model: Model, most_s: float = _LIST_S) -> list[str]:
     """The names of the models that the endpoint lists, sorted. Raises SetupError if it lists none in that time."""
-    api = _api_of(model)
+    api = api_of(model)
     response = await _ask("GET", api.models_path, model, None, most_s)
     items = response.get(api.models_field)
     first_items = items[:_MOST_MODELS] if isinstance(items, list) else []
@@ -35,7 +38,7 @@ def _is_model(item: Any, name_field: str) -> bool:
     return isinstance(name, str) and 0 < len(name) <= _MOST_NAME_CHARS and name.isprintable() and " " not in name
 
 
-def _api_of(model: Model) -> Api:
+def api_of(model: Model) -> Api:
     """What the model's endpoint speaks. The file may name a provider that this version does not know."""
     provider = PROVIDERS.get(model.provider)
     return CHAT_COMPLETIONS if provider is None else provider.api
@@ -43,9 +46,8 @@ def _api_of(model: Model) -> Api:
 
 async def answer(model: Model) -> str:
     """The model's answer to the question, in one short line. Raises SetupError."""
-    api = _api_of(model)
-    body = {"model": model.name, **api.question_fields(QUESTION), "stream": False, **api.fields}
-    response = await _ask("POST", api.chat_path, model, json.dumps(body).encode(), _QUESTION_S)
+    api = api_of(model)
+    response = await chat(model, QUESTION, {}, _QUESTION_S)
     try:
         text = api.text_of(response)
     except (KeyError, IndexError, TypeError, AttributeError):
@@ -55,10 +57,17 @@ async def answer(model: Model) -> str:
     return safe_line(text if isinstance(text, str) else "", 100)
 
 
+async def chat(model: Model, question: str, more_fields: Mapping[str, Any], most_s: float) -> dict[str, Any]:
+    """The whole response to a question, unchecked. Raises SetupError, Unsupported if such a request is refused."""
+    api = api_of(model)
+    body = {"model": model.name, **api.question_fields(question), "stream": False, **api.fields, **more_fields}
+    return await _ask("POST", api.chat_path, model, json.dumps(body).encode(), most_s)
+
+
 async def _ask(method: str, path: str, model: Model, body: bytes | None, most_s: float) -> dict[str, Any]:
     """Ask the endpoint for a JSON object, within bounds. Raises SetupError."""
     check_secrecy(model)
-    api = _api_of(model)
+    api = api_of(model)
     headers = {"Accept": "application/json", "User-Agent": "codelab", **api.headers}
     if body is not None:
         headers["Content-Type"] = "application/json"
@@ -76,7 +85,8 @@ async def _ask(method: str, path: str, model: Model, body: bytes | None, most_s:
         content = None
     if http_answer.status == 200 and isinstance(content, dict):
         return content
-    raise SetupError(f"{model.host} {_refusal(http_answer.status, model)}{_words(content, model)}")
+    error_type = Unsupported if http_answer.status in _UNSUPPORTED else SetupError
+    raise error_type(f"{model.host} {_refusal(http_answer.status, model)}{_words(content, model)}")
 
 
 def _refusal(status: int, model: Model) -> str:

@@ -5,6 +5,7 @@ the key. Where there is a keyring, that keeps the key, and the file says so: LLM
 """
 
 import contextlib
+import json
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +20,8 @@ from codelab_client.system_keyring import kept_in_keyring, system_keyring
 
 _SERVICE = "codelab-model"
 _KEYRING = "keyring://"
-_OWN_LINE = re.compile(r"\s*(?:export\s+)?(LLM_PROVIDER|LLM_BASE_URL|LLM_MODEL|LLM_API_KEY)\s*=")
+_CAPABILITIES = "LLM_CAPABILITIES"
+_OWN_NAMES = ("LLM_PROVIDER", "LLM_BASE_URL", "LLM_MODEL", "LLM_API_KEY")
 #: What needs no quotes in the file, whoever reads it.
 _TEXT = re.compile(r"[A-Za-z0-9_.:/@+=,~%?&!*()\[\]^|;<>{}-]+")
 _MOST_CHARS = 4_000
@@ -29,12 +31,16 @@ _CHAT_PATHS = ("/chat/completions", "/responses", "/messages", "/chat")
 
 @dataclass(frozen=True)
 class Model:
-    """A model, and how it is reached."""
+    """A model, and how it is reached.
+
+    strategy: how it is asked; empty for the way that its provider's table begins with, None if nobody has tried.
+    """
 
     provider: str
     url: str
     name: str
     key: str = field(default="", repr=False)
+    strategy: str | None = None
 
     @property
     def host(self) -> str:
@@ -113,6 +119,7 @@ def keep(model: Model, *, in_keyring: bool = True) -> str:
     Raises SetupError.
     """
     content = _content()
+    capabilities = _capabilities(_values(content).get(_CAPABILITIES, ""), model)
     ring = kept_in_keyring(_SERVICE, model.provider, model.key) if model.key and in_keyring else ""
     values = {
         "LLM_PROVIDER": model.provider,
@@ -120,8 +127,32 @@ def keep(model: Model, *, in_keyring: bool = True) -> str:
         "LLM_MODEL": model.name,
         "LLM_API_KEY": f"{_KEYRING}{_SERVICE}/{model.provider}" if ring else model.key,
     }
-    _write("".join(f"{name}={value}\n" for name, value in values.items()) + _other_lines(content))
+    if capabilities is not None:
+        content = _without(content, _CAPABILITIES)
+        values |= {_CAPABILITIES: f"'{capabilities}'"} if capabilities else {}
+    _write("".join(f"{name}={value}\n" for name, value in values.items()) + _without(content, *_OWN_NAMES))
     return ring
+
+
+def _capabilities(old_json: str, model: Model) -> str | None:
+    """What the file then says of models, as JSON without a single quote; None if that does not change.
+
+    Raises SetupError.
+    """
+    if model.strategy is None:
+        return None
+    try:
+        rows = dict(json.loads(old_json or "{}"))
+        settings = dict(rows.get(model.name, {}))
+    except (ValueError, TypeError):
+        raise SetupError(f"{_CAPABILITIES} in {file()} is not a JSON object of objects: mend or delete it") from None
+    if settings.pop("strategy", "") == model.strategy:
+        return None
+    if model.strategy:
+        settings["strategy"] = model.strategy
+    rows.pop(model.name, None)
+    rows |= {model.name: settings} if settings else {}
+    return json.dumps(rows).replace("'", r"\u0027") if rows else ""
 
 
 def has_keyring_entry() -> bool:
@@ -138,7 +169,7 @@ def forget() -> None:
     reference = _values(content).get("LLM_API_KEY", "").removeprefix(f"{_KEYRING}{_SERVICE}/")
     with contextlib.suppress(Exception):  # there may be no keyring, or no such key in it
         system_keyring().delete_password(_SERVICE, reference)
-    if other_lines := _other_lines(content):
+    if other_lines := _without(content, *_OWN_NAMES):
         _write(other_lines)
     else:
         file().unlink(missing_ok=True)
@@ -159,9 +190,10 @@ def _values(content: str) -> dict[str, str]:
     return {name: value or "" for name, value in dotenv_values(stream=StringIO(content), interpolate=False).items()}
 
 
-def _other_lines(content: str) -> str:
-    """The lines of the file that are not about this model."""
-    return "".join(f"{line}\n" for line in content.splitlines() if not _OWN_LINE.match(line))
+def _without(content: str, *names: str) -> str:
+    """The lines of the file that set none of these variables."""
+    own_line = re.compile(rf"\s*(?:export\s+)?({'|'.join(names)})\s*=")
+    return "".join(f"{line}\n" for line in content.splitlines() if not own_line.match(line))
 
 
 def _write(content: str) -> None:

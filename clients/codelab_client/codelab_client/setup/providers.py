@@ -48,6 +48,8 @@ PROVIDERS = {
         Provider("generic", "any other OpenAI-compatible endpoint", example="https://host/v1"),
     )
 }
+#: Those with anybody's models: what each can do has to be tried.
+OPEN = frozenset({"openrouter", "ollama-chat", "ollama", "llama.cpp", "vllm", "generic"})
 #: The choice to have none of them.
 DEMO = "demo"
 _NAMES = [*PROVIDERS, DEMO]
