@@ -19,7 +19,7 @@ from infra.stack.stack import Refused
 #: How often a session is read that changes while it is read.
 _ATTEMPTS = 5
 #: Attributes of the register that belong to connections and to a running process.
-_OF_THE_MOMENT = ("lease", "executor", "compact_lease")
+_OF_THE_MOMENT = ("lease", "executor", "compact_lease", "reasoning")
 
 
 @dataclass(frozen=True)
@@ -124,9 +124,14 @@ def session(data: Data, user: str, session_id: str) -> Exported | None:
         items, objects = data.items(pk), _objects(data, user, session_id)
         after = data.item(pk, keys.REGISTER)
         if after is not None and after["version"] == before["version"]:
-            kept = [item for item in items if item["sk"]["S"] not in (keys.REGISTER, keys.TOOLS)]
+            kept = [item for item in items if not _is_left_out(item["sk"]["S"])]
             return Exported(user, session_id, [*kept, _at_rest(before)], objects)
     raise Refused(f"session {session_id} of {user} changed during each of {_ATTEMPTS} attempts: export it later")
+
+
+def _is_left_out(sk: str) -> bool:
+    """Is the item written in another form, or only of the moment?"""
+    return sk in (keys.REGISTER, keys.TOOLS) or keys.is_reasoning(sk)
 
 
 def user_items(data: Data, name: str) -> Exported | None:

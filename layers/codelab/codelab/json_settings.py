@@ -5,7 +5,7 @@ from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from codelab.llm.profiles import Level, Strategy
+from codelab.llm.profiles import Level, PastReasoning, Strategy
 
 Natural = Annotated[int, Field(ge=0)]
 
@@ -30,6 +30,7 @@ class ModelCapabilities(BaseModel):
     thinking: list[Level] | None = None
     patches: bool | None = None
     strategy: Strategy | None = None
+    past_reasoning: PastReasoning | None = None
 
 
 class PlanLimits(BaseModel):

@@ -72,6 +72,7 @@ def prepared_step(user: str, session_id: str, step: Step) -> Callable[[], object
     extent = asdict(step.extent)
     if not extent["instructions"]:
         del extent["instructions"]  # which an older version, that may still take the event, does not know
+    reasoning = extent.pop("reasoning")  # the same
     event = {
         "kind": "compact" if step.compacts else "step",
         "user": user,
@@ -81,13 +82,15 @@ def prepared_step(user: str, session_id: str, step: Step) -> Callable[[], object
         "attempt": step.attempt,
         "extent": extent,
         "announced": step.announced_seqs,
+        **({"reasoning": reasoning} if reasoning else {}),
     }
     return aws.lambda_client().prepared_start(settings().llm_function, event)
 
 
 def step_of(event: dict[str, Any]) -> tuple[str, str, Step]:
     """The user, the session id and the step of an event made by `prepared_step`."""
-    extent = Extent(**{**event["extent"], "files": tuple(event["extent"]["files"])})
+    files, reasoning = tuple(event["extent"]["files"]), tuple(event.get("reasoning", ()))
+    extent = Extent(**{**event["extent"], "files": files, "reasoning": reasoning})
     first, last = event.get("announced", (0, -1))  # absent in an event of an earlier version
     step = Step(event["turn_id"], event["step"], event["attempt"], extent, (first, last))
     return event["user"], event["session_id"], step

@@ -4,6 +4,8 @@ Scripts are written for the chat completions API. A `SpokenExchange` shows them 
 what they answer in the form of the API.
 """
 
+import hashlib
+import itertools
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -143,6 +145,7 @@ _ERROR_TYPES = {400: "invalid_request_error", 401: "authentication_error", 403: 
                 404: "not_found_error", 413: "request_too_large", 429: "rate_limit_error", 500: "api_error",
                 529: "overloaded_error"}  # fmt: skip
 _TOOL_NAME, _TOOL_ID = re.compile(r"[a-zA-Z0-9_-]{1,128}"), re.compile(r"[a-zA-Z0-9_-]+")
+_THOUGHTS = ("thinking", "redacted_thinking")
 _MOST_BREAKPOINTS = 4
 _LEAST_BUDGET = 1_024
 
@@ -179,6 +182,7 @@ class SpokenMessages:
         _check_thinking(body)
         _check_tools(body)
         _check_turns(body["messages"])
+        _check_thoughts(body)
         marked = [block for block in _all_blocks(body) if "cache_control" in block]
         _need(len(marked) <= _MOST_BREAKPOINTS, "A maximum of 4 blocks with cache_control may be provided.")
         return _completion(body)
@@ -194,6 +198,33 @@ def _check_thinking(body: Json) -> None:
         is_forced = body.get("tool_choice", {}).get("type") in ("any", "tool")
         _need(not is_forced, "Thinking may not be enabled when tool_choice forces tool use.")
     _need(0 <= body.get("temperature", 0) <= 1, "temperature: range: 0..1")
+
+
+def _check_thoughts(body: Json) -> None:
+    """Thoughts come first in an answer and unchanged. A model with a budget begins its turn with them."""
+    turns, thinking = body["messages"], body.get("thinking", {}).get("type")
+    for number, turn in enumerate(turns):
+        kinds = [block["type"] in _THOUGHTS for block in turn["content"]]
+        _need(kinds == sorted(kinds, reverse=True), f"messages.{number}: thinking blocks must come first")
+        _need(not any(kinds) or turn["role"] == "assistant", f"messages.{number}: unexpected thinking block")
+        _need(not any(kinds) or thinking != "disabled", "thinking blocks require thinking to be enabled")
+        for block in turn["content"]:
+            if block["type"] == "thinking":
+                is_own = block["signature"] == signature_of(block["thinking"])
+                _need(is_own, f"messages.{number}.content.0: Invalid `signature` in `thinking` block")
+    own_turn = list(itertools.takewhile(_is_of_the_models_turn, reversed(turns)))
+    if thinking == "enabled" and len(own_turn) > 1:
+        first = own_turn[-1] if own_turn[-1]["role"] == "assistant" else own_turn[-2]
+        _need(first["content"][0]["type"] in _THOUGHTS, "Expected `thinking` or `redacted_thinking`, but found another")
+
+
+def _is_of_the_models_turn(turn: Json) -> bool:
+    return turn["role"] == "assistant" or any(block["type"] == "tool_result" for block in turn["content"])
+
+
+def signature_of(thoughts: str) -> str:
+    """What the provider signs thoughts with."""
+    return hashlib.sha256(thoughts.encode()).hexdigest()
 
 
 def _check_tools(body: Json) -> None:
@@ -283,7 +314,7 @@ def _told(turn: Json) -> Iterator[Json]:
 
 class _MessagesAnswer:
     def __init__(self) -> None:
-        self._block, self._kind, self._call = -1, "", None
+        self._block, self._kind, self._thoughts = -1, "", ""
         self._reason: str | None = None
         self._explanation: str | None = None
         self._usage: Json = {}
@@ -310,8 +341,9 @@ class _MessagesAnswer:
     def _delta(self, delta: Json) -> bytes:
         sent = b""
         if delta.get("reasoning_content"):
-            sent += self._piece("thinking", {"type": "thinking", "thinking": ""}, "thinking_delta",
+            sent += self._piece("thinking", {"type": "thinking", "thinking": "", "signature": ""}, "thinking_delta",
                                 thinking=delta["reasoning_content"])  # fmt: skip
+            self._thoughts += delta["reasoning_content"]
         if delta.get("content"):
             sent += self._piece("text", {"type": "text", "text": ""}, "text_delta", text=delta["content"])
         for call in delta.get("tool_calls") or ():
@@ -330,7 +362,11 @@ class _MessagesAnswer:
         return sent + self._event("content_block_delta", index=self._block, delta={"type": delta, **content})
 
     def _stopped(self) -> bytes:
-        return self._event("content_block_stop", index=self._block) if self._kind else b""
+        signed = b""
+        if self._kind == "thinking":
+            delta = {"type": "signature_delta", "signature": signature_of(self._thoughts)}
+            signed, self._thoughts = self._event("content_block_delta", index=self._block, delta=delta), ""
+        return signed + self._event("content_block_stop", index=self._block) if self._kind else b""
 
     def end(self) -> bytes:
         if self._reason is None and self._explanation is None:
@@ -353,6 +389,9 @@ class _MessagesAnswer:
         choice = completion["choices"][0]
         message = choice["message"]
         content: list[Json] = []
+        if message.get("reasoning_content"):
+            thoughts = message["reasoning_content"]
+            content.append({"type": "thinking", "thinking": thoughts, "signature": signature_of(thoughts)})
         if message.get("content"):
             content.append({"type": "text", "text": message["content"]})
         for number, call in enumerate(message.get("tool_calls") or ()):
@@ -551,6 +590,10 @@ class SpokenResponses:
     reports = frozenset({"cached", "reasoning"})
     has_json_object = True
 
+    def __init__(self) -> None:
+        #: Whether the last request asked for encrypted reasoning.
+        self.encrypts = False
+
     def client(self) -> Api:
         return ResponsesApi()
 
@@ -558,7 +601,7 @@ class SpokenResponses:
         return {"error": {"message": message, "type": "invalid_request_error", "param": None, "code": None}}
 
     def answering(self) -> Answering:
-        return _ResponsesAnswer()
+        return _ResponsesAnswer(self)
 
     def asked(self, exchange: Exchange) -> Json:
         if exchange.path != "/v1/responses":
@@ -567,6 +610,10 @@ class SpokenResponses:
         for name in body:
             _need(name in _RESPONSES_FIELDS, f"Unknown parameter: '{name}'.")
         _need(body.get("model") and body.get("input"), "Missing required parameter")
+        _need(body.get("store") is False, "nothing is to be stored")
+        self.encrypts = "reasoning.encrypted_content" in body.get("include", ())
+        _need(not self.encrypts or "gpt-4" not in body["model"], "Encrypted content is not supported with this model.")
+        _check_reasoning(body["input"])
         for tool in body.get("tools", ()):
             _need({"type", "name", "parameters"} <= tool.keys(), "Missing required parameter: 'tools[0].name'.")
         asked: Json = {"model": body["model"], "messages": _from_items(body["input"])}
@@ -580,6 +627,22 @@ class SpokenResponses:
         elif answer_format:
             asked["response_format"] = answer_format
         return asked
+
+
+def _check_reasoning(items: list[Json]) -> None:
+    """Reasoning is encrypted, because nothing is stored, and an item of the same answer follows it."""
+    nothing: Json = {}
+    for item, following in itertools.zip_longest(items, items[1:], fillvalue=nothing):
+        if item.get("type") != "reasoning":
+            continue
+        _need(item.keys() == {"type", "id", "summary", "encrypted_content"}, "Unknown parameter of a reasoning item")
+        _need(item["encrypted_content"] == encrypted(item["summary"][0]["text"]), "invalid_encrypted_content")
+        is_followed = following.get("type") == "function_call" or following.get("role") == "assistant"
+        _need(is_followed, f"Item '{item['id']}' of type 'reasoning' was provided without its required following item.")
+
+
+def encrypted(reasoning: str) -> str:
+    return f"gAAAA{hashlib.sha256(reasoning.encode()).hexdigest()}"
 
 
 def _from_items(items: list[Json]) -> list[Json]:
@@ -602,6 +665,8 @@ def _from_items(items: list[Json]) -> list[Json]:
                     told.append({"role": "assistant", "content": ""})
                 call = {"id": item["call_id"], "function": {"name": item["name"], "arguments": item["arguments"]}}
                 told[-1].setdefault("tool_calls", []).append(call)
+            case "reasoning":
+                pass
             case "function_call_output":
                 _need(item["call_id"] in waiting, f"No tool call found for function call output {item['call_id']}.")
                 waiting.remove(item["call_id"])
@@ -613,7 +678,9 @@ def _from_items(items: list[Json]) -> list[Json]:
 
 
 class _ResponsesAnswer:
-    def __init__(self) -> None:
+    def __init__(self, spoken_api: SpokenResponses) -> None:
+        self._spoken = spoken_api
+        self._reasoning = ""
         self._kinds: list[str] = []
         self._calls: dict[str, Json] = {}
         self._reason: str | None = None
@@ -635,6 +702,7 @@ class _ResponsesAnswer:
             delta = choice.get("delta") or {}
             self._reason = choice.get("finish_reason") or self._reason
             if delta.get("reasoning_content"):
+                self._reasoning += delta["reasoning_content"]
                 sent += self._piece("reasoning", "response.reasoning_summary_text.delta", delta["reasoning_content"])
             if delta.get("content"):
                 sent += self._piece("message", "response.output_text.delta", delta["content"])
@@ -651,9 +719,11 @@ class _ResponsesAnswer:
     def _piece(self, kind: str, type_: str, text: str, item: Json | None = None) -> bytes:
         sent = b""
         if kind not in self._kinds:
+            if self._kinds == ["reasoning"]:
+                sent += self._event("response.output_item.done", output_index=0, item=self._reasoning_item())
             self._kinds.append(kind)
             number = len(self._kinds) - 1
-            sent = self._event("response.output_item.added", output_index=number, item=item or {"type": kind})
+            sent += self._event("response.output_item.added", output_index=number, item=item or {"type": kind})
         return sent + self._event(type_, output_index=self._kinds.index(kind), content_index=0, delta=text)
 
     def end(self) -> bytes:
@@ -662,9 +732,15 @@ class _ResponsesAnswer:
         done = b"".join(
             self._event("response.output_item.done", output_index=number, item=self._calls.get(kind, {"type": kind}))
             for number, kind in enumerate(self._kinds)
+            if kind != "reasoning" or self._kinds == ["reasoning"]
         )
         response = self._response([])
         return done + self._event(f"response.{response['status']}", response=response)
+
+    def _reasoning_item(self) -> Json:
+        summary = [{"type": "summary_text", "text": self._reasoning}] if self._reasoning else []
+        item: Json = {"type": "reasoning", "id": "rs_1", "summary": summary, "status": "completed"}
+        return {**item, "encrypted_content": encrypted(self._reasoning)} if self._spoken.encrypts else item
 
     def _response(self, output: list[Json]) -> Json:
         response: Json = {"id": "resp_1", "object": "response", "error": None, "output": output}
@@ -691,7 +767,8 @@ class _ResponsesAnswer:
             content.append({"type": "output_text", "text": message["content"], "annotations": []})
         if message.get("refusal"):
             content.append({"type": "refusal", "refusal": message["refusal"]})
-        output: list[Json] = [{"type": "reasoning", "summary": []}, {"type": "message", "content": content}]
+        self._reasoning = message.get("reasoning_content", "")
+        output: list[Json] = [self._reasoning_item(), {"type": "message", "content": content}]
         for call in message.get("tool_calls") or ():
             output.append({"type": "function_call", "call_id": "call_1", **call["function"]})
         self._reason, self._usage = choice["finish_reason"], completion.get("usage") or {}

@@ -28,6 +28,7 @@ from codelab.protocol.errors import ProtocolError
 from codelab.protocol.tools import ExecutorTools
 from codelab.sessions import keys
 from codelab.sessions.items import ToolsItem
+from codelab.sessions.kept_reasoning import ReasoningItem
 from codelab.sessions.store import Conversation
 from codelab.tracing import model_call
 from codelab.turns import routing
@@ -190,7 +191,11 @@ class _RequestLoop:
         answer = answer_of(response.result.solution, response.agent, total, streamed_text, self._engine.ids)
         if answer.text and not streamed_text:  # a strategy that cannot stream
             self._attempt.acquire_sender().write(answer.text)
-        return answer
+        reasoning = response.result.reasoning
+        if reasoning is None:
+            return answer
+        item = ReasoningItem(0, request.config.model, request.config.provider, reasoning, 0)
+        return replace(answer, reasoning=item)
 
     def _prepare(self, executor: ExecutorTools) -> PreparedRequest:
         """The Request to the session's agent, or to the fallback agent if the prompts of all agents leave no room.

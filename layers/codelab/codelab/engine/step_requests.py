@@ -15,7 +15,10 @@ from codelab.llm.client.unsupported_cache import UnsupportedFeatures
 from codelab.llm.config import RequestConfig
 from codelab.llm.history import reminder
 from codelab.llm.models import thinking_at
+from codelab.llm.modes import past_reasoning
 from codelab.llm.outcome import Usage
+from codelab.llm.past_reasoning import Reasoning
+from codelab.llm.profiles import PROFILES
 from codelab.llm.tokens import estimate_tokens
 from codelab.protocol.tools import ExecutorTools
 from codelab.sessions.register import Register
@@ -152,6 +155,7 @@ class StepRequests:
             cut_n=register.cut_n,
             images=images,
             tools=tool_texts,
+            reasoning=_reasoning_of(conversation, role.config),
         )
         # An error may quote what a client has declared, so it must not be remembered as an unsupported feature.
         return PreparedRequest(
@@ -258,6 +262,8 @@ class StepRequests:
         capabilities = models.capabilities(config.model, self._settings)
         if config.strategy is None and capabilities.strategy is not None:
             config = config.changed(strategy=capabilities.strategy)
+        if config.past_reasoning is None and capabilities.past_reasoning is not None:
+            config = config.changed(past_reasoning=capabilities.past_reasoning)
         if "thinking" not in settings:
             return config
         return config.changed(**thinking_at(settings["thinking"], capabilities, config.provider))
@@ -279,6 +285,15 @@ def _task(conversation: Conversation) -> str:
         return ""
     texts = [message.content for message in history if message.role == "user" and message.n >= conversation.turn_n]
     return head_and_tail("\n\n".join(texts), _TASK_CHARS)
+
+
+def _reasoning_of(conversation: Conversation, config: RequestConfig) -> dict[int, Reasoning]:
+    """The kept reasoning that the model gets back: its own, by the numbers of the messages."""
+    if past_reasoning(PROFILES[config.provider], config) == "dropped":
+        return {}
+    asked = (config.model, config.provider)
+    items = conversation.reasoning.values()
+    return {item.n: item.reasoning for item in items if (item.model, item.provider) == asked}
 
 
 def _today(conversation: Conversation) -> str:

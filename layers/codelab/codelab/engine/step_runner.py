@@ -6,6 +6,7 @@ because Lambda stops a function that keeps invoking itself (recursive loop detec
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 from codelab import turn_log
@@ -104,12 +105,13 @@ class StepRunner:
     def next_request(self, user: str, session_id: str, message: str, environment: str) -> dict[str, Any]:
         """What the session's next step would send, see `look`. If no turn runs, it answers `message`.
 
+        It is without the model's reasoning, which no caller sees.
         environment: what the message tells of its client's environment, as text. Raises ProtocolError
         SESSION_NOT_FOUND or CONTEXT_TOO_LARGE.
         """
         pk, now = keys.partition(user, session_id), self._engine.clock()
         latest = self._engine.store.read(pk)
-        conversation = None if latest is None else self._read(pk, latest.extent, (1, 0))
+        conversation = None if latest is None else self._read(pk, replace(latest.extent, reasoning=()), (1, 0))
         if conversation is None or conversation.register is None or conversation.register.erase_at:
             raise ProtocolError(ErrorCode.SESSION_NOT_FOUND, "There is no such session")
         register = conversation.register

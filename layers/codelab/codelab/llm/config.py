@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 from codelab.llm.errors import InvalidRequest, json_pointer
-from codelab.llm.profiles import PROFILES, STRATEGIES, Strategy
+from codelab.llm.profiles import PAST_REASONING, PROFILES, STRATEGIES, PastReasoning, Strategy
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +20,10 @@ class RequestConfig:
     leaves it to the profile. n: how many solutions. max_repairs: how often an invalid answer is sent back.
     stream_fields: the string fields to stream, each a name or a dotted path. stream_items: the array whose items are
     yielded one by one. strategy: use only this one; behind `calls`, the profile's others, because it does not fit every
-    schema. strict: False never asks for strict schemas. shows_schema: whether
-    the provider shows the schema to the model; None leaves it to the profile. open_objects: "close" drops further keys
-    of objects that do not mention additionalProperties, "keep" keeps them. extra_body: further fields of the provider's
-    request, sent unchanged.
+    schema. strict: False never asks for strict schemas. shows_schema: whether the provider shows the schema to the
+    model; None leaves it to the profile. past_reasoning: whether native calls repeat the reasoning before them (see
+    `profiles`); None leaves it to the profile. open_objects: "close" drops further keys of objects that do not mention
+    additionalProperties, "keep" keeps them. extra_body: further fields of the provider's request, sent unchanged.
     """
 
     model: str
@@ -41,6 +41,7 @@ class RequestConfig:
     strategy: Strategy | None = None
     strict: bool = True
     shows_schema: bool | None = None
+    past_reasoning: PastReasoning | None = None
     open_objects: Literal["close", "keep"] = "close"
     extra_body: Mapping[str, Any] = field(default_factory=dict)
 
@@ -98,6 +99,8 @@ class RequestConfig:
             raise bad("stream_items", "stream_items must be the name of an array field")
         if self.strategy is not None and self.strategy not in STRATEGIES:
             raise bad("strategy", f"unknown strategy {self.strategy!r}; known are {', '.join(STRATEGIES)}")
+        if self.past_reasoning not in (None, *PAST_REASONING):
+            raise bad("past_reasoning", f"past_reasoning must be one of {', '.join(PAST_REASONING)}")
         if self.open_objects not in ("close", "keep"):
             raise bad("open_objects", 'open_objects must be "close" or "keep"')
         if not isinstance(self.extra_body, Mapping):

@@ -4,7 +4,7 @@ In the form of the answer, calls are the model's own JSON, and the results a tex
 
 A model that is asked for JSON must not read its earlier answers as native calls. Half of the providers refuse such a
 history: native calls without their functions in `tools` (Anthropic behind gateways, Bedrock), with ids that are not
-their own (Mistral), without the signatures of their thoughts (Gemini), or without the thoughts (DeepSeek). The others
+their own (Mistral), without the signatures of their reasoning (Gemini), or without the reasoning (DeepSeek). The others
 show the model two ways to call a tool, of which only one works. So only a model that is asked for native calls gets
 past ones as such.
 """
@@ -19,7 +19,8 @@ from typing import Any
 from codelab.llm.call_schema import CALLS, TOOL
 from codelab.llm.encoding import are_texts
 from codelab.llm.fence import fenced
-from codelab.llm.profiles import Profile
+from codelab.llm.past_reasoning import fields_of_call, fields_of_message
+from codelab.llm.profiles import PastReasoning, Profile
 
 Message = dict[str, Any]
 
@@ -77,12 +78,15 @@ def in_answers_form(messages: list[Message], text_field: str, closing_text: str 
     return _in_turns(answer_messages)
 
 
-def in_native_form(messages: list[Message], names: Mapping[str, str], profile: Profile) -> list[Message]:
+def in_native_form(
+    messages: list[Message], names: Mapping[str, str], profile: Profile, reasoning: PastReasoning = "dropped"
+) -> list[Message]:
     """The messages with past calls as native ones, each with exactly one result behind it.
 
     names: the function of each tool that the request offers. A step with a call of any other tool is told as a text of
-    the user's side, because no provider has to accept a call whose function is not offered. Ids are nine letters and
-    digits, which every provider accepts. Messages without calls are the same objects.
+    the user's side, because no provider has to accept a call whose function is not offered; so is one without its
+    reasoning, if that is required. Ids are nine letters and digits, which every provider accepts. Messages without
+    calls are the same objects.
     """
     if are_texts(messages[1:]) or not any(
         "tool_calls" in message or message.get("role") == "tool" for message in messages
@@ -94,10 +98,10 @@ def in_native_form(messages: list[Message], names: Mapping[str, str], profile: P
         calls = message.get("tool_calls") or ()
         if not calls:
             native_messages.append(message)
-        elif all(_name(call) in names for call in calls):
+        elif all(_name(call) in names for call in calls) and (reasoning != "required" or fields_of_message(message)):
             ids = [f"call{number + place:05}" for place in range(len(calls))]
             number += len(calls)
-            native_messages += _native_step(message, results, ids, names, profile)
+            native_messages += _native_step(message, results, ids, names, profile, reasoning)
         else:
             text = _text_of(message.get("content"))
             native_messages += [{"role": "assistant", "content": text}] if text else []
@@ -108,10 +112,19 @@ def in_native_form(messages: list[Message], names: Mapping[str, str], profile: P
 
 
 def _native_step(
-    message: Message, results: Mapping[str, str], ids: Sequence[str], names: Mapping[str, str], profile: Profile
+    message: Message,
+    results: Mapping[str, str],
+    ids: Sequence[str],
+    names: Mapping[str, str],
+    profile: Profile,
+    reasoning: PastReasoning,
 ) -> list[Message]:
     """An answer with native calls, and a result for each."""
     calls = message["tool_calls"]
+    is_sent = reasoning != "dropped"
+    call_fields: list[Mapping[str, Any]] = [fields_of_call(call) if is_sent else {} for call in calls]
+    if not any(call_fields):
+        call_fields = [profile.call_fields] * len(calls)
     native_calls = [
         {
             "id": call_id,
@@ -120,12 +133,17 @@ def _native_step(
                 "name": names[_name(call)],
                 "arguments": json.dumps(past_arguments(call), ensure_ascii=False),
             },
-            **profile.call_fields,
+            **further_fields,
         }
-        for call_id, call in zip(ids, calls, strict=True)
+        for call_id, call, further_fields in zip(ids, calls, call_fields, strict=True)
     ]
     return [
-        {"role": "assistant", "content": _text_of(message.get("content")) or None, "tool_calls": native_calls},
+        {
+            "role": "assistant",
+            "content": _text_of(message.get("content")) or None,
+            **(fields_of_message(message) if is_sent else {}),
+            "tool_calls": native_calls,
+        },
         *(
             {"role": "tool", "tool_call_id": call_id, "content": results.get(str(call.get("id")), _NO_RESULT)}
             for call_id, call in zip(ids, calls, strict=True)

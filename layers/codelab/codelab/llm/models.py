@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from codelab.llm.profiles import LEVELS, PROFILES, Level, Strategy
+from codelab.llm.profiles import LEVELS, PROFILES, Level, PastReasoning, Strategy
 
 #: The window of a model that the table does not know: the least that current models have.
 UNKNOWN_WINDOW = 32_768
@@ -26,7 +26,8 @@ class ModelCapabilities:
     thinking: the levels that it can be told to think at; empty if its thinking cannot be set. patches: whether it gets
     the tools that take a diff beside `edit_file`. No row of the table has it: every model that was measured gets texts
     to replace right, and few get diffs right. strategy: how it is asked (see `RequestConfig`), instead of in its
-    profile's order. No row has it either, until strategies are measured by model.
+    profile's order. No row has it either, until strategies are measured by model. past_reasoning: whether it gets its
+    reasoning back (see `RequestConfig`), instead of as its profile says.
     """
 
     window: int = UNKNOWN_WINDOW
@@ -34,6 +35,7 @@ class ModelCapabilities:
     thinking: tuple[Level, ...] = ()
     patches: bool = False
     strategy: Strategy | None = None
+    past_reasoning: PastReasoning | None = None
 
 
 _EFFORTS: tuple[Level, ...] = ("low", "medium", "high")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from codelab.llm.config import RequestConfig
-from codelab.llm.profiles import Profile, Strategy
+from codelab.llm.profiles import PastReasoning, Profile, Strategy
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,15 @@ def thinks(profile: Profile, config: RequestConfig) -> bool:
         profile.thinking_models is not None
         and re.search(profile.thinking_models, config.model, re.IGNORECASE) is not None
     )
+
+
+def past_reasoning(profile: Profile, config: RequestConfig) -> PastReasoning:
+    """Whether native calls of a conversation repeat the reasoning before them: only for a model that thinks."""
+    if config.thinking is False or config.reasoning_effort == "none":
+        return "dropped"
+    if config.past_reasoning is not None:
+        return config.past_reasoning
+    return profile.past_reasoning if thinks(profile, config) else "dropped"
 
 
 def shows_schema(profile: Profile, config: RequestConfig, mode: Mode) -> bool:

@@ -8,30 +8,33 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from codelab.llm.past_reasoning import fields_of_call
 from codelab.llm.reasoning import Separator
 from codelab.llm.scanner import mend
 
 
 @dataclass(frozen=True, slots=True)
 class NativeCall:
-    """A call as the model wrote it. arguments: JSON, if the model made no mistake."""
+    """A call as the model wrote it. arguments: JSON, if the model made no mistake. reasoning: see `past_reasoning`."""
 
     name: str
     arguments: str
+    reasoning: Mapping[str, Any] = field(default_factory=dict)
 
 
 class _OpenCall:
     """A call whose pieces may still come."""
 
-    __slots__ = ("arguments", "call_id", "name")
+    __slots__ = ("arguments", "call_id", "name", "reasoning")
 
     def __init__(self, call_id: Any, thoughts: list[str]) -> None:
         self.call_id = call_id
         self.name = ""
         self.arguments = Separator(thoughts)
+        self.reasoning: dict[str, Any] = {}
 
     def take(self, name: Any, arguments: Any) -> None:
         if name and name != self.name:  # some providers repeat the name in every piece
@@ -78,6 +81,7 @@ class CallAssembler:
             self._calls.append(call)
         self._by_index[index] = call
         call.take(name, arguments)
+        call.reasoning |= fields_of_call(piece)
 
     def finish(self) -> None:
         """End the answer."""
@@ -87,4 +91,4 @@ class CallAssembler:
     @property
     def calls(self) -> list[NativeCall]:
         """The calls in the order in which they began."""
-        return [NativeCall(call.name, mend(call.arguments.text)) for call in self._calls]
+        return [NativeCall(call.name, mend(call.arguments.text), call.reasoning) for call in self._calls]

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from codelab.llm.past_reasoning import Reasoning
+
 
 @dataclass(slots=True)
 class Usage:
@@ -71,7 +73,7 @@ class Result:
 
     solution: the first choice, in the shape of the schema. solutions: all `n` choices. strategy: the one of the last
     call. attempts: the calls made. repairs: those that asked for a valid answer after an invalid one. streamed: the
-    text of the deltas, by field.
+    text of the deltas, by field. reasoning: of the first choice, for the next Request; None if it is not sent back.
     """
 
     solution: Any
@@ -82,6 +84,7 @@ class Result:
     finish_reason: str | None
     streamed: dict[str, str] = field(default_factory=dict)
     repairs: int = 0
+    reasoning: Reasoning | None = None
 
 
 @dataclass(slots=True)

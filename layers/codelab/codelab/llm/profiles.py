@@ -21,6 +21,11 @@ ApiName = Literal["chat_completions", "responses", "messages", "ollama"]
 Level = Literal["none", "low", "medium", "high"]
 LEVELS: tuple[Level, ...] = ("none", "low", "medium", "high")
 
+#: Whether native calls of a conversation repeat the reasoning before them: never; where it was kept; or the same, and
+#: the provider refuses calls without it while the model thinks.
+PastReasoning = Literal["dropped", "sent", "required"]
+PAST_REASONING: tuple[PastReasoning, ...] = ("dropped", "sent", "required")
+
 
 @dataclass(frozen=True, slots=True)
 class UnsupportedWhen:
@@ -63,6 +68,10 @@ class Profile:
     reads_calls: str | None = None
     # Further fields of each native call of a conversation that is answered with `calls`.
     call_fields: Mapping[str, Any] = field(default_factory=dict)
+    # Whether native calls repeat the reasoning before them, while the model thinks, see `past_reasoning`.
+    past_reasoning: PastReasoning = "dropped"
+    # The fields that ask for reasoning in a form that can be sent back.
+    reasoning_body: Mapping[str, Any] = field(default_factory=dict)
     # Whether a message of the user may follow the results of native calls.
     takes_user_after_results: bool = True
     # Whether `tool_choice` names the function. If not, it is "required": the same, because there is only one function.
@@ -99,9 +108,7 @@ _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multip
 #: A grammar only: the server's template does not write the schema into the prompt.
 _GRAMMAR = (SchemaHidden("native"),)
 _NO_STRICT = (UnsupportedWhen("native:strict"), UnsupportedWhen("tool:strict"))
-#: While thinking, native calls of a conversation must repeat the thoughts before them, which are not kept.
-_NO_CALLS_OF_THINKERS = UnsupportedWhen("calls", thinking=True)
-#: Gemini 3 checks a signature of the thoughts before each call. This one stands for calls that came from elsewhere:
+#: Gemini 3 checks a signature of the reasoning before each call. This one stands for calls without theirs:
 #: https://ai.google.dev/gemini-api/docs/thought-signatures
 _NO_SIGNATURE = {"extra_content": {"google": {"thought_signature": "skip_thought_signature_validator"}}}
 
@@ -121,9 +128,12 @@ PROFILES: dict[str, Profile] = {
             )
             for name, header in (("openai", _BEARER), ("azure", _API_KEY))
         ),
+        # Encrypted, because nothing is stored there: https://developers.openai.com/api/docs/guides/reasoning
         Profile(
             "openai-responses",
             api="responses",
+            past_reasoning="sent",
+            reasoning_body={"include": ["reasoning.encrypted_content"]},
             max_tokens_field="max_completion_tokens",
             thinking_models=r"^(o\d|gpt-5)",
             thinking_levels=_EFFORTS,
@@ -137,7 +147,8 @@ PROFILES: dict[str, Profile] = {
             hides_schema=(SchemaHidden("native", models=r"^(?!.*claude)"),),
             thinking_levels=_EFFORTS,
         ),
-        # Its compatibility layer ignores response_format and strict, and supports no forced tool while thinking.
+        # Its compatibility layer ignores response_format and strict, supports no forced tool while thinking, and does
+        # not return the signatures of thoughts, without which it takes no calls then.
         Profile(
             "anthropic",
             order=("tool", "json"),
@@ -145,13 +156,14 @@ PROFILES: dict[str, Profile] = {
                 *_NO_STRICT,
                 UnsupportedWhen("tool_choice", thinking=True),
                 UnsupportedWhen("json_object"),
-                _NO_CALLS_OF_THINKERS,
+                UnsupportedWhen("calls", thinking=True),
             ),
             thinking_body=_enabled(budget_tokens=4096),
             thinking_levels=_budgets(low=2_048, medium=8_192, high=24_576),
         ),
         # Forced tools are refused while thinking, and by some models always: those that think by default are asked
         # without force. Schemas are enforced too (`strategy`), but grammars of a step's size are refused as too large.
+        # Reasoning goes back with its signature: https://platform.claude.com/docs/en/build-with-claude/extended-thinking
         Profile(
             "anthropic-messages",
             api="messages",
@@ -160,9 +172,9 @@ PROFILES: dict[str, Profile] = {
                 *_NO_STRICT,
                 UnsupportedWhen("tool_choice", thinking=True),
                 UnsupportedWhen("json_object"),
-                _NO_CALLS_OF_THINKERS,
             ),
             key_header="x-api-key",
+            past_reasoning="sent",
             thinking_models=r"claude-(fable|mythos|(opus|sonnet|haiku)-[5-9])",
             thinking_body=_enabled(),
             thinking_levels=_EFFORTS,
@@ -171,6 +183,7 @@ PROFILES: dict[str, Profile] = {
             "gemini",
             unsupported=(UnsupportedWhen("tool:strict"),),
             call_fields=_NO_SIGNATURE,
+            past_reasoning="sent",
             thinking_models=r"gemini-(2\.5|[3-9])",
             thinking_levels=_EFFORTS,
         ),
@@ -181,20 +194,24 @@ PROFILES: dict[str, Profile] = {
             hides_schema=_GRAMMAR,
             thinking_levels=_EFFORTS,
         ),
-        # It does not support json_schema. While thinking, it supports no forced tool, and with any tool only a history
-        # whose assistant messages repeat their thoughts.
+        # It does not support json_schema. While thinking, it supports no forced tool, and takes calls only with their
+        # reasoning: https://api-docs.deepseek.com/guides/thinking_mode
         Profile(
             "deepseek",
             order=("tool", "json"),
-            unsupported=(*_NO_STRICT, UnsupportedWhen("tool", thinking=True), _NO_CALLS_OF_THINKERS),
+            unsupported=(*_NO_STRICT, UnsupportedWhen("tool", thinking=True)),
+            past_reasoning="required",
             thinking_models=r"reasoner|r1|v[4-9]",
             thinking_body=_enabled(),
             thinking_levels=_SWITCH,
         ),
+        # While thinking, it takes calls only with their reasoning:
+        # https://platform.moonshot.ai/docs/guide/use-kimi-k2-thinking-model
         Profile(
             "moonshot",
             order=("tool", "json"),
-            unsupported=(*_NO_STRICT, UnsupportedWhen("tool_choice"), _NO_CALLS_OF_THINKERS),
+            unsupported=(*_NO_STRICT, UnsupportedWhen("tool_choice")),
+            past_reasoning="required",
             thinking_models=r"thinking|k2\.[5-9]",
             thinking_body=_enabled(),
             thinking_levels=_SWITCH,
@@ -205,10 +222,12 @@ PROFILES: dict[str, Profile] = {
             takes_user_after_results=False,
             thinking_models=r"magistral",
         ),
-        # It passes the schema on. Hosts of open weights use it as a grammar only.
+        # It passes the schema on. Hosts of open weights use it as a grammar only. Reasoning has one form for all:
+        # https://openrouter.ai/docs/use-cases/reasoning-tokens
         Profile(
             "openrouter",
             unsupported=(UnsupportedWhen("tool:strict"),),
+            past_reasoning="sent",
             hides_schema=(
                 SchemaHidden("native", models=r"^(?!(openai|anthropic|google|mistralai)/(?!gpt-oss|gemma))"),
             ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from codelab.llm.call_schema import CALLS
@@ -17,12 +17,18 @@ _NOT_EXECUTED = "Not executed, because the answer is not valid as a whole. Make 
 
 
 def repair_of_calls(
-    text: str, calls: Sequence[NativeCall], errors: Sequence[str], functions: Functions, number: int
+    text: str,
+    calls: Sequence[NativeCall],
+    errors: Sequence[str],
+    functions: Functions,
+    number: int,
+    reasoning: Mapping[str, Any],
 ) -> list[Message]:
     """The answer, and a result for each of its calls that says what is wrong.
 
     errors: as of a validation, with the pointer of each value first. number: of messages before these, for the ids of
-    the calls. A call of a function that does not exist cannot stand in a history: its error is told with the others.
+    the calls. reasoning: the fields of the answer's message. A call of a function that does not exist cannot stand in
+    a history: its error is told with the others.
     """
     offered = [(index, call) for index, call in enumerate(calls) if functions.tool_of(call.name) is not None]
     if not offered:
@@ -35,11 +41,11 @@ def repair_of_calls(
     for place, (index, call) in enumerate(offered):
         call_id = f"repair_{number}_{place}"
         function = {"name": functions.tool_of(call.name), "arguments": _told_arguments(call)}
-        native_calls.append({"id": call_id, "type": "function", "function": function})
+        native_calls.append({"id": call_id, "type": "function", "function": function, **call.reasoning})
         lines = [*own_errors[index], *(other_errors if place == 0 else ())]
         content = repair_message(lines) if lines else _NOT_EXECUTED
         results.append({"role": "tool", "tool_call_id": call_id, "content": content})
-    return [{"role": "assistant", "content": text, "tool_calls": native_calls}, *results]
+    return [{"role": "assistant", "content": text, "tool_calls": native_calls, **reasoning}, *results]
 
 
 def _is_about(line: str, index: int) -> bool:

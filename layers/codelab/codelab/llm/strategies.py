@@ -17,8 +17,9 @@ from codelab.llm.config import RequestConfig
 from codelab.llm.encoding import TextMessage
 from codelab.llm.form import Form
 from codelab.llm.functions import Functions, excluded_keywords_of
-from codelab.llm.modes import Mode
+from codelab.llm.modes import Mode, past_reasoning
 from codelab.llm.native_calls import CallAssembler, NativeCall
+from codelab.llm.past_reasoning import Reasoning, ReasoningCollector
 from codelab.llm.profiles import Profile
 from codelab.llm.reasoning import Separator
 from codelab.llm.scanner import mend
@@ -79,6 +80,8 @@ def build(
         body["tools"] = functions.definitions(mode, excluded_keywords_of(unsupported))
         body["tool_choice"] = "auto"
         body["parallel_tool_calls"] = True  # off by default in llama.cpp
+        if past_reasoning(profile, config) != "dropped":
+            body.update(profile.reasoning_body)
         body["messages"] = _instructed(messages, _CALLS_HINT.format(text=functions.text_field))
     else:
         if mode.json_object:
@@ -159,8 +162,8 @@ _NO_CALL = -1
 class Choice:
     """One of the `n` answers, as far as received."""
 
-    __slots__ = ("_arguments", "_assembler", "_by_tool", "_content", "_message", "_refusal", "_tool", "finish_reason",
-                 "mode", "thoughts", "tool_name")  # fmt: skip
+    __slots__ = ("_arguments", "_assembler", "_by_tool", "_content", "_message", "_reasoning", "_refusal", "_tool",
+                 "finish_reason", "mode", "thoughts", "tool_name")  # fmt: skip
 
     def __init__(self, mode: Mode) -> None:
         #: How the model was asked.
@@ -173,6 +176,7 @@ class Choice:
             self.thoughts, prose=mode.strategy in ("tool", "json"), is_text=self._assembler is not None
         )
         self._arguments = Separator(self.thoughts)
+        self._reasoning = ReasoningCollector()
         self._refusal: list[str] = []
         self._message: Mapping[str, Any] | None = None  # beside empty deltas: all of the answer so far
         self._tool: int | None = None  # the index of the call that is read; others are ignored
@@ -207,6 +211,7 @@ class Choice:
             self._refusal.append(str(delta["refusal"]))
         calls: Iterable[Any] = delta.get("tool_calls") or ()
         if self._assembler is not None:
+            self._reasoning.take(delta)
             for call in calls:
                 self._assembler.take(call, is_whole=delta is choice.get("message"))
         if not self._by_tool:
@@ -261,6 +266,12 @@ class Choice:
     def calls(self) -> list[NativeCall]:
         """The calls of functions, with the strategy `calls`."""
         return [] if self._assembler is None else self._assembler.calls
+
+    @property
+    def reasoning(self) -> Reasoning:
+        """The reasoning before native calls as it goes back with them; empty with another strategy."""
+        calls = tuple(call.reasoning for call in self.calls)
+        return Reasoning(self._reasoning.fields if calls else {}, calls)
 
     @property
     def is_empty(self) -> bool:

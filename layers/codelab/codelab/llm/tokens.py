@@ -11,6 +11,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from codelab.llm.past_reasoning import fields_of_message
+
 _PIECES = re.compile(
     r"[ ]?[A-Za-z]+"
     r"|[ ]?\d{1,3}"
@@ -79,8 +81,16 @@ def estimate_context(messages: list[dict[str, Any]]) -> int:
 def estimate_message(message: Mapping[str, Any]) -> int:
     """The approximate tokens of one chat message."""
     calls = message.get("tool_calls")
-    call_tokens = estimate_tokens(json.dumps(calls)) if calls else 0
+    call_tokens = estimate_tokens(json.dumps(calls)) + estimate_reasoning(message) if calls else 0
     return PER_MESSAGE + estimate_content(message.get("content")) + call_tokens
+
+
+def estimate_reasoning(message: Mapping[str, Any]) -> int:
+    """The approximate tokens of the reasoning that a message with calls repeats."""
+    return sum(
+        estimate_tokens(text if isinstance(text, str) else json.dumps(text))
+        for text in fields_of_message(message).values()
+    )
 
 
 def estimate_content(content: Any) -> int:

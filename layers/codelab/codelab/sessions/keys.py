@@ -83,6 +83,21 @@ message_key: Callable[[int], str] = "MESSAGE#{:09d}".format
 summary_key: Callable[[int], str] = "SUMMARY#{:09d}".format
 event_key: Callable[[int], str] = "EVENT#{:012d}".format
 
+_REASONING = "REASONING#"
+#: The sort key of the reasoning of message `n` of the history.
+reasoning_key: Callable[[int], str] = (_REASONING + "{:09d}").format
+
+
+def is_reasoning(sk: str) -> bool:
+    """Is it the sort key of a message's reasoning?"""
+    return sk.startswith(_REASONING)
+
+
+def reasoning_n(sk: str) -> int:
+    """The number of the message, by the sort key of its reasoning."""
+    return int(sk.removeprefix(_REASONING))
+
+
 #: The sort key of an accepted user message: the same id gives the same key, so a repeat is recognised.
 input_key: Callable[[str], str] = "INPUT#{}".format
 #: The sort key of a call.

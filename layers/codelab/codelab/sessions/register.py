@@ -119,7 +119,8 @@ class Extent:
     """What a step reads of its session.
 
     Messages up to `history_n`, of which a summary replaces the first `summary_n`; the message `turn_n` that its turn
-    answers; the context files, by the digests of their paths; the project's instructions, by their digest.
+    answers; the context files, by the digests of their paths; the project's instructions, by their digest; the
+    reasoning of the turn's answers, by the numbers of their messages.
     """
 
     history_n: int
@@ -127,6 +128,7 @@ class Extent:
     turn_n: int = 0
     files: tuple[str, ...] = ()
     instructions: str = ""
+    reasoning: tuple[int, ...] = ()
 
 
 @dataclass
@@ -198,6 +200,8 @@ class Register:
     rule_versions: dict[str, int] = field(default_factory=dict)
     #: The valid rule for a remembered command; it ends when another call may have changed files.
     command_rule: str = ""
+    #: The numbers of the messages whose reasoning is stored, oldest first; those before the turn's are to be removed.
+    reasoning: list[int] = field(default_factory=list)
     #: How often agents have handed over this turn.
     handovers: int = 0
     #: The slot of the open turn, `{k}.{random}`, and until when (ms) it is held; empty if turns need no slots.
@@ -267,7 +271,8 @@ class Register:
 
     @property
     def extent(self) -> Extent:
-        return Extent(self.history_n, self.summary_n, self.turn_n, tuple(sorted(self.files)), self.instructions)
+        files, reasoning = tuple(sorted(self.files)), tuple(n for n in self.reasoning if n > self.turn_n)
+        return Extent(self.history_n, self.summary_n, self.turn_n, files, self.instructions, reasoning)
 
     @property
     def open_step_calls(self) -> dict[str, CallEntry]:
@@ -341,7 +346,7 @@ class Register:
             setattr(copy, name, dict(getattr(self, name)))
         for name in ("calls", "out_of_turn_calls", "files", "connections", "outbox"):
             setattr(copy, name, _copies(getattr(self, name)))
-        for name in ("inbox", "steering", "steered_messages"):
+        for name in ("inbox", "steering", "steered_messages", "reasoning"):
             setattr(copy, name, list(getattr(self, name)))
         return copy
 

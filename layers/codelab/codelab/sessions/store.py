@@ -19,6 +19,7 @@ from codelab.sessions.items import (
     SummaryItem,
     ToolsItem,
 )
+from codelab.sessions.kept_reasoning import ReasoningItem
 from codelab.sessions.register import Extent, Register
 from codelab.sessions.spending import Counters, Spending
 from codelab.sessions.transition import Transition
@@ -46,6 +47,8 @@ class Conversation:
     environment: str = ""
     #: Large attachments of the history that were read, by digest; read after the rest.
     attachments: Mapping[str, Any] = field(default_factory=dict)
+    #: The kept reasoning of the turn's answers, by the numbers of their messages.
+    reasoning: Mapping[int, ReasoningItem] = field(default_factory=dict)
 
 
 class Conflict(Exception):

@@ -18,6 +18,7 @@ from codelab.sessions.items import (
     SummaryItem,
     ToolsItem,
 )
+from codelab.sessions.kept_reasoning import ReasoningItem
 from codelab.sessions.register import Extent, Register
 from codelab.sessions.spending import NOTHING, UNUSED, Counters, Slot, Spending
 
@@ -32,6 +33,7 @@ Item = (
     | InstructionsItem
     | ApprovalRules
     | SummaryItem
+    | ReasoningItem
 )
 
 

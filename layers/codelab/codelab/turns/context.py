@@ -12,10 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import attrgetter
+from types import MappingProxyType
 from typing import Any
 
 from codelab.llm.encoding import TextMessage
 from codelab.llm.fence import fenced
+from codelab.llm.past_reasoning import Reasoning
 from codelab.llm.tokens import estimate_context, estimate_tokens
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.sessions.items import FileItem, MessageItem, dumps, texts_in_turns
@@ -53,6 +55,7 @@ _USER_TEXTS_TITLE = "\nWhat the user said in them, word for word:"
 #: Characters of a result, and of all arguments of an answer, that a compaction has cut.
 CUT_CHARS = 400
 
+_NO_REASONING = Reasoning({})
 _TOKENS, _ROLE = attrgetter("tokens"), attrgetter("role")
 
 _NO_RESULT = dumps({"error": {"code": "EXECUTION_FAILED", "message": "The call was interrupted; it has no result"}})
@@ -67,12 +70,13 @@ def assemble(
     cut_n: int = 0,
     images: bool = False,
     tools: str = "",
+    reasoning: Mapping[int, Reasoning] = MappingProxyType({}),
 ) -> list[dict[str, Any]]:
     """The context as OpenAI chat messages of at most `capacity` tokens (`budget`), beginning with the prompt `system`.
 
     Long contents are cut by `budget`, which stays the same from step to step (see `models.Budget`), and results up to
     message `cut_n` are short (see `compaction`). `images`: the model takes images. `tools`: the descriptions of tools
-    that are data (see `described_tools`).
+    that are data (see `described_tools`). `reasoning`: that goes back to the model, by the numbers of its messages.
 
     An answer and the results of its calls are kept or dropped together. Raises ProtocolError CONTEXT_TOO_LARGE if even
     the newest group does not fit.
@@ -104,7 +108,8 @@ def assemble(
         if (text := message.text) is not None:
             messages, cost = (text,), text.tokens
         else:
-            group = _Group(message, tuple([results.get(call.call_id) for call in message.calls]))
+            group_results = tuple([results.get(call.call_id) for call in message.calls])
+            group = _Group(message, group_results, reasoning.get(message.n, _NO_REASONING))
             for factor in _CUT_FACTORS if not newest_first else _FIRST_FACTOR:
                 messages = group.messages(int(factor * budget * CHARS_PER_TOKEN), view, cut_n=cut_n)
                 cost = estimate_context(messages)
@@ -208,10 +213,11 @@ class _ContentView:
 
 @dataclass(slots=True)
 class _Group:
-    """A message with the results of its calls, in the order of the calls."""
+    """A message with the results of its calls, in the order of the calls, and the reasoning before them."""
 
     message: MessageItem
     results: tuple[MessageItem | None, ...]
+    reasoning: Reasoning
 
     def messages(self, budget: int, view: "_ContentView", *, cut_n: int = 0) -> list[dict[str, Any]]:
         """The group as chat messages. Only arguments and results are cut, to fit `budget` (characters), or by `cut_n`.
@@ -226,13 +232,15 @@ class _Group:
         result_share = int(_RESULT_SHARE * budget / len(calls))
         if self.message.n <= cut_n:
             arguments_share, result_share = min(arguments_share, CUT_CHARS), min(result_share, CUT_CHARS)
+        message |= self.reasoning.message
         message["tool_calls"] = [
             {
                 "id": call.call_id,
                 "type": "function",
                 "function": {"name": call.tool, "arguments": dumps(shortened(call.arguments, arguments_share))},
+                **self.reasoning.fields_of_call(index),
             }
-            for call in calls
+            for index, call in enumerate(calls)
         ]
         return [
             message,

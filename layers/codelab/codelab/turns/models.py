@@ -59,6 +59,7 @@ def capabilities(name: str, settings: Settings) -> ModelCapabilities:
         defaults.thinking if overrides.thinking is None else tuple(overrides.thinking),
         defaults.patches if overrides.patches is None else overrides.patches,
         defaults.strategy if overrides.strategy is None else overrides.strategy,
+        overrides.past_reasoning,
     )
 
 

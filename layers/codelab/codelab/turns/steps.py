@@ -10,9 +10,10 @@ from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.outgoing import MessageDiscarded, Status
 from codelab.protocol.tools import Tool
 from codelab.sessions.items import CallItem, CallRequest, dumps
+from codelab.sessions.kept_reasoning import ReasoningItem
 from codelab.sessions.register import CallEntry, CallState, Phase, Register
 from codelab.sessions.transition import Step, Transition
-from codelab.turns import approval_rules, calls, server_tools, titles, turn
+from codelab.turns import approval_rules, calls, kept_reasoning, server_tools, titles, turn
 from codelab.turns.draft import Draft
 from codelab.turns.platforms import path_rules
 from codelab.turns.result_texts import TEXT_FORM
@@ -48,6 +49,7 @@ class ModelAnswer:
     """The model's valid answer: the streamed `text`, the `agent` that gave it, and the `tools` that it could call.
 
     `title` is the session's title if the model was asked for one. `final_delta` is the end of the text, not logged yet.
+    `reasoning` is what goes back to the model with the calls; the commit sets its message and its end.
     """
 
     text: str
@@ -57,6 +59,7 @@ class ModelAnswer:
     usage: dict[str, int] = field(default_factory=dict)
     title: str = ""
     final_delta: str = ""
+    reasoning: ReasoningItem | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +188,7 @@ def _commit_answer(draft: Draft, answer: ModelAnswer) -> Transition:
     requests = _within_limits(answer)
     stored_calls = _for_the_history([request for request, _ in requests])
     draft.append_message("assistant", answer.text, calls=stored_calls, message_id=register.message_id)
+    kept_reasoning.keep(draft, answer.reasoning)
     if answer.text:
         draft.emit(turn.delta(draft, answer.final_delta, register.message_id, is_final=True))
     register.calls = {}

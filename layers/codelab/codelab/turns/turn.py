@@ -10,7 +10,7 @@ from codelab.protocol.outgoing import AssistantMessage, Error, LoggedMessage, St
 from codelab.sessions import keys
 from codelab.sessions.items import InputItem
 from codelab.sessions.register import Phase, Register
-from codelab.turns import attachments, policy, titles, usage
+from codelab.turns import attachments, kept_reasoning, policy, titles, usage
 from codelab.turns.draft import Draft
 
 #: A turn that has lasted longer (ms) than this counts as activity when it ends.
@@ -31,6 +31,7 @@ def begin(draft: Draft, message: InputItem) -> None:
     register.steered_messages = []
     register.handovers = 0
     register.last_activity = draft.now
+    kept_reasoning.remove(draft)
     if not register.title:
         register.title, register.title_is_draft = message.content[: titles.TITLE_CHARS], True
     give(draft, message)
@@ -175,6 +176,7 @@ def end(draft: Draft, reason: Reason, text: str = "") -> None:
     register.calls = {}
     register.failures, register.repeats = {}, {}
     register.steering = []
+    kept_reasoning.remove(draft)
     # Messages and decisions within the turn have not changed it, because they would also change the index of sessions.
     if draft.now - register.last_activity > _LONG_MS:
         register.last_activity = draft.now

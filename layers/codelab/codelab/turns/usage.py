@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from codelab.llm.encoding import TextMessage
 from codelab.llm.outcome import Usage
-from codelab.llm.tokens import PER_MESSAGE, estimate_content, estimate_tokens
+from codelab.llm.tokens import PER_MESSAGE, estimate_content, estimate_reasoning, estimate_tokens
 from codelab.protocol.outgoing import PromptDetails, TurnUsage
 from codelab.sessions.items import dumps
 
@@ -80,7 +80,7 @@ def _spoken(message: Mapping[str, Any]) -> int:
     if type(message) is TextMessage:
         return message.tokens - PER_MESSAGE + _NO_CALLS
     calls = estimate_tokens(dumps(message["tool_calls"])) if "tool_calls" in message else _NO_CALLS
-    return estimate_content(message["content"]) + calls
+    return estimate_content(message["content"]) + calls + estimate_reasoning(message)
 
 
 @lru_cache(maxsize=512)

@@ -37,6 +37,8 @@ _ANSWER_TOKENS, _OLD_ANSWER_TOKENS = 32_000, 4_096
 _OLD = re.compile(r"claude-3-(?!7)", re.IGNORECASE)
 
 _CACHED = {"type": "ephemeral"}
+#: The types of blocks that are thoughts; one is encrypted.
+_THOUGHTS = ("thinking", "redacted_thinking")
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,(.*)", re.DOTALL)
 _NO_ID = re.compile(r"[^\w-]", re.ASCII)
 #: A conversation must begin and end with the user's side.
@@ -78,9 +80,11 @@ class MessagesApi:
 def _request(body: Mapping[str, Any]) -> Json:
     if body.get("n", 1) != 1:
         raise InvalidRequest(f"{_NAME} gives one answer to a call", "/config/n")
-    system, messages, in_calls = _conversation(body["messages"])
+    system, messages = _conversation(body["messages"])
     request: Json = {"model": body["model"]}
-    request |= _thinking(body, in_calls=in_calls)
+    request |= _thinking(body, lacks_thoughts=_lacks_thoughts(messages))
+    if (request.get("thinking") or {}).get("type") == "disabled":
+        messages = _without_thoughts(messages)
     request["max_tokens"] = _max_tokens(body, (request.get("thinking") or {}).get("budget_tokens", 0))
     if body.get("tools"):
         request["tools"] = [_tool(tool, streams=bool(body.get("stream"))) for tool in body["tools"]]
@@ -98,10 +102,10 @@ def _request(body: Mapping[str, Any]) -> Json:
     return request
 
 
-def _thinking(body: Mapping[str, Any], *, in_calls: bool) -> Json:
-    """The fields `thinking` and `output_config`. in_calls: the model is to go on after calls of its own.
+def _thinking(body: Mapping[str, Any], *, lacks_thoughts: bool) -> Json:
+    """The fields `thinking` and `output_config`. lacks_thoughts: see `_lacks_thoughts`.
 
-    A model with a budget must then see its thoughts with their signature, which nobody has: it goes on without.
+    A model with a budget must see them to go on, and thinks no more without.
     """
     switch, effort = body.get("thinking"), body.get("reasoning_effort")
     output = {"output_config": body["output_config"]} if "output_config" in body else {}
@@ -111,7 +115,7 @@ def _thinking(body: Mapping[str, Any], *, in_calls: bool) -> Json:
         return output
     model = body["model"]
     is_budgeted = _BUDGETED.search(model) is not None
-    if effort in _OFF or (switch is not None and switch["type"] == "disabled") or (is_budgeted and in_calls):
+    if effort in _OFF or (switch is not None and switch["type"] == "disabled") or (is_budgeted and lacks_thoughts):
         if _ALWAYS_THINKING.search(model):
             return {"output_config": {"effort": "low", **output.get("output_config", {})}}
         return {"thinking": {"type": "disabled"}, **output}
@@ -158,22 +162,22 @@ def _tool_choice(body: Mapping[str, Any]) -> Json:
     return {"tool_choice": translated}
 
 
-def _conversation(messages: Iterable[Mapping[str, Any]]) -> tuple[list[Json], list[Json], bool]:
-    """The system prompt, the messages, whose roles take turns, and whether they end with results of calls.
+def _conversation(messages: Iterable[Mapping[str, Any]]) -> tuple[list[Json], list[Json]]:
+    """The system prompt, and the messages, whose roles take turns.
 
     All system messages go into the prompt, as Anthropic's own compatible endpoint does it.
     """
     system: list[Json] = []
     turns: list[Json] = []
-    leading_blocks, last_role = 0, ""
+    leading_blocks = 0
     for message in messages:
-        last_role = message.get("role", "")
-        if last_role in ("system", "developer"):
+        sender = message.get("role", "")
+        if sender in ("system", "developer"):
             system += _blocks(message.get("content"))
             if not turns:
                 leading_blocks = len(system)
             continue
-        role, blocks = ("assistant", _answer(message)) if last_role == "assistant" else ("user", _user(message))
+        role, blocks = ("assistant", _answer(message)) if sender == "assistant" else ("user", _user(message))
         if not blocks:
             continue
         if turns and turns[-1]["role"] == role:
@@ -185,7 +189,31 @@ def _conversation(messages: Iterable[Mapping[str, Any]]) -> tuple[list[Json], li
     if turns[-1]["role"] != "user":
         turns.append({"role": "user", "content": [_text(_CLOSING)]})
     _mark(system[:leading_blocks], turns)
-    return system, turns, last_role == "tool"
+    return system, turns
+
+
+def _lacks_thoughts(turns: Sequence[Json]) -> bool:
+    """Whether the model is to go on after calls of its own, and the first answer since the user spoke has no thoughts.
+
+    What follows results of calls is the same turn of the model, in which it may have thought only at the beginning.
+    """
+    first_answer: Json | None = None
+    for message in reversed(turns):
+        if message["role"] == "assistant":
+            first_answer = message
+        elif not any(block["type"] == "tool_result" for block in message["content"]):
+            break
+    if turns[-1]["content"][0]["type"] != "tool_result" or first_answer is None:
+        return False
+    return first_answer["content"][0]["type"] not in _THOUGHTS
+
+
+def _without_thoughts(turns: Sequence[Json]) -> list[Json]:
+    """The messages of a model that does not think, which takes no thoughts."""
+    return [
+        {**message, "content": [block for block in message["content"] if block["type"] not in _THOUGHTS]}
+        for message in turns
+    ]
 
 
 def _mark(prompt: Sequence[Json], turns: Sequence[Json]) -> None:
@@ -235,7 +263,8 @@ def _user(message: Mapping[str, Any]) -> list[Json]:
 
 def _answer(message: Mapping[str, Any]) -> list[Json]:
     calls = message.get("tool_calls") or ()
-    return [*_blocks(message.get("content")), *map(_call, calls)]
+    thoughts = message.get("thinking_blocks") or () if calls else ()
+    return [*thoughts, *_blocks(message.get("content")), *map(_call, calls)]
 
 
 def _call(call: Mapping[str, Any]) -> Json:
@@ -268,6 +297,8 @@ class _Stream:
         #: By the number of a block, the number of its call; and the calls of which no argument has arrived.
         self._calls: dict[int, int] = {}
         self._without_arguments: set[int] = set()
+        #: By the number of a block, its thoughts and their signature.
+        self._thoughts: dict[int, Json] = {}
 
     def chunks(self, event: Json) -> list[Json]:
         match event.get("type"):
@@ -277,6 +308,8 @@ class _Stream:
                 return self._started(event["index"], event["content_block"])
             case "content_block_stop" if event["index"] in self._without_arguments:
                 return [_arguments(self._calls[event["index"]], "{}")]
+            case "content_block_stop" if event["index"] in self._thoughts:
+                return [{"choices": [_choice({"thinking_blocks": [self._thoughts[event["index"]]]})]}]
             case "message_start":
                 self._usage = event["message"].get("usage") or {}
             case "message_delta":
@@ -295,6 +328,9 @@ class _Stream:
         return []  # `ping`, and what is added later
 
     def _started(self, number: int, block: Json) -> list[Json]:
+        if block.get("type") in _THOUGHTS:
+            self._thoughts[number] = dict(block)
+            return []
         if block.get("type") != "tool_use":
             return _texts(block.get("text"))
         call = self._calls[number] = len(self._calls)
@@ -311,8 +347,15 @@ class _Stream:
                 self._without_arguments.discard(number)
                 return [_arguments(self._calls[number], delta["partial_json"])]
             case "thinking_delta":
+                self._add_thoughts(number, "thinking", delta["thinking"])
                 return [{"choices": [_choice({"reasoning_content": delta["thinking"]})]}]
+            case "signature_delta":
+                self._add_thoughts(number, "signature", delta["signature"])
         return []  # signatures and citations
+
+    def _add_thoughts(self, number: int, name: str, piece: str) -> None:
+        block = self._thoughts.setdefault(number, {"type": "thinking", "thinking": ""})
+        block[name] = block.get(name, "") + piece
 
     def _ending(self, event: Json) -> list[Json]:
         delta = event.get("delta") or {}
@@ -334,6 +377,7 @@ def _whole(message: Json) -> Json:
         "content": "".join(block["text"] for block in blocks if block.get("type") == "text"),
         "reasoning_content": "".join(block["thinking"] for block in blocks if block.get("type") == "thinking"),
         "refusal": _refusal(message),
+        "thinking_blocks": [block for block in blocks if block.get("type") in _THOUGHTS],
     }
     if calls:
         answer["tool_calls"] = [

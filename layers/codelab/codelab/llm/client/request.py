@@ -29,7 +29,7 @@ from codelab.llm.errors import (
 from codelab.llm.form import Form
 from codelab.llm.functions import Functions, InvalidCall, excluded_keywords_of
 from codelab.llm.history import has_calls, in_answers_form, in_native_form
-from codelab.llm.modes import Mode, modes, reads_calls, shows_schema
+from codelab.llm.modes import Mode, modes, past_reasoning, reads_calls, shows_schema
 from codelab.llm.outcome import Done, Event, ItemDone, Result, TextDelta, ThinkingDelta, Usage
 from codelab.llm.overflow import context_overflow
 from codelab.llm.parsing import NoJson, parse
@@ -192,6 +192,7 @@ class _Run:
         self._call = call
         self._streaming = streaming
         self._profile = PROFILES[request.config.provider]
+        self._past_reasoning = past_reasoning(self._profile, request.config)
         self._fields = [tuple(name.split(".")) for name in request.config.stream_fields]
         self._items = tuple(request.config.stream_items.split(".")) if request.config.stream_items else None
         self._shown_parts: dict[str, list[str]] = {}
@@ -212,21 +213,23 @@ class _Run:
         for index, choice in enumerate(choices):
             answers.append((yield from self._solve(choice, is_visible=index == 0)))
         assert self._mode is not None
+        solution, first_choice = answers[0]
         yield Done(
             Result(
-                solution=answers[0][0],
+                solution=solution,
                 solutions=[solution for solution, _ in answers],
                 usage=self.usage,
                 strategy=self._mode.strategy,
                 attempts=self.attempts,
-                finish_reason=answers[0][1],
+                finish_reason=first_choice.finish_reason,
                 streamed=self.streamed(),
                 repairs=self.repairs,
+                reasoning=None if self._past_reasoning == "dropped" else first_choice.reasoning or None,
             )
         )
 
-    def _solve(self, choice: Choice, *, is_visible: bool) -> Generator[Event, None, tuple[Any, str | None]]:
-        """Turn a choice into a valid solution, with repairs; return it with its finish reason."""
+    def _solve(self, choice: Choice, *, is_visible: bool) -> Generator[Event, None, tuple[Any, Choice]]:
+        """Turn a choice into a valid solution, with repairs; return it with the choice that gave it."""
         compiled_schema = self._compiled
         exchanges: list[dict[str, Any]] = []
         streamed_texts: dict[str, Any] = {}
@@ -243,7 +246,7 @@ class _Run:
                 if not errors and (cut is None or shows_its_end(choice)):
                     if is_visible and self._streaming and choice.mode.strategy == "calls":
                         yield from self._items_of(solution)
-                    return solution, choice.finish_reason
+                    return solution, choice
             if cut is not None:
                 raise cut
             if is_visible and self._open_field:
@@ -270,7 +273,8 @@ class _Run:
         """The schema of a repair, and the messages that tell what is wrong. number: of messages of earlier repairs."""
         if choice.mode.strategy == "calls" and self._compiled.functions is not None:
             # The functions stay the same: providers cache them, and what the text says twice is not shown.
-            exchange = repair_of_calls(choice.text, choice.calls, errors, self._compiled.functions, number)
+            reasoning, functions = choice.reasoning.message, self._compiled.functions
+            exchange = repair_of_calls(choice.text, choice.calls, errors, functions, number, reasoning)
             return self._compiled, exchange
         # A function call becomes text in the history: otherwise its result would have to follow it.
         answer_message = {"role": "assistant", "content": choice.text or "(nothing)"}
@@ -388,7 +392,7 @@ class _Run:
         request = self._request
         if mode.strategy == "calls" and self._compiled.functions is not None:
             names = self._compiled.functions.names
-            return in_native_form([*request._history, *exchanges], names, self._profile)
+            return in_native_form([*request._history, *exchanges], names, self._profile, self._past_reasoning)
         if any("tool_calls" in message for message in exchanges) and self._compiled.functions is not None:
             # Native calls were refused after a repair had begun with them.
             exchanges = in_answers_form(exchanges, self._compiled.functions.text_field)

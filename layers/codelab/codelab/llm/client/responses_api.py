@@ -104,11 +104,13 @@ def _items(message: Mapping[str, Any]) -> Iterator[Json]:
         output = content if isinstance(content, str) else _parts(content or (), role)
         yield {"type": "function_call_output", "call_id": message.get("tool_call_id"), "output": output}
         return
+    yield from message.get("reasoning_items") or ()
     if content:
         yield {"role": role, "content": content if isinstance(content, str) else _parts(content, role)}
     for call in message.get("tool_calls") or ():
         function = call["function"]
         arguments = function.get("arguments") or "{}"
+        yield from call.get("reasoning_items") or ()
         yield {"type": "function_call", "call_id": call.get("id"), "name": function["name"], "arguments": arguments}
 
 
@@ -143,6 +145,8 @@ class _Stream:
         #: By the number of an item, the number of its call; and the calls of which no argument has arrived.
         self._calls: dict[int, int] = {}
         self._without_arguments: set[int] = set()
+        #: Reasoning that stands before the next item.
+        self._reasoning_items: list[Json] = []
 
     def chunks(self, event: Json) -> list[Json]:
         """The chunks of an event. Raises ModelError for the provider's errors."""
@@ -158,6 +162,10 @@ class _Stream:
                 return _delta(refusal=event["delta"])
             case "response.output_item.added" if event["item"].get("type") == "function_call":
                 return self._called(event["output_index"], event["item"])
+            case "response.output_item.added" if event["item"].get("type") == "message" and self._reasoning_items:
+                return _delta(reasoning_items=self._taken_reasoning())
+            case "response.output_item.done" if event["item"].get("type") == "reasoning":
+                self._reasoning_items += _reasoning_items(event["item"])
             case "response.output_item.done" if event["output_index"] in self._without_arguments:
                 return self._arguments(event["output_index"], event["item"].get("arguments") or "{}")
             case "response.completed" | "response.incomplete":
@@ -189,7 +197,20 @@ class _Stream:
         if item is not None:
             call |= {"id": item.get("call_id"), "type": "function"}
             call["function"]["name"] = item.get("name")
+            if self._reasoning_items:
+                call["reasoning_items"] = self._taken_reasoning()
         return _delta(tool_calls=[call])
+
+    def _taken_reasoning(self) -> list[Json]:
+        items, self._reasoning_items = self._reasoning_items, []
+        return items
+
+
+def _reasoning_items(item: Json) -> list[Json]:
+    """The item as it can be sent back; none if its content was not asked for, because nothing is stored there."""
+    if not item.get("encrypted_content"):
+        return []
+    return [{name: item[name] for name in ("type", "id", "summary", "encrypted_content") if name in item}]
 
 
 def _delta(**delta: Any) -> list[Json]:
@@ -204,17 +225,24 @@ def _whole(response: Json) -> Json:
     refusals: list[str] = []
     thoughts: list[str] = []
     calls: list[Json] = []
+    message: Json = {"role": "assistant"}
+    reasoning_items: list[Json] = []
     for item in response.get("output") or ():
         match item.get("type"):
             case "message":
+                if reasoning_items:
+                    message["reasoning_items"], reasoning_items = reasoning_items, []
                 texts += [part["text"] for part in item["content"] if part.get("type") == "output_text"]
                 refusals += [part["refusal"] for part in item["content"] if part.get("type") == "refusal"]
             case "reasoning":
                 thoughts += [part["text"] for part in item.get("summary") or ()]
+                reasoning_items += _reasoning_items(item)
             case "function_call":
                 function = {"name": item["name"], "arguments": item["arguments"]}
-                calls.append({"index": len(calls), "id": item.get("call_id"), "type": "function", "function": function})
-    message: Json = {"role": "assistant", "content": "".join(texts), "reasoning_content": "".join(thoughts)}
+                call = {"index": len(calls), "id": item.get("call_id"), "type": "function", "function": function}
+                calls.append({**call, "reasoning_items": reasoning_items} if reasoning_items else call)
+                reasoning_items = []
+    message |= {"content": "".join(texts), "reasoning_content": "".join(thoughts)}
     message |= {"refusal": "".join(refusals)} if refusals else {}
     message |= {"tool_calls": calls} if calls else {}
     finish_reason = _finish_reason(response, is_called=bool(calls))

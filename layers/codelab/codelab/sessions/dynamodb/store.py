@@ -28,6 +28,7 @@ from codelab.sessions.items import (
     ToolsItem,
     rows_of,
 )
+from codelab.sessions.kept_reasoning import ReasoningItem
 from codelab.sessions.register import Extent, Register
 from codelab.sessions.spending import Slot
 from codelab.sessions.store import Conflict, Conversation, Duplicate, Listed, SeqTaken, SlotTaken, StoredItem
@@ -147,7 +148,9 @@ class DynamoDBStore:
         summaries = [keys.summary_key(extent.summary_n)] if extent.summary_n and summary is None else []
         files = [keys.file_key(digest) for digest in extent.files]
         instructions = [keys.INSTRUCTIONS] if extent.instructions else []
-        items = self.items(pk, [*registers, *sort_keys, *instructions, *summaries, *files, *question, *messages])
+        reasoning = [keys.reasoning_key(n) for n in extent.reasoning if n >= first]
+        further_keys = [*instructions, *summaries, *files, *reasoning]
+        items = self.items(pk, [*registers, *sort_keys, *further_keys, *question, *messages])
         register = next((Register.of(items[sk]) for sk in registers if sk in items), None)
         if (kept_messages or summary) and (register is None or register.created_at != kept_history.created_at):
             kept_messages, messages = [], [keys.message_key(n) for n in range(first, extent.history_n + 1)]
@@ -168,6 +171,7 @@ class DynamoDBStore:
             instructions=client.files,
             environment=client.environment,
             register=register,
+            reasoning={keys.reasoning_n(sk): ReasoningItem.of(items[sk]) for sk in reasoning if sk in items},
         )
 
     def files(self, register: Register) -> list[FileItem]:
