@@ -7,7 +7,7 @@ from tests.fakes.ide.received import Frame
 from tests.fakes.model.in_process import CUT, END, NO_SUMMARY, PAUSE, SILENCE, STOP, THOUGHT, says
 from tests.fakes.model.script import Says, call
 from tests.faults.fault import APPEND, INVOKE, POST, Fault, Kind
-from tests.faults.functions import NATIVE, OWN_MODEL
+from tests.faults.functions import NATIVE, OWN_MODEL, THINKER
 from tests.faults.player import Conversation, Reaction
 
 SOON = 200
@@ -295,6 +295,29 @@ CONVERSATIONS = [
         },
         [
             {"type": "switch_agent", "agent_type": NATIVE, "content": "[[one]] me", "client_msg_id": "m1"},
+            say("write", 2),
+        ],
+        decide=decision("approve"),
+        execute=execute,
+    ),
+    # The first answer is not kept; the model (`in_process`) refuses a step without the reasoning of the others.
+    Conversation(
+        "kept reasoning",
+        {
+            "think": [
+                says(THOUGHT + "What? ", "Reading. ", calls=[READ_A]),
+                says(THOUGHT + "More of it. ", "And ", "more. ", calls=[READ_B, PLAN], natively=True),
+                says(THOUGHT + "The last ", THOUGHT + "one. ", calls=[WRITE], natively=True),
+                says(THOUGHT + "So. ", "It is ", "done.", natively=True),
+            ],
+            "write": [
+                says(THOUGHT + "A plan. ", "Well. ", calls=[PLAN], natively=True),
+                says(THOUGHT + "A file. ", calls=[READ_C], natively=True),
+                says("Written.", natively=True),
+            ],
+        },
+        [
+            {"type": "switch_agent", "agent_type": THINKER, "content": "[[think]] me", "client_msg_id": "m1"},
             say("write", 2),
         ],
         decide=decision("approve"),

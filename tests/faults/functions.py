@@ -64,6 +64,8 @@ FOLDERS = (
 OWN_MODEL = "reviewer"
 #: And another, whose model is asked for native calls.
 NATIVE = "caller"
+#: And one whose model wants its reasoning back, too.
+THINKER = "thinker"
 
 #: What Lambda's context says is left, in milliseconds.
 TIME_LEFT = {"llm_request": 300_000, "sweep": 55_000}
@@ -118,6 +120,8 @@ class Worker:
     def _init(self) -> None:
         agents()[OWN_MODEL] = replace(agents()["ask"], name=OWN_MODEL, model={"temperature": 0.5})
         agents()[NATIVE] = replace(agents()["coder"], name=NATIVE, model={"strategy": "calls"})
+        keeps = {"strategy": "calls", "past_reasoning": "required"}
+        agents()[THINKER] = replace(agents()["coder"], name=THINKER, model=keeps)
         direct = types.SimpleNamespace(DirectTransport=lambda **_: self._transport)
         sys.modules["codelab.llm.client.direct"] = direct  # type: ignore[assignment]
         wiring.ManagementApi = lambda url: _Management(self)  # type: ignore[assignment,attr-defined,misc]

@@ -39,6 +39,12 @@ def step(number: int, batches: int, posts: int, steps: int = 1) -> Event:
     return f"step {number}", {operation: calls for operation, calls in cost.items() if calls}
 
 
+def thinking_step(number: int, batches: int, posts: int, steps: int = 1) -> Event:
+    """With a batch of thoughts for each step."""
+    name, cost = step(number, batches, posts, steps)
+    return name, {**cost, APPEND: batches + steps}
+
+
 BUDGETS: Mapping[str, list[Event]] = {
     "simple": [CONNECT, USER_MESSAGE, step(1, batches=3, posts=7)],
     "one tool": [CONNECT, USER_MESSAGE, step(1, 1, 5), LAST_RESULT, step(2, 2, 6)],
@@ -97,6 +103,13 @@ BUDGETS: Mapping[str, list[Event]] = {
         ("switch_agent", USER_MESSAGE[1]),
         step(1, 1, 5),
         ("switch_agent", {READ: 1}),
+    ],
+    # Reasoning that goes back to the model is read and written with what a step reads and writes anyway.
+    "kept reasoning": [
+        CONNECT,
+        ("switch_agent", {**USER_MESSAGE[1], POST: 1, UPDATE: 1}),
+        thinking_step(1, 1, 6), LAST_RESULT, thinking_step(2, 2, 8), LAST_RESULT, thinking_step(3, 0, 4), APPROVAL,
+        LAST_RESULT, thinking_step(4, 2, 7), USER_MESSAGE, thinking_step(1, 1, 8, steps=2), LAST_RESULT, step(3, 1, 5),
     ],
     # Each of two clients gets every frame. That one has left, a post finds out and removes it before its `$disconnect`
     # comes; when it comes back it gets what it has missed and is handed the call.

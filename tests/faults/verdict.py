@@ -126,9 +126,12 @@ def _register(found: Outcome) -> Iterator[Complaint]:
         yield STUCK, f"phase {register['phase']}, status {register['status']}"
     left = {"due_at", "due_shard", "calls", "inbox", "steering", "lease", "lease_until", "alive_until", "cancelled_at"}
     left = (left | {"message_id", "compact_at", "compact_lease", "compact_until", "compact_tries"}) & set(register)
+    left |= {"reasoning"} & set(register)
     left |= {name for name in register if name.startswith(("post#", "slot"))}
     if left:
         yield STUCK, f"the register keeps {sorted(left)}"
+    for reasoning in found.of_kind("REASONING"):
+        yield STUCK, f"the reasoning {reasoning} is left over"
     for slot in found.of_kind("SLOT"):
         yield STUCK, f"the slot {slot} is left over"
     if register.get("last_seq", 0) != len(found.events):

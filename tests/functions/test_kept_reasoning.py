@@ -171,6 +171,7 @@ def test_what_one_write_cannot_remove_the_next_turn_does(talk: Talk, monkeypatch
     assert len(talk.stored()) == 3
     talk.ask(READ_A)
     assert len(talk.stored()) == 1 + 1, "the rest of the turn before, and its own"
+    talk.system.check_permissions()
     assert talk.model.refusals == []
     talk.model.answers.append(DONE)
     talk.settle()
@@ -192,6 +193,17 @@ def test_a_cancelled_turn_leaves_nothing(talk: Talk) -> None:
     talk.system.send_raw("c1", "control", json.dumps({"type": "cancel"}))
     assert talk.stored() == []
     assert "reasoning" not in talk.system.item("REGISTER")
+    talk.system.check_permissions()
+
+
+def test_a_turn_that_a_result_ends_leaves_nothing(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    talk = Talk(system, monkeypatch, MAX_STEPS="2")
+    talk.ask(READ_A, READ_B)
+    assert len(talk.stored()) == 2
+    talk.give_results()
+    assert talk.system.item("REGISTER")["phase"] == "idle"
+    assert talk.stored() == []
+    talk.system.check_permissions()
 
 
 def test_a_deleted_session_leaves_nothing_and_what_is_forgotten_expires(talk: Talk) -> None:

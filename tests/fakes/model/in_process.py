@@ -78,11 +78,20 @@ def says(*pieces: str, calls: Sequence[dict[str, Any]] = (), agent: str = "coder
     return Says(pieces=pieces, calls=calls, agent=agent, natively=natively)
 
 
+def _thoughts(answer: Says) -> str:
+    return "".join(piece.removeprefix(THOUGHT) for piece in answer.pieces if piece.startswith(THOUGHT))
+
+
+def _told_thoughts(messages: Iterable[Mapping[str, Any]]) -> list[str]:
+    """What an answer's calls came after, for each answer with calls."""
+    return [message.get("reasoning_content", "") for message in messages if message.get("tool_calls")]
+
+
 class ScriptedTransport:
     """What a StepRunner gets instead of the openai SDK.
 
     `mark` comes before a piece is given; `sent` then blocks until the register was read, which is the last thing that
-    is done for a piece; `pause` blocks while other events happen.
+    is done for a piece; `pause` blocks while other events happen. Native calls after a thought must come back with it.
     """
 
     base_url = InProcess.base_url
@@ -102,6 +111,9 @@ class ScriptedTransport:
         if answer.status != 200:
             raise TransportError("scripted refusal", status=answer.status)
         assert calls_functions(body) == answer.natively, "it is asked in another way"
+        thoughts = [_thoughts(earlier) for earlier in self.script[name][:said] if earlier.natively]
+        if any(thoughts):
+            assert thoughts == _told_thoughts(body["messages"])[-len(thoughts) :], "the reasoning is not passed back"
         if answer.raw is not None:
             yield [delta(answer.raw)]
         elif answer.natively:

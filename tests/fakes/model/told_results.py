@@ -6,7 +6,7 @@ from typing import Any
 
 #: The user's words once more, behind the newest results.
 _REMINDER = re.compile(r"\n\nThe task was:\n.*\n\nIf the task is done, [^\n]*\Z", re.DOTALL)
-_RESULT = re.compile(r"^## \d+\. (\S+)\n(`{3,})\n(.*?)\n\2$", re.DOTALL | re.MULTILINE)
+_RESULT = re.compile(r"^## \d+\. (\S+)\n(?:with [^\n]*\n)?(`{3,})\n(.*?)\n\2$", re.DOTALL | re.MULTILINE)
 
 
 def told_results(messages: Sequence[Mapping[str, Any]]) -> list[str]:
