@@ -23,6 +23,7 @@ def test_a_copy_is_equal_and_shares_nothing_that_can_change() -> None:
         inbox=["message"],
         steering=["message"],
         steered_messages=["earlier"],
+        reasoning=[4],
         files={"file": FileEntry(4, 5, 6)},
         connections={"one": Connection(1, 2, 3)},
         outbox={9: OutboxEntry(10, 11)},

@@ -33,13 +33,15 @@ SECRET, FIELD = "Thought", "reasoning_content"
 class Talk:
     """A session whose model keeps its reasoning; its title is made, so that all that follows is asked for natively."""
 
-    def __init__(self, system: System, monkeypatch: pytest.MonkeyPatch, **settings: str) -> None:
+    def __init__(
+        self, system: System, monkeypatch: pytest.MonkeyPatch, *, provider: str = "deepseek", **settings: str
+    ) -> None:
         self.system = system
-        self.model = Thinker("deepseek", TITLED)
+        self.model = Thinker(provider, TITLED)
         monkeypatch.setattr(system, "model", self.model)
         capabilities = {name: {"strategy": "calls"} for name in (MODEL, OTHER)}
-        system.environment = {"LLM_PROVIDER": "deepseek", "LLM_MODEL": MODEL, "LLM_MODELS": OTHER, **settings}
-        system.environment["LLM_CAPABILITIES"] = json.dumps(capabilities)
+        system.environment = {"LLM_PROVIDER": provider, "LLM_MODEL": MODEL, "LLM_MODELS": OTHER}
+        system.environment |= {"LLM_CAPABILITIES": json.dumps(capabilities), **settings}
         system.connect("c1", extensions=True)
         system.say("c1", "Hello")
 
@@ -163,6 +165,16 @@ def test_another_model_does_not_get_it(talk: Talk) -> None:
     assert f"{SECRET} 1" in talk.sent()
     assert f"{SECRET} 2" not in talk.sent()
     assert talk.model.refusals == []
+
+
+@pytest.mark.parametrize("past_reasoning", ["dropped", "sent", None])
+def test_the_operator_says_whether_a_model_gets_it(
+    system: System, monkeypatch: pytest.MonkeyPatch, past_reasoning: str | None
+) -> None:
+    capabilities = json.dumps({MODEL: {"strategy": "calls", "past_reasoning": past_reasoning}})
+    talk = Talk(system, monkeypatch, provider="vllm", LLM_CAPABILITIES=capabilities)
+    talk.ask(READ_A, DONE)
+    assert (FIELD in talk.sent()) == (past_reasoning == "sent")
 
 
 def test_what_one_write_cannot_remove_the_next_turn_does(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:

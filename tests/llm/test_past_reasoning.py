@@ -62,33 +62,36 @@ def told(answer: Result, n: int) -> list[dict[str, Any]]:
     return [message, *results, *([shown] if n == 3 else [])]
 
 
-def turn(config: RequestConfig, model: Thinker, *, keeps: bool = True) -> tuple[list[dict[str, Any]], Result]:
+def turn(
+    config: RequestConfig, model: Thinker, *, keeps: bool = True, streams: bool = True
+) -> tuple[list[dict[str, Any]], Result]:
     """A turn to its end: what the last Request got, and its result."""
     context: list[dict[str, Any]] = [{"role": "system", "content": "You are an agent."}]
     context.append({"role": "user", "content": "Fix the sum"})
     for n in range(1, 10):
         request = Request(config.changed(strategy="calls"), SCHEMA, context, unsupported=UnsupportedFeatures())
-        [done] = [event for event in request.stream(model) if isinstance(event, Done)]
-        assert done.result.strategy == "calls"
-        if not done.result.solution["calls"]:
-            return context, done.result
-        context += told(done.result if keeps else replace(done.result, reasoning=None), n)
+        events = request.stream(model) if streams else iter([Done(request.run(model))])
+        [answer] = [event.result for event in events if isinstance(event, Done)]
+        assert answer.strategy == "calls"
+        if not answer.solution["calls"]:
+            return context, answer
+        context += told(answer if keeps else replace(answer, reasoning=None), n)
     raise AssertionError("the turn does not end")
 
 
+@pytest.mark.parametrize("streams", [True, False])
 @pytest.mark.parametrize("name", THINKERS)
-def test_a_turn_of_six_steps_with_thinking_on_is_never_refused_and_only_grows(name: str) -> None:
+def test_a_turn_of_six_steps_with_thinking_on_is_never_refused_and_only_grows(name: str, *, streams: bool) -> None:
     config = THINKERS[name]
     model = Thinker(config.provider, *ANSWERS)
-    _, last = turn(config, model)
+    _, last = turn(config, model, streams=streams)
     assert model.refusals == []
     assert last.reasoning is None, "an answer without calls has nothing to give back"
     assert len(model.requests) == len(ANSWERS), "six steps and a repair"
     steps = model.requests[:4] + model.requests[5:]
     assert all(is_prefix(one, other) for one, other in pairwise(steps))
     assert "Thought 0" in json.dumps(model.requests[-1]), "the reasoning of the first step"
-    thought_of_the_repair = "Thought 4" in json.dumps(model.requests[-1])
-    assert thought_of_the_repair
+    assert "Thought 4" in json.dumps(model.requests[-1])
     assert "Thought 3" not in json.dumps(model.requests[-1]), "what was repaired is not told on"
     assert "Thought 3" in json.dumps(model.requests[4]), "but it is in the repair"
 

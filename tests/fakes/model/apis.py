@@ -768,7 +768,9 @@ class _ResponsesAnswer:
         if message.get("refusal"):
             content.append({"type": "refusal", "refusal": message["refusal"]})
         self._reasoning = message.get("reasoning_content", "")
-        output: list[Json] = [self._reasoning_item(), {"type": "message", "content": content}]
+        output: list[Json] = [self._reasoning_item()]
+        if content or not message.get("tool_calls"):
+            output.append({"type": "message", "content": content})
         for call in message.get("tool_calls") or ():
             output.append({"type": "function_call", "call_id": "call_1", **call["function"]})
         self._reason, self._usage = choice["finish_reason"], completion.get("usage") or {}

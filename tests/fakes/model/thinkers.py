@@ -11,10 +11,11 @@ from typing import Any
 
 from codelab.llm.client.transport import Call
 from codelab.llm.errors import TransportError
+from codelab.llm.past_reasoning import ReasoningCollector
 
 from tests.fakes.model.apis import Refused, spoken
 from tests.fakes.model.in_process import Body, Chunk, InProcess
-from tests.fakes.model.wire import delta, in_pieces
+from tests.fakes.model.wire import delta, in_pieces, whole
 
 #: What stands for a signature that Gemini did not give.
 SENTINEL = "skip_thought_signature_validator"
@@ -43,13 +44,18 @@ class Thinker:
             raise TransportError(refusal.message, status=400) from None
         text, calls = self.answers.pop(0)
         self._thoughts.append(f"Thought {len(self._thoughts)}")
-        chunks = [*self._reasoned(self._thoughts[-1]), *([delta(text)] if text else [])]
+        native_calls: list[dict[str, Any]] = []
         for index, (name, arguments) in enumerate(calls):
             function = {"name": name, "arguments": arguments}
             native = {"index": index, "id": f"call_{index}", "type": "function", "function": function}
-            chunks += in_pieces({**native, **self._of_call(index)}, 5)
-        chunks.append(delta(finish="tool_calls" if calls else "stop"))
-        yield from self._sent(chunks)
+            native_calls.append({**native, **self._of_call(index)})
+        finish = "tool_calls" if calls else "stop"
+        if not body.get("stream"):
+            yield from self._sent_whole(text, native_calls, finish)
+            return
+        chunks = [*self._reasoned(self._thoughts[-1]), *([delta(text)] if text else [])]
+        chunks += [piece for native in native_calls for piece in in_pieces(native, 5)]
+        yield from self._sent([*chunks, delta(finish=finish)])
 
     # What the provider checks.
 
@@ -83,6 +89,17 @@ class Thinker:
         if self.provider != "gemini" or index:
             return {}
         return {"extra_content": {"google": {"thought_signature": self._thoughts[-1]}}}
+
+    def _sent_whole(self, text: str, calls: list[dict[str, Any]], finish: str) -> Iterator[list[Chunk]]:
+        collector = ReasoningCollector()
+        for chunk in self._reasoned(self._thoughts[-1]):
+            collector.take(chunk["choices"][0]["delta"])
+        completion = whole(text, finish=finish, **collector.fields, **({"tool_calls": calls} if calls else {}))
+        if self._spoken is None:
+            yield [completion]
+            return
+        data = json.dumps(self._spoken.answering().whole(completion)).encode()
+        yield from self._spoken.client().chunks(iter([data]), streams=False)
 
     def _sent(self, chunks: list[Chunk]) -> Iterator[list[Chunk]]:
         if self._spoken is None:
