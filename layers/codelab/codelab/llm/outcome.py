@@ -56,6 +56,10 @@ class Usage:
 _CACHED_TOKEN_FIELDS = ("prompt_cache_hit_tokens", "num_cached_tokens", "cached_tokens")
 
 
+#: More is not a number of tokens: it would be counted, and stored.
+_MOST_TOKENS = 10**12
+
+
 def _sum(a: int | None, b: int | None) -> int | None:
     if a is None:
         return b
@@ -64,7 +68,7 @@ def _sum(a: int | None, b: int | None) -> int | None:
 
 def _count(raw: Any, name: str) -> int | None:
     value = raw.get(name) if isinstance(raw, dict) else None
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_TOKENS else None
 
 
 @dataclass(slots=True)

@@ -7,6 +7,7 @@ https://platform.claude.com/docs/en/api/messages
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -299,6 +300,7 @@ class _Stream:
         self._without_arguments: set[int] = set()
         #: By the number of a block, its thoughts and their signature.
         self._thoughts: dict[int, Json] = {}
+        self._numbers = itertools.count()
 
     def chunks(self, event: Json) -> list[Json]:
         match event.get("type"):
@@ -333,7 +335,7 @@ class _Stream:
             return []
         if block.get("type") != "tool_use":
             return _texts(block.get("text"))
-        call = self._calls[number] = len(self._calls)
+        call = self._calls[number] = next(self._numbers)
         arguments = json.dumps(block["input"]) if block.get("input") else ""
         if not arguments:
             self._without_arguments.add(number)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from codelab.llm.client.answers import MISSHAPEN, misshapen
 from codelab.llm.errors import TransportError
 from codelab.llm.modes import Mode
 from codelab.llm.outcome import Usage
 from codelab.llm.strategies import Choice
-
-#: The most choices of one answer, as many as the chat completions API allows.
-_MOST_CHOICES = 128
 
 
 class PartialAnswer:
@@ -38,8 +36,8 @@ class PartialAnswer:
             self._take(chunks, texts)
         except TransportError as error:
             self.problem = error.with_traceback(None)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            self.problem = TransportError(f"the provider's answer has another form: {error}", retryable=True)
+        except MISSHAPEN as error:
+            self.problem = misshapen(error)
         return "".join(texts)
 
     def check(self) -> None:
@@ -55,14 +53,12 @@ class PartialAnswer:
         for chunk in chunks:
             for choice in chunk.get("choices") or ():
                 index = choice.get("index") or 0
-                if index >= _MOST_CHOICES:
-                    raise ValueError(f"there is a choice {index}")
-                while index >= len(self.choices):
-                    self.choices.append(Choice(self.mode))
+                if not 0 <= index < len(self.choices):
+                    raise ValueError("there is a choice that was not asked for")
                 if choice.get("error"):
                     raise TransportError(f"the provider broke off: {choice['error']}", retryable=True)
                 text = self.choices[index].take(choice)
-                if choice.get("finish_reason"):
+                if choice.get("finish_reason") or self.is_finished:
                     self.is_finished = all(other.finish_reason for other in self.choices)
                 if text or (self.mode.strategy == "calls" and self.choices[index].called):
                     self.has_text = True

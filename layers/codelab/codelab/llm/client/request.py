@@ -36,7 +36,7 @@ from codelab.llm.parsing import NoJson, parse
 from codelab.llm.pipeline import Registry, prepare
 from codelab.llm.profiles import PROFILES
 from codelab.llm.repairs import repair_of_calls
-from codelab.llm.scanner import Scanner, TextScanner
+from codelab.llm.scanner import Scanner, TextScanner, mend
 from codelab.llm.schema.compiled import CompiledSchema, compile_schema
 from codelab.llm.schema.validation import properties_of, repair_message
 from codelab.llm.strategies import TOOL_NAME, Choice, build
@@ -46,6 +46,8 @@ from codelab.llm.unsupported import unsupported_feature
 UNSUPPORTED = UnsupportedFeatures()
 #: Refusals of the form of an answer after which the schema is only told to the model.
 _REFUSALS = 2
+#: The calls of an answer of which the model is told what is wrong.
+_MOST_ERRORS = 8
 #: Seconds that the usage and the end of the stream may take once the answer is complete.
 _GRACE_S = 1.0
 
@@ -312,6 +314,8 @@ class _Run:
         excluded_keywords = excluded_keywords_of(self._unsupported())
         items, errors = [], []
         for index, call in enumerate(choice.calls):
+            if len(errors) >= _MOST_ERRORS:
+                break  # the others are told that they were not executed
             try:
                 items.append(functions.item_of(call, choice.mode, excluded_keywords))
             except InvalidCall as error:
@@ -507,7 +511,7 @@ class _Run:
         for chunks in chain(self._transport.send(body, self._call), (None,)):
             text = answer.finish() if chunks is None else answer.take(chunks)
             if answer.thoughts and is_visible:
-                yield ThinkingDelta("".join(answer.thoughts), self.attempts)
+                yield ThinkingDelta(mend("".join(answer.thoughts)), self.attempts)
                 answer.thoughts.clear()
             for event in scanner.feed(text) if text and scanner is not None else ():
                 if type(event) is TextDelta:
@@ -526,6 +530,8 @@ class _Run:
                 answer.check()
             if answer.is_finished:
                 self._call.answered(_GRACE_S)
+            elif self._call.is_answered:
+                self._call.begin()  # it goes on
         if is_visible:
             self._open_field = scanner.open_field if scanner is not None else ""
 
