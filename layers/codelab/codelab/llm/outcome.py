@@ -78,6 +78,7 @@ class Result:
     solution: the first choice, in the shape of the schema. solutions: all `n` choices. strategy: the one of the last
     call. attempts: the calls made. repairs: those that asked for a valid answer after an invalid one. streamed: the
     text of the deltas, by field. reasoning: of the first choice, for the next Request; None if it is not sent back.
+    has_text_call: the model has written the call of `solution` as text (see `text_calls`).
     """
 
     solution: Any
@@ -89,6 +90,7 @@ class Result:
     streamed: dict[str, str] = field(default_factory=dict)
     repairs: int = 0
     reasoning: Reasoning | None = None
+    has_text_call: bool = False
 
 
 @dataclass(slots=True)

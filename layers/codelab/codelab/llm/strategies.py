@@ -24,6 +24,7 @@ from codelab.llm.past_reasoning import Reasoning, ReasoningCollector
 from codelab.llm.profiles import Profile
 from codelab.llm.reasoning import Separator
 from codelab.llm.scanner import Mender, mend
+from codelab.llm.text_calls import TextCalls
 
 TOOL_NAME = "generate_response"
 _SCHEMA_NAME = "answer"
@@ -161,12 +162,13 @@ _NO_CALL = -1
 
 
 class Choice:
-    """One of the `n` answers, as far as received."""
+    """One of the `n` answers, as far as received. text_calls: finds a call that its text is, with `calls`."""
 
     __slots__ = ("_arguments", "_assembler", "_by_tool", "_content", "_mender", "_message", "_reasoning", "_refusal",
-                 "_tool", "finish_reason", "mode", "thoughts", "tool_name")  # fmt: skip
+                 "_tool", "finish_reason", "mode", "text_calls", "thoughts", "tool_name")  # fmt: skip
 
-    def __init__(self, mode: Mode) -> None:
+    def __init__(self, mode: Mode, text_calls: TextCalls | None = None) -> None:
+        self.text_calls = text_calls
         #: How the model was asked.
         self.mode = mode
         self._by_tool = mode.strategy == "tool"
@@ -203,6 +205,8 @@ class Choice:
         if content:
             content = content if isinstance(content, str) else self._joined(content)
             text = self._content.feed(content if self._mender is None else self._mender.feed(content))
+            if self.text_calls is not None:
+                text = self.text_calls.feed(text)
             if self.finish_reason is not None and not reason and content.strip():
                 self._go_on()
             if len(delta) == 1 and not self._by_tool:
@@ -266,9 +270,10 @@ class Choice:
             text = self.take({"message": self._message, "finish_reason": self.finish_reason})
         if self._assembler is not None:
             self._assembler.finish()
-        if self._mender is not None:
-            text += self._content.feed(self._mender.finish())
-        content, arguments = self._content.finish(), self._arguments.finish()
+        content = "" if self._mender is None else self._content.feed(self._mender.finish())
+        content, arguments = content + self._content.finish(), self._arguments.finish()
+        if self.text_calls is not None:
+            content = self.text_calls.feed(content) + self.text_calls.finish(has_calls=bool(self._assembler))
         return text + (arguments if self._by_tool else content)
 
     @property
@@ -278,8 +283,16 @@ class Choice:
 
     @property
     def calls(self) -> list[NativeCall]:
-        """The calls of functions, with the strategy `calls`."""
-        return [] if self._assembler is None else self._assembler.calls
+        """The calls of functions, with the strategy `calls`; or the one that the model has written as text."""
+        if self._assembler is None:
+            return []
+        text_call = None if self.text_calls is None else self.text_calls.call
+        return self._assembler.calls if text_call is None else [text_call]
+
+    @property
+    def is_text_call(self) -> bool:
+        """Whether the model has written its call as text. Known after `finish`."""
+        return self.text_calls is not None and self.text_calls.call is not None
 
     @property
     def reasoning(self) -> Reasoning:
@@ -290,7 +303,7 @@ class Choice:
     @property
     def is_empty(self) -> bool:
         """Whether there is neither text nor a call."""
-        return not (self.text.strip() or self._assembler)
+        return not (self.text.strip() or self.calls)
 
     @property
     def retracted(self) -> bool:
@@ -305,4 +318,7 @@ class Choice:
     def text(self) -> str:
         """The answer: the arguments of the call or, if the model made none, its text."""
         has_call = self._by_tool and self.called
-        return mend((self._arguments if has_call else self._content).text)
+        text = (self._arguments if has_call else self._content).text
+        if self.text_calls is not None and self.text_calls.call is not None:
+            text = text.removesuffix(self.text_calls.held)
+        return mend(text)

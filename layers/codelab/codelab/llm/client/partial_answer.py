@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from codelab.llm.client.answers import MISSHAPEN, misshapen
@@ -9,16 +10,19 @@ from codelab.llm.errors import TransportError
 from codelab.llm.modes import Mode
 from codelab.llm.outcome import Usage
 from codelab.llm.strategies import Choice
+from codelab.llm.text_calls import TextCalls
 
 
 class PartialAnswer:
-    """The choices of an answer, its usage, and what is wrong with it."""
+    """The choices of an answer, its usage, and what is wrong with it. text_calls: makes what a Choice takes."""
 
     __slots__ = ("choices", "has_text", "is_finished", "mode", "problem", "thoughts", "usage")
 
-    def __init__(self, n: int, mode: Mode) -> None:
+    def __init__(
+        self, n: int, mode: Mode, text_calls: Callable[[], TextCalls | None] = lambda: None
+    ) -> None:
         self.mode = mode
-        self.choices = [Choice(mode) for _ in range(n)]
+        self.choices = [Choice(mode, text_calls()) for _ in range(n)]
         self.usage = Usage()
         #: Whether text of an answer, or a part of its calls, has come.
         self.has_text = False
@@ -73,7 +77,9 @@ class PartialAnswer:
         """End the call; return the rest of the first choice's text."""
         for choice in self.choices[1:]:
             choice.finish()
-        return self.choices[0].finish()
+        text = self.choices[0].finish()
+        self.has_text = self.has_text or (self.mode.strategy == "calls" and bool(text))
+        return text
 
 
 def _usage_elsewhere(chunk: dict[str, Any]) -> Any:

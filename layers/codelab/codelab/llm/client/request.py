@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterator
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -40,6 +41,7 @@ from codelab.llm.scanner import Scanner, TextScanner, mend
 from codelab.llm.schema.compiled import CompiledSchema, compile_schema
 from codelab.llm.schema.validation import properties_of, repair_message
 from codelab.llm.strategies import TOOL_NAME, Choice, build
+from codelab.llm.text_calls import TextCalls
 from codelab.llm.unsupported import unsupported_feature
 
 #: The cache of all Requests of the process that do not get another one.
@@ -220,6 +222,7 @@ class _Run:
             Result(
                 solution=solution,
                 solutions=[solution for solution, _ in answers],
+                has_text_call=first_choice.is_text_call,
                 usage=self.usage,
                 strategy=self._mode.strategy,
                 attempts=self.attempts,
@@ -433,7 +436,7 @@ class _Run:
                 form=self._form(compiled_schema, mode, unsupported),
                 functions=compiled_schema.functions if mode.strategy == "calls" else None,
             )
-            answer = PartialAnswer(config.n, mode)
+            answer = PartialAnswer(config.n, mode, partial(self._text_calls, compiled_schema, body, mode))
             calls += 1
             try:
                 self.attempts += 1
@@ -478,6 +481,12 @@ class _Run:
         raise TransportError(
             f"{message}; the last error: {last_error.message}", status=last_error.status, body=last_error.body
         )
+
+    def _text_calls(self, compiled_schema: CompiledSchema, body: dict[str, Any], mode: Mode) -> TextCalls | None:
+        """What finds a call in the text of an answer; None if the model is not known to write any."""
+        if not self._config.text_calls or mode.strategy != "calls" or compiled_schema.functions is None:
+            return None
+        return TextCalls(compiled_schema.functions.names.values(), body)
 
     def _form(self, compiled_schema: CompiledSchema, mode: Mode, unsupported: frozenset[str]) -> Form | None:
         """The form of the answer, for a model that does not see the schema."""
