@@ -330,9 +330,15 @@ CONVERSATIONS = [
         "a call that is written as text",
         {
             "hi": [says("Hello.")],
-            "write": [Says(raw=f"Writing.\n<tool_call>{_WRITTEN}</tool_call>", natively=True), says("Written.", natively=True)],
+            "write": [
+                Says(raw=f"Writing.\n<tool_call>{_WRITTEN}</tool_call>", natively=True),
+                says("Written.", natively=True),
+            ],
         },
-        [{"type": "switch_agent", "agent_type": NATIVE, "content": "[[hi]] me", "client_msg_id": "m1"}, say("write", 2)],
+        [
+            {"type": "switch_agent", "agent_type": NATIVE, "content": "[[hi]] me", "client_msg_id": "m1"},
+            say("write", 2),
+        ],
         before=[{"type": "session_config", "autonomy": "autonomous"}],
         decide=decision("approve"),
         execute=execute,

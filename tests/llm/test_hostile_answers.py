@@ -6,7 +6,8 @@ import json
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import pytest
 from codelab.llm.client.answers import MISSHAPEN, checked_object, misshapen, refusal_of
@@ -30,7 +31,9 @@ from tests.llm.schemas import STRING, array, closed, obj, optional
 
 Json = dict[str, Any]
 
-READ = closed(optional(_tool={"const": "read"}, path=STRING, limit={"type": "number"})) | {"required": ["_tool", "path"]}
+READ = closed(optional(_tool={"const": "read"}, path=STRING, limit={"type": "number"})) | {
+    "required": ["_tool", "path"]
+}
 ANY = optional(_tool={"const": "any"}, value={}) | {"required": ["_tool"]}
 TURN = closed(obj(message=STRING, calls=array({"anyOf": [READ, ANY]})))
 ASK = [{"role": "user", "content": "What now?"}]
@@ -187,6 +190,70 @@ def test_calls_at_one_index_of_a_stream_are_several() -> None:
     end = [{"type": "message_delta", "delta": {"stop_reason": "tool_use"}}, {"type": "message_stop"}]
     answer = replayed("anthropic-messages", b"".join(map(event, [*blocks, *end])))
     assert [call["path"] for call in answer.result.solution["calls"]] == ["a", "b", "c"]
+
+
+# Conversations of any form, and repairs of wrong calls, in the form that each API takes.
+
+
+def _conversation(chance: random.Random) -> list[Json]:
+    """Messages in any order, with calls of any form, some without a result or with an id that another one has."""
+    one = chance.choice
+    pixel = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+    messages: list[Json] = [{"role": "user", "content": "Look"}]
+    for _ in range(chance.randint(1, 6)):
+        kind = one(["system", "developer", "user", "assistant", "image", "calls", "calls"])
+        if kind == "image":
+            messages.append({"role": "user", "content": [{"type": "text", "text": one(["Q", " "])}, pixel]})
+        elif kind == "calls":
+            functions = [
+                {
+                    "name": one(["read", "any", "gone.tool"]),
+                    "arguments": one(['{"path": "a"}', '{"a": NaN}', "", "[1]"]),
+                }
+                for _ in range(chance.randint(1, 3))
+            ]
+            calls = [{"id": one(["c.1", "c_1", "é"]) + str(number), "type": "function", "function": function}
+                     for number, function in enumerate(functions)]  # fmt: skip
+            results = [{"role": "tool", "tool_call_id": call["id"], "content": one(["r", "", " "])} for call in calls]
+            messages.append({"role": "assistant", "content": one(["A", None, ""]), "tool_calls": calls})
+            messages += chance.sample(results, chance.randint(0, len(results)))
+        else:
+            messages.append({"role": kind, "content": one(["Text", "", " \n"])})
+    return messages
+
+
+class Checked(Replayed):
+    """A provider that refuses a request against its documents."""
+
+    paths: ClassVar = {"anthropic-messages": "/v1/messages", "openai-responses": "/v1/responses",
+                       "ollama-chat": "/v1/chat"}  # fmt: skip
+
+    def __init__(self, provider: str, *answers: bytes) -> None:
+        super().__init__(provider)
+        self._spoken, self._path, self._answers = SPOKEN[provider](), self.paths[provider], list(answers)
+
+    def send(self, body: Mapping[str, Any], call: Call) -> Iterator[list[Json]]:
+        content = self._api.encode(body)
+        headers = {"x-api-key": "k", "anthropic-version": "2023-06-01"}
+        asked = SimpleNamespace(path=self._path, headers=headers, content=content, body=json.loads(content))
+        self._spoken.asked(asked)  # type: ignore[arg-type]
+        self.pieces = (self._answers.pop(0),)
+        yield from super().send(body, call)
+
+
+@pytest.mark.parametrize("provider", SPOKEN)
+def test_no_conversation_breaks_the_rules_of_an_api(provider: str) -> None:
+    for seed in range(120):
+        chance = random.Random(seed)
+        names = [chance.choice(["read", "nope"]) for _ in range(chance.randint(1, 3))]
+        wrong = [argument(chance.choice(["{", "{}", "[]"]), name=name, index=index) for index, name in enumerate(names)]
+        answers = (
+            [delta(chance.choice(["", "Hi", " "])), *wrong, delta(finish="tool_calls")],
+            [delta("x"), delta(finish="stop")],
+        )
+        transport = Checked(provider, *(stream_of(provider, *answer) for answer in answers))
+        asked = request(provider, _conversation(chance), model="claude-sonnet-4-5", max_repairs=1)
+        assert answer_of(asked, transport).result.repairs == 1
 
 
 # The end of an answer.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -229,6 +230,30 @@ def test_a_model_may_repeat_its_own_call() -> None:
     assert written(FORMS["tag"](CALL), context=context).result.solution["calls"] == [ITEM]
 
 
+def test_what_was_sent_may_be_long_and_hostile() -> None:
+    """Each of these took a second or more, or raised an error, with some way to look for quotations."""
+    for text in (
+        "&#" + "9" * 5_000 + ";",
+        "\n" * 500_000,
+        "\\" * 500_000,
+        "&" * 500_000,
+        "1" * 500_000,
+        "\ufdfa" * 50_000,
+    ):
+        assert written(FORMS["tag"](CALL), context=[{"role": "user", "content": text}]).result.solution["calls"]
+
+
+def test_openings_cost_what_other_text_does() -> None:
+    def seconds(text: str) -> float:
+        begun = time.process_time()
+        assert written(text, 1_000_000).text == text
+        return time.process_time() - begun
+
+    opening = '{"name": "other", "arguments": {}}\n<tool_call>\n```json\n'
+    few, many = (min(seconds("x" + opening * count) for _ in range(2)) for count in (300, 6_000))
+    assert many < 100 * few, "twenty times as many"
+
+
 # The end of the answer, other calls, repairs.
 
 
@@ -248,7 +273,10 @@ def test_beside_native_calls_a_text_is_a_text() -> None:
 
 def test_a_wrong_call_is_repaired_and_the_mark_is_that_of_the_last_answer() -> None:
     wrong = FORMS["tag"]({"name": "run", "arguments": {"command": 5}})
-    for right, is_text in ((delta(FORMS["fence"](CALL)), True), (argument(compact(CALL["arguments"]), name="run"), False)):
+    for right, is_text in (
+        (delta(FORMS["fence"](CALL)), True),
+        (argument(compact(CALL["arguments"]), name="run"), False),
+    ):
         answers = [["I run.\n" + wrong], [right, delta(finish="stop")]]
         transport = InProcess(lambda _body, _call, answers=answers: answers.pop(0))  # type: ignore[misc]
         request = Request(RequestConfig("m", strategy="calls", text_calls=True), TURN, ASK)

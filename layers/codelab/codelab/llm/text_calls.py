@@ -29,7 +29,8 @@ _SPACE = re.compile(r"\s{0,99}")
 _NO_WORD = re.compile(r"[\W_]+")
 #: Escapes, however often a text was put into JSON, and the numbers of lines.
 _ESCAPE = re.compile(r"\\+(?:u([0-9a-fA-F]{4})|[nrtbf])?")
-_LINE_NUMBER = re.compile(r"^\s*\d+\W", re.MULTILINE)
+_LINE_NUMBER = re.compile(r"^[ \t]{0,20}\d{1,9}\W", re.MULTILINE)
+_ENTITY = re.compile(r"&(?:[a-z]{2,6}|#\d{1,7}|#x[0-9a-f]{1,6});", re.IGNORECASE)
 
 
 class TextCalls:
@@ -40,7 +41,9 @@ class TextCalls:
     """
 
     def __init__(self, names: Collection[str], body: Mapping[str, Any]) -> None:
-        self._names, self._body = names, body
+        self._names, self._body = frozenset(names), body
+        self._quoted_names = [f'"{name}"' for name in self._names]
+        self._longest = max(map(len, self._quoted_names), default=0)
         self._held: list[str] = []
         self._opening: str | None = None
         self._is_at_line_start = True
@@ -95,7 +98,7 @@ class TextCalls:
         """The opening at a position, None if there is none, and whether it is certain that a call follows."""
         opening = {"<": _TAG, "`": _FENCE}.get(text[position], "")
         if not text.startswith(opening, position):
-            return (opening if opening.startswith(text[position:]) else None), False
+            return (opening if opening.startswith(text[position : position + len(opening)]) else None), False
         position += len(opening)
         if opening == _FENCE:
             language = text[position : position + len(_LANGUAGE)].lower()
@@ -106,13 +109,13 @@ class TextCalls:
         for token in ("{", '"name"', ":"):
             position = _behind_space(text, position)
             if not text.startswith(token, position):
-                return (opening if token.startswith(text[position:]) else None), False
+                return (opening if token.startswith(text[position : position + len(token)]) else None), False
             position += len(token)
-        rest = text[_behind_space(text, position) :]
-        quoted_names = [f'"{name}"' for name in self._names]
-        if any(map(rest.startswith, quoted_names)):
+        position = _behind_space(text, position)
+        rest = text[position : position + self._longest]
+        if any(map(rest.startswith, self._quoted_names)):
             return opening, True
-        return (opening if any(name.startswith(rest) for name in quoted_names) else None), False
+        return (opening if any(name.startswith(rest) for name in self._quoted_names) else None), False
 
     def _call(self, text: str, opening: str) -> NativeCall | None:
         """The call that a text is as a whole, and that is no quotation."""
@@ -163,7 +166,8 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _words(text: str) -> str:
     """The letters and digits of a text, of one case: quotations differ in spaces, quotes, escapes and fences."""
-    plain = _ESCAPE.sub(lambda match: chr(int(match[1], 16)) if match[1] else "", html.unescape(text))
+    text = _ENTITY.sub(lambda match: html.unescape(match.group()), text)
+    plain = _ESCAPE.sub(lambda match: chr(int(match[1], 16)) if match[1] else "", text)
     return _NO_WORD.sub("", unicodedata.normalize("NFKD", plain)).casefold()
 
 

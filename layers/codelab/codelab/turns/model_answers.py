@@ -101,9 +101,7 @@ def answer_of(
         calls.append(CallRequest(call_id="call_" + new_id(), tool=item["_tool"], arguments=arguments))
     text = streamed_text or solution[MESSAGE]
     title = titles.title_of(solution)
-    return ModelAnswer(
-        text, tuple(calls), agent, agent.tools, usage, title=title, has_text_call=result.has_text_call
-    )
+    return ModelAnswer(text, tuple(calls), agent, agent.tools, usage, title=title, has_text_call=result.has_text_call)
 
 
 def failure(error: RequestError, request_id: str, *, quotes_provider: bool = False) -> ProtocolError:

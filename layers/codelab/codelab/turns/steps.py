@@ -302,9 +302,7 @@ def _make_call(
         outcome = {"error": {"code": error.code.value, "message": error.message}}
         _settle_at_once(draft, call, CallState.FAILED, outcome)
         return
-    denying_rule = approval_rules.apply(
-        draft, call, tool, is_only_change=is_only_change, is_text=answer.has_text_call
-    )
+    denying_rule = approval_rules.apply(draft, call, tool, is_only_change=is_only_change, is_text=answer.has_text_call)
     if denying_rule is not None:
         call.decision = {"decision": "reject", "rule_id": denying_rule.rule_id, "at": draft.now}
         rejection = {"status": "rejected", "reason": "rule", "rule_id": denying_rule.rule_id, "feedback": ""}

@@ -18,9 +18,7 @@ class PartialAnswer:
 
     __slots__ = ("choices", "has_text", "is_finished", "mode", "problem", "thoughts", "usage")
 
-    def __init__(
-        self, n: int, mode: Mode, text_calls: Callable[[], TextCalls | None] = lambda: None
-    ) -> None:
+    def __init__(self, n: int, mode: Mode, text_calls: Callable[[], TextCalls | None] = lambda: None) -> None:
         self.mode = mode
         self.choices = [Choice(mode, text_calls()) for _ in range(n)]
         self.usage = Usage()
