@@ -241,7 +241,7 @@ class World:
     def answer(
         self, text: str = "", *wanted: Call, lease: Lease | None = None, title: str = "", is_text: bool = False
     ) -> list[str]:
-        """Acquire (unless a lease is given), answer, commit. is_text: the call was text. Returns the ids of the calls."""
+        """Acquire (unless a lease is given), answer, commit. is_text: as text. Returns the calls' ids."""
         held = lease or self.acquire()
         assert held is not None
         requests = tuple(CallRequest("call_" + self.new_id(), tool, arguments) for tool, arguments in wanted)

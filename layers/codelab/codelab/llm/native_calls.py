@@ -15,7 +15,6 @@ from codelab.llm.past_reasoning import fields_of_call
 from codelab.llm.reasoning import Separator
 from codelab.llm.scanner import mend
 
-
 #: The most calls of one answer: each costs memory, and no session makes as many.
 _MOST_CALLS = 256
 

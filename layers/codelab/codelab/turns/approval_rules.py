@@ -41,7 +41,8 @@ def apply(
     """Decide whether `call`, whose arguments were checked, needs approval. Returns the rule that denies it, if any.
 
     `is_only_change`: no other call of the same answer may change what a remembered command depends on. `is_text`: the
-    model has written the call as text; then only a denying rule decides without a human. Needs both rule sets. If one of the user's rules allows the call, the transition relies on that rule set not having changed.
+    model has written the call as text; then only a denying rule decides without a human. Needs both rule sets. If one
+    of the user's rules allows the call, the transition relies on that rule set not having changed.
     """
     rule_sets = _rule_sets(draft)
     if rule_sets is None:

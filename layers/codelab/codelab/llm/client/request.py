@@ -315,7 +315,7 @@ class _Run:
     def _read_calls(self, choice: Choice, functions: Functions) -> tuple[Any, Exception | None]:
         """As `_read`, for an answer with native calls."""
         excluded_keywords = excluded_keywords_of(self._unsupported())
-        items, errors = [], []
+        items, errors = list[dict[str, Any]](), list[str]()
         for index, call in enumerate(choice.calls):
             if len(errors) >= _MOST_ERRORS:
                 break  # the others are told that they were not executed
