@@ -21,6 +21,7 @@ from codelab.llm.config import RequestConfig
 from codelab.llm.errors import InvalidAnswer, Length, ModelError, TransportError, Truncated
 from codelab.llm.history import past_arguments
 from codelab.llm.native_calls import CallAssembler
+from codelab.llm.past_reasoning import ReasoningCollector
 from codelab.llm.scanner import Mender, Scanner
 from codelab.llm.schema.validation import compile_validator
 
@@ -78,7 +79,13 @@ def replayed(provider: str, data: bytes, **config: Any) -> Answer:
 
 
 READS = argument('{"path": "a", "limit": 1}', name="read")
-CALLING = [delta("I read."), READS, argument('{"path": "b"}', name="read", index=1), delta(finish="tool_calls")]
+CALLING = [
+    delta(reasoning_content="Hm."),
+    delta("I read."),
+    READS,
+    argument('{"path": "b"}', name="read", index=1),
+    delta(finish="tool_calls"),
+]
 
 
 # Streams in every state of decay.
@@ -336,6 +343,34 @@ def test_tokens_are_counted_only_if_they_can_be() -> None:
     usage = {"choices": [], "usage": {"prompt_tokens": 10**60, "completion_tokens": -5}}
     answer = replayed("openai", stream_of("openai", delta("x"), delta(finish="stop"), usage))
     assert (answer.result.usage.prompt, answer.result.usage.completion) == (None, None)
+
+
+@pytest.mark.parametrize("number", ["1e999", "NaN", "-Infinity"])
+def test_reasoning_that_goes_back_has_numbers_that_can_be_sent(number: str) -> None:
+    thinks = event(delta(reasoning_details=[{"type": "x", "data": 1.5}])).replace(b"1.5", number.encode())
+    data = thinks + stream_of("openai", argument('{"path": 5}', name="read"), delta(finish="tool_calls"))
+    transport = Replayed("openrouter", data)
+    with pytest.raises(InvalidAnswer):
+        answer_of(request("openrouter", max_repairs=1, thinking=True), transport)
+    assert len(transport.requests) == 2
+    assert b"reasoning_details" in transport.requests[1]
+
+
+def test_reasoning_in_many_pieces_costs_what_its_length_does() -> None:
+    def read(count: int) -> None:
+        start = {"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": "a"}}
+        piece = {"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "b" * 50}}
+        data = b"".join([event(start), event(piece) * count, event({"type": "content_block_stop", "index": 0})])
+        *_, [*_, last] = client(spoken("anthropic-messages")).chunks(iter([data]), streams=True)
+        [block] = last["choices"][0]["delta"]["thinking_blocks"]
+        assert block["thinking"] == "a" + "b" * 50 * count
+        collector = ReasoningCollector()
+        for _ in range(count):
+            collector.take({"reasoning_details": [{"type": "x", "text": "b" * 50}]})
+        assert collector.fields == {"reasoning_details": [{"type": "x", "text": "b" * 50 * count}]}
+
+    few, many = (min(seconds(partial(read, count)) for _ in range(2)) for count in (500, 16_000))
+    assert many < 150 * few, "thirty-two times as many"
 
 
 # Errors.

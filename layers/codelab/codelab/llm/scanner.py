@@ -29,7 +29,7 @@ _HEX = frozenset("0123456789abcdefABCDEF")
 _BEFORE, _STRUCT, _TEXT, _KEY, _SKIP, _AFTER = range(6)
 
 
-def _finite(digits: str) -> float:
+def finite(digits: str) -> float:
     """A number; one that no double can hold, such as 1e999, is the largest one."""
     number = float(digits)
     return math.copysign(sys.float_info.max, number) if math.isinf(number) else number
@@ -40,7 +40,7 @@ def _reject(name: str) -> Any:
 
 
 #: JSON as models write it: control characters may stand in strings. Numbers are finite: NaN and Infinity are no JSON.
-DECODER = json.JSONDecoder(strict=False, parse_float=_finite, parse_constant=_reject)
+DECODER = json.JSONDecoder(strict=False, parse_float=finite, parse_constant=_reject)
 
 
 def mend(text: str) -> str:

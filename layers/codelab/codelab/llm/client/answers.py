@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from codelab.llm.errors import ContentFilter, ModelError, TransportError
 from codelab.llm.failures import FailureKind, kind_of, status_of
+from codelab.llm.scanner import finite
 
 # Timeout, conflict, too early and rate limit. All errors from 500 are retryable too.
 RETRYABLE_STATUS = frozenset({408, 409, 425, 429})
@@ -45,8 +46,10 @@ _LONGEST_WAIT_S = 1e10
 #: What may stand before an event stream (https://html.spec.whatwg.org/multipage/server-sent-events.html).
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
+#: Numbers of an answer are finite, because parts of it are sent back (`past_reasoning`): NaN and Infinity are no JSON.
+_NUMBERS: Mapping[str, Any] = {"parse_float": finite, "parse_constant": lambda _name: None}
 #: Takes two thirds of the time of `json.loads`, which looks for the encoding and for spaces.
-_parse = json.JSONDecoder().raw_decode
+_parse = json.JSONDecoder(**_NUMBERS).raw_decode
 
 
 def read_object(pieces: Iterator[bytes]) -> dict[str, Any]:
@@ -57,7 +60,7 @@ def read_object(pieces: Iterator[bytes]) -> dict[str, Any]:
         if len(data) > MAX_ANSWER_BYTES:
             raise _too_large()
     try:
-        value = json.loads(data)
+        value = json.loads(data, **_NUMBERS)
     except (ValueError, RecursionError):
         if not data.strip():
             raise TransportError("the provider's answer is empty", retryable=True) from None
@@ -130,7 +133,7 @@ def _events(pieces: Iterator[bytes]) -> Iterator[list[dict[str, Any]]]:
         with contextlib.suppress(
             ValueError, RecursionError
         ):  # half a line: the missing finish reason becomes the error
-            yield [checked_object(json.loads(buffer[5:]))]
+            yield [checked_object(json.loads(buffer[5:], **_NUMBERS))]
 
 
 def json_lines(pieces: Iterator[bytes]) -> Iterator[list[dict[str, Any]]]:
@@ -168,7 +171,7 @@ def json_lines(pieces: Iterator[bytes]) -> Iterator[list[dict[str, Any]]]:
 
 def _line(line: bytes, *, has_begun: bool) -> dict[str, Any]:
     try:
-        value = json.loads(line)
+        value = json.loads(line, **_NUMBERS)
     except (ValueError, RecursionError):
         if not has_begun:
             raise foreign_answer("no JSON", line) from None
