@@ -15,6 +15,15 @@ from tests.fakes.model.in_process import Queued
 HELLO = [{"role": "user", "content": "Hello"}]
 CONFIG = {"model": "m"}
 SCHEMA = {"type": "object"}
+MISSHAPEN_CALLS: list[Any] = [
+    5,
+    {},
+    {"function": None},
+    {"function": {}},
+    {"function": {"name": 5}},
+    {"function": {"name": "a", "arguments": {"b": 1}}},
+    {"id": [1], "function": {"name": "a"}},
+]
 
 
 def pointer_of(schema: Any = SCHEMA, context: Any = HELLO, config: Any = CONFIG) -> str:
@@ -69,10 +78,7 @@ def test_an_invalid_schema_is_an_error(schema: Any, pointer: str) -> None:
         *(
             ([{"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "a"}}, call]}],
              "/context/0/tool_calls/1")
-            for call in (
-                5, {}, {"function": None}, {"function": {}}, {"function": {"name": 5}},
-                {"function": {"name": "a", "arguments": {"b": 1}}}, {"id": [1], "function": {"name": "a"}},
-            )
+            for call in MISSHAPEN_CALLS
         ),
         ([{"role": "assistant", "content": None, "tool_calls": {"a": 1}}], "/context/0/tool_calls"),
         ([{"role": "tool", "content": "x", "tool_call_id": {"a": 1}}], "/context/0/tool_call_id"),

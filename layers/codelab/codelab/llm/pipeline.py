@@ -180,7 +180,10 @@ def _check_calls(message: Mapping[str, Any], pointer: str) -> None:
 
 def _check_part(value: Any, kind: str, pointer: str) -> None:
     """Raise InvalidRequest for the main field of a part that has another form than the chat completions API's."""
-    if not isinstance(value, _OPENAI_PARTS[kind]) or (kind == "image_url" and not isinstance(value.get("url"), str)):
+    has_form = isinstance(value, _OPENAI_PARTS[kind])
+    if kind == "image_url":
+        has_form = isinstance(value, Mapping) and isinstance(value.get("url"), str)
+    if not has_form:
         raise InvalidRequest(f"{kind} has the wrong form", pointer)
 
 
