@@ -1,5 +1,6 @@
 """The conversations that are played: what the user, the human in the loop, the IDE and the model do in each."""
 
+import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -70,6 +71,8 @@ def _is(frame_type: str, **fields: Any) -> Callable[[Frame], bool]:
 
 READ_A, READ_B, READ_C = (call("read_file", path=f"{name}.py") for name in "abc")
 WRITE = call("write_file", path="a.py", content="x = 1")
+#: The same as a model writes it that calls in its text.
+_WRITTEN = json.dumps({"name": "write_file", "arguments": {"path": "a.py", "content": "x = 1"}})
 EDIT = call("edit_file", path="a.py", edits=[{"old": "x = 1", "new": "x = 2"}])
 WRITE_MUCH = call("write_file", path="a.py", content="x = 1\n" * 30_000)
 READ_ON = call("read_result", call_id=CUT, offset=8_000)
@@ -320,6 +323,23 @@ CONVERSATIONS = [
             {"type": "switch_agent", "agent_type": THINKER, "content": "[[think]] me", "client_msg_id": "m1"},
             say("write", 2),
         ],
+        decide=decision("approve"),
+        execute=execute,
+    ),
+    Conversation(
+        "a call that is written as text",
+        {
+            "hi": [says("Hello.")],
+            "write": [
+                Says(raw=f"Writing.\n<tool_call>{_WRITTEN}</tool_call>", natively=True),
+                says("Written.", natively=True),
+            ],
+        },
+        [
+            {"type": "switch_agent", "agent_type": NATIVE, "content": "[[hi]] me", "client_msg_id": "m1"},
+            say("write", 2),
+        ],
+        before=[{"type": "session_config", "autonomy": "autonomous"}],
         decide=decision("approve"),
         execute=execute,
     ),

@@ -67,6 +67,9 @@ NATIVE = "caller"
 #: And one whose model wants its reasoning back, too.
 THINKER = "thinker"
 
+#: It writes calls as text, too.
+_CALLER = {"strategy": "calls", "model": "qwen2.5-coder"}
+
 #: What Lambda's context says is left, in milliseconds.
 TIME_LEFT = {"llm_request": 300_000, "sweep": 55_000}
 PATIENCE = 60.0
@@ -119,7 +122,7 @@ class Worker:
 
     def _init(self) -> None:
         agents()[OWN_MODEL] = replace(agents()["ask"], name=OWN_MODEL, model={"temperature": 0.5})
-        agents()[NATIVE] = replace(agents()["coder"], name=NATIVE, model={"strategy": "calls"})
+        agents()[NATIVE] = replace(agents()["coder"], name=NATIVE, model=_CALLER)
         keeps = {"strategy": "calls", "past_reasoning": "required"}
         agents()[THINKER] = replace(agents()["coder"], name=THINKER, model=keeps)
         direct = types.SimpleNamespace(DirectTransport=lambda **_: self._transport)

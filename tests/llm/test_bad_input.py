@@ -15,6 +15,15 @@ from tests.fakes.model.in_process import Queued
 HELLO = [{"role": "user", "content": "Hello"}]
 CONFIG = {"model": "m"}
 SCHEMA = {"type": "object"}
+MISSHAPEN_CALLS: list[Any] = [
+    5,
+    {},
+    {"function": None},
+    {"function": {}},
+    {"function": {"name": 5}},
+    {"function": {"name": "a", "arguments": {"b": 1}}},
+    {"id": [1], "function": {"name": "a"}},
+]
 
 
 def pointer_of(schema: Any = SCHEMA, context: Any = HELLO, config: Any = CONFIG) -> str:
@@ -58,6 +67,21 @@ def test_an_invalid_schema_is_an_error(schema: Any, pointer: str) -> None:
         ([{"role": "user", "type": "nothing"}], "/context/0/type"),
         ([{"role": "user", "content": [{"type": "text", "text": "a"}, 5]}], "/context/0/content/1"),
         ([{"role": "user", "content": [{"type": "video"}]}], "/context/0/content/0/type"),
+        ([{"role": "user", "content": [{"type": []}]}], "/context/0/content/0/type"),
+        *(
+            ([{"role": "user", "content": ["a", {"type": kind, kind: value}]}], f"/context/0/content/1/{kind}")
+            for kind, value in (
+                ("text", 5), ("text", None), ("refusal", []), ("file", "a.py"), ("input_audio", 5), ("image_url", None),
+                ("image_url", "http://x"), ("image_url", {}), ("image_url", {"url": 5}),
+            )
+        ),
+        *(
+            ([{"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "a"}}, call]}],
+             "/context/0/tool_calls/1")
+            for call in MISSHAPEN_CALLS
+        ),
+        ([{"role": "assistant", "content": None, "tool_calls": {"a": 1}}], "/context/0/tool_calls"),
+        ([{"role": "tool", "content": "x", "tool_call_id": {"a": 1}}], "/context/0/tool_call_id"),
         ([{"type": "data", "data": 1}], "/context/0/kind"),
         ([{"role": "user", "content": {"type": "data", "kind": "k"}}], "/context/0/content/data"),
         ([{"type": "tool", "name": ""}], "/context/0/name"),
@@ -65,7 +89,7 @@ def test_an_invalid_schema_is_an_error(schema: Any, pointer: str) -> None:
         ([{"type": "meta", "config": {"temperature": "hot"}}], "/context/0/config"),
         ([{"type": "tool", "name": "t"}], "/context"),
     ],
-)
+)  # fmt: skip
 def test_a_wrong_context_is_an_error(context: Any, pointer: str) -> None:
     assert pointer_of(context=context) == pointer
 

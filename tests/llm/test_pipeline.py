@@ -48,9 +48,12 @@ def test_plain_messages_do_not_change() -> None:
         {
             "role": "user",
             "name": "ann",
-            "content": [{"type": "text", "text": "Look"}, {"type": "image_url", "image_url": {}}],
+            "content": [
+                {"type": "text", "text": "Look"},
+                {"type": "image_url", "image_url": {"url": "https://x/a.png"}},
+            ],
         },
-        {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]},
+        {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "function": {"name": "read"}}]},
         {"role": "tool", "tool_call_id": "1", "content": "done"},
     ]
     assert prepared(*context).messages == context

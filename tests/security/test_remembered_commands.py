@@ -83,6 +83,13 @@ def test_the_same_command_asks_once() -> None:
     assert all(rule["rule_id"] in frame["reason"] for frame in others)
 
 
+def test_a_remembered_command_that_the_model_writes_as_text_asks() -> None:
+    world = remembering("autonomous")
+    assert runs(world, TEST) == [True]
+    (call_id,) = world.answer("", TEST, is_text=True)
+    assert world.call_item(call_id)["state"] == "awaiting_approval"
+
+
 def test_a_remembered_command_can_be_revoked() -> None:
     world = remembering()
     (rule,) = world.remembered()

@@ -17,11 +17,11 @@ def write(path: str, content: str = "1") -> Call:
 WRITE = write("src/a.py")
 
 
-def called(world: World, *wanted: Call) -> list[str]:
+def called(world: World, *wanted: Call, is_text: bool = False) -> list[str]:
     """A turn that makes these calls. Returns their ids."""
     if not world.register.turn_id or world.register.status == "idle":
         world.say()
-    return world.answer("", *wanted)
+    return world.answer("", *wanted, is_text=is_text)
 
 
 def finish(world: World) -> None:
@@ -31,10 +31,10 @@ def finish(world: World) -> None:
         world.fail(world.acquire(), "")
 
 
-def asks(world: World, *wanted: Call) -> list[str]:
+def asks(world: World, *wanted: Call, is_text: bool = False) -> list[str]:
     """Of each call: "asks", "runs" or "rejected". The turn is over then."""
     states = {"awaiting_approval": "asks", "executing": "runs"}
-    found = [world.call_item(call_id)["state"] for call_id in called(world, *wanted)]
+    found = [world.call_item(call_id)["state"] for call_id in called(world, *wanted, is_text=is_text)]
     finish(world)
     return [states.get(state, state) for state in found]
 
@@ -318,6 +318,40 @@ def test_a_rule_of_the_users_own_is_heeded_in_a_manual_session() -> None:
     world = remembering(WRITE, "approve")
     world.configure(autonomy="manual")
     assert asks(world, WRITE) == ["runs"]
+
+
+# -- calls that the model has written as text ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("settings", [{}, {"hitl_enabled": False}, {"hitl_dangerous_tools": "read_file"}])
+@pytest.mark.parametrize("autonomy", ["manual", "balanced", "autonomous"])
+def test_a_call_in_a_text_asks_whatever_is_configured(settings: dict[str, Any], autonomy: str) -> None:
+    world = World(**settings)
+    world.configure(autonomy=autonomy)
+    changing = (WRITE, ("delete_file", {"path": "a"}), PERSISTENT, RUN, fetch("https://example.com/"))
+    for wanted in changing:
+        assert asks(world, wanted, is_text=True) == ["asks"]
+    assert asks(world, BRANCHES, is_text=True) == ["runs"], "it only reads"
+
+
+@pytest.mark.parametrize("scope", ["session", "user"])
+@pytest.mark.parametrize("pattern", [None, "src/**", "**"])
+def test_a_call_in_a_text_asks_whatever_is_remembered(scope: str, pattern: str | None) -> None:
+    world = World()
+    remember(world, WRITE, "approve", scope, pattern)
+    world.configure(autonomy="autonomous")
+    assert asks(world, WRITE) == ["runs"]
+    (call_id,) = called(world, WRITE, is_text=True)
+    frame = world.of_type("tool_call")[-1]
+    assert (frame["call_id"], frame["requires_approval"]) == (call_id, True)
+    world.decision(call_id, "approve")
+    assert world.call_item(call_id)["state"] == "executing"
+    finish(world)
+    assert asks(world, WRITE, is_text=True) == ["asks"], "also after it was approved"
+
+
+def test_what_is_denied_is_denied_in_a_text_too() -> None:
+    assert asks(remembering(WRITE, "reject"), WRITE, is_text=True) == ["rejected"]
 
 
 # -- hosts -----------------------------------------------------------------------------------------------------------

@@ -238,13 +238,16 @@ class World:
         message_id = "msg_" + self.new_id()
         return self.decide(lambda draft: steps.restart(draft, lease, message_id, {"llm_calls": 1}, len(self.events)))
 
-    def answer(self, text: str = "", *wanted: Call, lease: Lease | None = None, title: str = "") -> list[str]:
-        """Acquire (unless a lease is given), answer, commit. Returns the ids of the calls."""
+    def answer(
+        self, text: str = "", *wanted: Call, lease: Lease | None = None, title: str = "", is_text: bool = False
+    ) -> list[str]:
+        """Acquire (unless a lease is given), answer, commit. is_text: as text. Returns the calls' ids."""
         held = lease or self.acquire()
         assert held is not None
         requests = tuple(CallRequest("call_" + self.new_id(), tool, arguments) for tool, arguments in wanted)
         agent = agents()[self.register.agent]
-        answer = ModelAnswer(text, requests, agent, agent.tools, {"prompt_tokens": 10, "llm_calls": 1}, title)
+        usage = {"prompt_tokens": 10, "llm_calls": 1}
+        answer = ModelAnswer(text, requests, agent, agent.tools, usage, title, has_text_call=is_text)
         self.decide(lambda draft: steps.commit(draft, held, answer, len(self.events)))
         return [request.call_id for request in requests]
 

@@ -31,6 +31,7 @@ class ModelCapabilities(BaseModel):
     patches: bool | None = None
     strategy: Strategy | None = None
     past_reasoning: PastReasoning | None = None
+    text_calls: bool | None = None
 
 
 class PlanLimits(BaseModel):

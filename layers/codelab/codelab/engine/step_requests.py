@@ -255,6 +255,7 @@ class StepRequests:
         """The agent's settings, with the model that the user has chosen for the session if it is still offered.
 
         The chosen level of thinking counts if the model has it. The model's strategy counts if the agent has none.
+        Only the model decides whether calls in its text count.
         """
         config, model = self.config.changed(**agent.model), settings.get("model")
         if model in self._settings.offered_models:
@@ -264,6 +265,7 @@ class StepRequests:
             config = config.changed(strategy=capabilities.strategy)
         if config.past_reasoning is None and capabilities.past_reasoning is not None:
             config = config.changed(past_reasoning=capabilities.past_reasoning)
+        config = config.changed(text_calls=capabilities.text_calls)
         if "thinking" not in settings:
             return config
         return config.changed(**thinking_at(settings["thinking"], capabilities, config.provider))

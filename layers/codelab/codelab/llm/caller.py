@@ -54,6 +54,8 @@ class CallerBounds:
 
         if config.extra_body:
             raise bad("extra_body", "callers may not set extra_body")
+        if config.text_calls:
+            raise bad("text_calls", "callers may not set text_calls")
         if config.model not in self.models:
             offered_models = ", ".join(sorted(self.models))
             raise bad("model", f"the model {config.model[:_NAME_CHARS]!r} is not offered; offered are {offered_models}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from codelab.llm.errors import Empty, ModelError, Refusal, Truncated
-from codelab.llm.finish import finish_error, is_end, outweighs_answer
+from codelab.llm.finish import finish_error, is_end, outweighs_answer, tells_of_calls
 from codelab.llm.parsing import is_whole
 from codelab.llm.strategies import Choice
 
@@ -24,10 +24,14 @@ def finish_problem(choice: Choice) -> ModelError | None:
         raise error
     if choice.is_empty:
         raise Empty("the model finished without an answer")
-    if error is None and choice.calls and not is_end(choice.finish_reason):
-        reason = str(choice.finish_reason)[:_REASON_CHARS]
+    if error is not None or choice.mode.strategy != "calls":
+        return error
+    reason = str(choice.finish_reason)[:_REASON_CHARS]
+    if choice.calls and not is_end(choice.finish_reason):
         return Truncated(f"the finish reason {reason!r} is not known to end an answer")
-    return error
+    if tells_of_calls(choice.finish_reason) and not choice.calls:
+        return Truncated(f"the finish reason {reason!r} tells of calls, and there are none")
+    return None
 
 
 def shows_its_end(choice: Choice) -> bool:

@@ -20,8 +20,9 @@ class RequestConfig:
     leaves it to the profile. n: how many solutions. max_repairs: how often an invalid answer is sent back.
     stream_fields: the string fields to stream, each a name or a dotted path. stream_items: the array whose items are
     yielded one by one. strategy: use only this one; behind `calls`, the profile's others, because it does not fit every
-    schema. strict: False never asks for strict schemas. shows_schema: whether the provider shows the schema to the
-    model; None leaves it to the profile. past_reasoning: whether native calls repeat the reasoning before them (see
+    schema. text_calls: whether a call that the model writes as text counts, with `calls` (see `text_calls`). strict:
+    False never asks for strict schemas. shows_schema: whether the provider shows the schema to the model; None leaves
+    it to the profile. past_reasoning: whether native calls repeat the reasoning before them (see
     `profiles`); None leaves it to the profile. open_objects: "close" drops further keys of objects that do not mention
     additionalProperties, "keep" keeps them. extra_body: further fields of the provider's request, sent unchanged.
     """
@@ -39,6 +40,7 @@ class RequestConfig:
     stream_fields: tuple[str, ...] = ("message",)
     stream_items: str | None = "calls"
     strategy: Strategy | None = None
+    text_calls: bool = False
     strict: bool = True
     shows_schema: bool | None = None
     past_reasoning: PastReasoning | None = None
@@ -89,9 +91,9 @@ class RequestConfig:
                 raise bad(name, f"{name} must be a whole number" + ("" if minimum is None else f" from {minimum}"))
         if self.reasoning_effort is not None and not isinstance(self.reasoning_effort, str):
             raise bad("reasoning_effort", "reasoning_effort must be a string")
-        for name in ("thinking", "strict", "shows_schema"):
+        for name in ("thinking", "text_calls", "strict", "shows_schema"):
             value = getattr(self, name)
-            if not isinstance(value, bool) and not (name != "strict" and value is None):
+            if not isinstance(value, bool) and not (name in ("thinking", "shows_schema") and value is None):
                 raise bad(name, f"{name} must be true or false")
         if not isinstance(self.stream_fields, tuple) or not all(isinstance(f, str) and f for f in self.stream_fields):
             raise bad("stream_fields", "stream_fields must be a list of field names")

@@ -84,6 +84,8 @@ _STATUS: Mapping[int, FailureKind] = {
 }
 #: The statuses of an error about the size of a request; None: it came within the answer. Some servers have only 500.
 _WINDOW_STATUSES = frozenset({None, 400, 413, 422, 500})
+#: The most digits of a status that is a text.
+_STATUS_DIGITS = 9
 #: A limit of a rate, which has other words for a request that is too large for it.
 _RATE = _any(r"per (minute|second|hour|day)|rate.?limit|quota")
 #: Kinds that words alone decide, whatever the status; of the others, the status decides if it says more than "bad".
@@ -124,7 +126,7 @@ def status_of(code: Any) -> int | None:
         return None
     if isinstance(code, int):
         return code if 400 <= code <= 599 else None
-    if isinstance(code, str) and code.isdecimal() and 400 <= int(code[:9]) <= 599:
+    if isinstance(code, str) and len(code) <= _STATUS_DIGITS and code.isdecimal() and 400 <= int(code) <= 599:
         return int(code)
     return _STATUS_BY_NAME.get(str(code).lower())
 

@@ -15,11 +15,10 @@ _FILTER = re.compile(
 )
 _REFUSAL = re.compile(r"refus", re.IGNORECASE)
 _INTERRUPTION = re.compile(r"error|insufficient|abort|cancel|interrupt|timeout|malformed|unexpected", re.IGNORECASE)
-#: What providers document as the proper end of an answer.
-_ENDS = frozenset(
-    {"stop", "tool_calls", "tool_call", "tool_use", "function_call", "end_turn", "stop_sequence", "stop_token", "eos",
-     "eos_token", "end_of_text", "complete", "completed", "finished", "done"}
-)  # fmt: skip
+#: What providers document as the proper end of an answer, and of one with calls only.
+_ENDS_OF_CALLS = frozenset({"tool_calls", "tool_call", "tool_use", "function_call"})
+_ENDS = _ENDS_OF_CALLS | {"stop", "end_turn", "stop_sequence", "stop_token", "eos", "eos_token", "end_of_text",
+                          "complete", "completed", "finished", "done"}  # fmt: skip
 
 
 def finish_error(reason: str | None) -> ModelError | None:
@@ -43,6 +42,11 @@ def finish_error(reason: str | None) -> ModelError | None:
 def is_end(reason: str | None) -> bool:
     """Whether a finish reason says that nothing of the answer is missing."""
     return (reason or "").strip().lower() in _ENDS
+
+
+def tells_of_calls(reason: str | None) -> bool:
+    """Whether a finish reason says that the answer has calls."""
+    return (reason or "").strip().lower() in _ENDS_OF_CALLS
 
 
 def outweighs_answer(error: ModelError) -> bool:

@@ -109,7 +109,9 @@ class Functions:
         """The item of `calls` that a call means, not validated yet. Raises InvalidCall."""
         function = self._functions.get(call.name)
         if function is None:
-            raise InvalidCall(f"there is no function {call.name!r}; call one of {', '.join(self._functions)}")
+            raise InvalidCall(
+                f"there is no function {call.name[:_NAME_CHARS]!r}; call one of {', '.join(self._functions)}"
+            )
         codec = self._codec(function, mode, excluded_keywords)
         arguments = arguments_of(call)
         if codec is not None:

@@ -19,6 +19,7 @@ from typing import Any
 from codelab.llm.call_schema import CALLS, TOOL
 from codelab.llm.encoding import are_texts
 from codelab.llm.fence import fenced
+from codelab.llm.parsing import parse
 from codelab.llm.past_reasoning import fields_of_call, fields_of_message
 from codelab.llm.profiles import PastReasoning, Profile
 
@@ -219,7 +220,7 @@ def _name(call: Mapping[str, Any]) -> str:
 def past_arguments(call: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of a call of a conversation; none if they are no object."""
     try:
-        arguments = json.loads((call.get("function") or {}).get("arguments") or "{}")
+        arguments = parse((call.get("function") or {}).get("arguments") or "{}")
     except ValueError:
         arguments = None
     return arguments if isinstance(arguments, dict) else {}

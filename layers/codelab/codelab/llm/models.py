@@ -27,7 +27,8 @@ class ModelCapabilities:
     the tools that take a diff beside `edit_file`. No row of the table has it: every model that was measured gets texts
     to replace right, and few get diffs right. strategy: how it is asked (see `RequestConfig`), instead of in its
     profile's order. No row has it either, until strategies are measured by model. past_reasoning: whether it gets its
-    reasoning back (see `RequestConfig`), instead of as its profile says.
+    reasoning back (see `RequestConfig`), instead of as its profile says. text_calls: whether it writes calls as text,
+    which then count with the strategy `calls` (see `text_calls`).
     """
 
     window: int = UNKNOWN_WINDOW
@@ -36,6 +37,7 @@ class ModelCapabilities:
     patches: bool = False
     strategy: Strategy | None = None
     past_reasoning: PastReasoning | None = None
+    text_calls: bool = False
 
 
 _EFFORTS: tuple[Level, ...] = ("low", "medium", "high")
@@ -69,6 +71,7 @@ _ROWS: tuple[tuple[str, ModelCapabilities], ...] = (
     (r"qwen-?[23][.\d]*-?vl", ModelCapabilities(128_000, images=True)),
     (r"qwen3(?!-coder)(?!.*(instruct|thinking))", ModelCapabilities(128_000, thinking=("none", "high"))),
     (r"qwen3-coder", ModelCapabilities(256_000)),
+    (r"qwen-?2\.5-?coder", ModelCapabilities(128_000, text_calls=True)),
     (r"qwen", ModelCapabilities(128_000)),
     (r"glm-4\.[5-9]v", ModelCapabilities(65_536, images=True)),
     (r"glm", ModelCapabilities(128_000)),

@@ -15,6 +15,9 @@ from codelab.llm.past_reasoning import fields_of_call
 from codelab.llm.reasoning import Separator
 from codelab.llm.scanner import mend
 
+#: The most calls of one answer: each costs memory, and no session makes as many.
+_MOST_CALLS = 256
+
 
 @dataclass(frozen=True, slots=True)
 class NativeCall:
@@ -70,13 +73,15 @@ class CallAssembler:
     def take(self, piece: Mapping[str, Any], *, is_whole: bool) -> None:
         """Add an item of `tool_calls`. is_whole: it is all of a call.
 
-        Raises AttributeError or TypeError if it does not have the form of an item.
+        Raises AttributeError or TypeError if it does not have the form of an item, ValueError if there are too many.
         """
         function = piece.get("function") or {}
         index, call_id = piece.get("index"), piece.get("id")
         name, arguments = function.get("name"), function.get("arguments")
         call = self._by_index.get(index) if index is not None else next(reversed(self._calls), None)
         if call is None or is_whole or call.is_over(call_id, name, arguments):
+            if len(self._calls) >= _MOST_CALLS:
+                raise ValueError(f"there are more than {_MOST_CALLS} calls")
             call = _OpenCall(call_id, self._thoughts)
             self._calls.append(call)
         self._by_index[index] = call

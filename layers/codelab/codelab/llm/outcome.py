@@ -56,6 +56,10 @@ class Usage:
 _CACHED_TOKEN_FIELDS = ("prompt_cache_hit_tokens", "num_cached_tokens", "cached_tokens")
 
 
+#: More is not a number of tokens: it would be counted, and stored.
+_MOST_TOKENS = 10**12
+
+
 def _sum(a: int | None, b: int | None) -> int | None:
     if a is None:
         return b
@@ -64,7 +68,7 @@ def _sum(a: int | None, b: int | None) -> int | None:
 
 def _count(raw: Any, name: str) -> int | None:
     value = raw.get(name) if isinstance(raw, dict) else None
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_TOKENS else None
 
 
 @dataclass(slots=True)
@@ -74,6 +78,7 @@ class Result:
     solution: the first choice, in the shape of the schema. solutions: all `n` choices. strategy: the one of the last
     call. attempts: the calls made. repairs: those that asked for a valid answer after an invalid one. streamed: the
     text of the deltas, by field. reasoning: of the first choice, for the next Request; None if it is not sent back.
+    has_text_call: the model has written the call of `solution` as text (see `text_calls`).
     """
 
     solution: Any
@@ -85,6 +90,7 @@ class Result:
     streamed: dict[str, str] = field(default_factory=dict)
     repairs: int = 0
     reasoning: Reasoning | None = None
+    has_text_call: bool = False
 
 
 @dataclass(slots=True)

@@ -6,17 +6,12 @@ import json
 import re
 from typing import Any
 
-from codelab.llm.scanner import mend_escapes
+from codelab.llm.scanner import DECODER, mend_escapes
 
 _FENCE = "```"
 _LANGUAGE = re.compile("json", re.IGNORECASE)
 #: What a JSON value begins with.
 _BEGINNINGS = frozenset('{["-0123456789tfn')
-_DECODER = json.JSONDecoder(strict=False, parse_constant=lambda name: _reject(name))
-
-
-def _reject(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
 
 
 class NoJson(ValueError):
@@ -32,7 +27,7 @@ def parse(text: str, *, prose: bool = False) -> Any:
     """
     text = mend_escapes(text)
     try:
-        return _DECODER.decode(text)
+        return DECODER.decode(text)
     except RecursionError:
         raise ValueError("the JSON is nested too deeply") from None
     except ValueError:
@@ -58,7 +53,7 @@ def is_whole(text: str) -> bool:
         language = _LANGUAGE.match(text)
         text = text[language.end() if language else 0 :].strip()
     try:
-        _DECODER.decode(text)
+        DECODER.decode(text)
     except (ValueError, RecursionError):
         return False
     return True
@@ -68,7 +63,7 @@ def _find(text: str) -> Any:
     for block in reversed(text.split(_FENCE)[1:-1:2]):
         language = _LANGUAGE.match(block)
         try:
-            return _DECODER.decode(block[language.end() if language else 0 :].strip())
+            return DECODER.decode(block[language.end() if language else 0 :].strip())
         except ValueError:
             continue
     first_error: ValueError | None = None
@@ -77,7 +72,7 @@ def _find(text: str) -> Any:
         if start < 0:
             break
         try:
-            return _DECODER.raw_decode(text, start)[0]
+            return DECODER.raw_decode(text, start)[0]
         except ValueError as error:
             if _is_cut(error):  # what lies inside of an object without an end is not the answer
                 raise first_error or error from None

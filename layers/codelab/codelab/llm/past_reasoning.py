@@ -91,16 +91,20 @@ class ReasoningCollector:
 def _whole_details(pieces: Iterable[Any]) -> list[Any]:
     """The entries of `reasoning_details` whose pieces a stream has sent: those of one entry follow each other."""
     entries: list[dict[str, Any]] = []
+    texts: list[dict[str, list[str]]] = []
     for piece in pieces:
         if not isinstance(piece, dict):
             continue
         last = entries[-1] if entries else {}
         if not entries or (piece.get("type"), piece.get("index")) != (last.get("type"), last.get("index")):
             entries.append(dict(piece))
-            continue
+            texts.append({})
         for name, value in piece.items():
-            if name in _DETAILS_IN_PIECES and isinstance(value, str) and isinstance(last.get(name), str):
-                last[name] += value
+            if name in _DETAILS_IN_PIECES and isinstance(value, str):
+                texts[-1].setdefault(name, []).append(value)
             elif value is not None:
-                last[name] = value
-    return entries
+                entries[-1][name] = value
+    return [
+        {**entry, **{name: "".join(parts) for name, parts in texts_of_entry.items()}}
+        for entry, texts_of_entry in zip(entries, texts, strict=True)
+    ]

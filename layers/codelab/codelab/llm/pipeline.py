@@ -28,9 +28,10 @@ Handler = Callable[[RequestConfig, Any, list[Message]], PreparedRequest]
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 #: The keys of a message that is only a text.
 _TEXT_MESSAGE_FIELDS = {"role", "content"}
-# The parts of a content list of the chat completions API, and their main field. They are sent unchanged.
-_OPENAI_PARTS = {"text": "text", "image_url": "image_url", "input_audio": "input_audio", "refusal": "refusal",
-                 "file": "file"}  # fmt: skip
+# The parts of a content list of the chat completions API, and what their main field is, which has the same name. They
+# are sent unchanged.
+_OPENAI_PARTS: Mapping[Any, type] = {"text": str, "image_url": Mapping, "input_audio": Mapping, "refusal": str,
+                                     "file": Mapping}  # fmt: skip
 
 
 class ContentError(Exception):
@@ -132,6 +133,7 @@ def _normalised(raw: Any, pointer: str, registry: Registry) -> Iterator[tuple[Me
     role = raw.get("role")
     if role is not None and role not in ROLES:
         raise InvalidRequest(f"unknown role {role!r}; known are {', '.join(ROLES)}", f"{pointer}/role")
+    _check_calls(raw, pointer)
     if "type" in raw or ("content" not in raw and "tool_calls" not in raw and _named(raw, registry)):
         # The fields are in the message itself, even those that all messages have: a file's `content`, a tool's `name`.
         content: Any = {key: value for key, value in raw.items() if key != "role"}
@@ -157,6 +159,32 @@ def _normalised(raw: Any, pointer: str, registry: Registry) -> Iterator[tuple[Me
             place,
         )
     yield dict(raw), place
+
+
+def _check_calls(message: Mapping[str, Any], pointer: str) -> None:
+    """Raise InvalidRequest for native calls, or the id of one, of another form than the chat completions API's."""
+    calls = message.get("tool_calls") or []
+    if not isinstance(calls, list):
+        raise InvalidRequest("the calls are not a list", f"{pointer}/tool_calls")
+    for index, call in enumerate(calls):
+        function = call.get("function") if isinstance(call, Mapping) else None
+        if not isinstance(function, Mapping) or not function.get("name"):
+            raise InvalidRequest("the call names no function", f"{pointer}/tool_calls/{index}")
+        if not all(
+            isinstance(text or "", str) for text in (call.get("id"), function["name"], function.get("arguments"))
+        ):
+            raise InvalidRequest("id, name and arguments of a call are strings", f"{pointer}/tool_calls/{index}")
+    if not isinstance(message.get("tool_call_id") or "", str):
+        raise InvalidRequest("the id of a call is a string", f"{pointer}/tool_call_id")
+
+
+def _check_part(value: Any, kind: str, pointer: str) -> None:
+    """Raise InvalidRequest for the main field of a part that has another form than the chat completions API's."""
+    has_form = isinstance(value, _OPENAI_PARTS[kind])
+    if kind == "image_url":
+        has_form = isinstance(value, Mapping) and isinstance(value.get("url"), str)
+    if not has_form:
+        raise InvalidRequest(f"{kind} has the wrong form", pointer)
 
 
 def _typed(content: dict[str, Any], place: str, registry: Registry) -> dict[str, Any]:
@@ -185,8 +213,9 @@ def _parts(parts: list[Any], envelope: Message, place: str, registry: Registry) 
             continue
         if not isinstance(part, Mapping):
             raise InvalidRequest("a part of the content is neither an object nor a string", part_pointer)
-        content_field = _OPENAI_PARTS.get(part.get("type", ""))
-        if content_field is not None and content_field in part:
+        kind = part.get("type")
+        if isinstance(kind, str) and kind in _OPENAI_PARTS and kind in part:
+            _check_part(part[kind], kind, f"{part_pointer}/{kind}")
             openai_parts.append(dict(part))
             continue
         typed_content = _typed(dict(part), part_pointer, registry)

@@ -8,7 +8,9 @@ It does not validate: the caller parses the whole text at the end.
 from __future__ import annotations
 
 import json
+import math
 import re
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -27,11 +29,47 @@ _HEX = frozenset("0123456789abcdefABCDEF")
 _BEFORE, _STRUCT, _TEXT, _KEY, _SKIP, _AFTER = range(6)
 
 
+def finite(digits: str) -> float:
+    """A number; one that no double can hold, such as 1e999, is the largest one."""
+    number = float(digits)
+    return math.copysign(sys.float_info.max, number) if math.isinf(number) else number
+
+
+def _reject(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+#: JSON as models write it: control characters may stand in strings. Numbers are finite: NaN and Infinity are no JSON.
+DECODER = json.JSONDecoder(strict=False, parse_float=finite, parse_constant=_reject)
+
+
 def mend(text: str) -> str:
     """Join surrogate pairs that pieces have split. An unpaired surrogate becomes U+FFFD."""
     if text.isascii() or _SURROGATE.search(text) is None:
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+class Mender:
+    """Mends a text in pieces: the first half of a surrogate pair is held back until the other half comes."""
+
+    __slots__ = ("_half",)
+
+    def __init__(self) -> None:
+        self._half = ""
+
+    def feed(self, piece: str) -> str:
+        """Take the next piece; return what is complete."""
+        if not piece or (piece.isascii() and not self._half):
+            return piece
+        piece = self._half + piece
+        self._half = piece[-1] if "\ud800" <= piece[-1] <= "\udbff" else ""
+        return mend(piece[:-1] if self._half else piece)
+
+    def finish(self) -> str:
+        """End the text; return the rest."""
+        half, self._half = self._half, ""
+        return mend(half)
 
 
 class Scanner:
@@ -219,7 +257,7 @@ class Scanner:
         if root is None:
             root_start = _ROOT_BEGUN.search(text)
             if root_start is not None:
-                self._carry = text[root_start.start() :]
+                self._carry = "{"  # the spaces behind it say nothing, however many come
             return len(piece)
         self._mode = _STRUCT
         return position + root.start()
@@ -279,8 +317,8 @@ class Scanner:
         self._parts = []
         self._capture = False
         try:
-            value: Any = json.loads(mend_escapes(mend(text)), strict=False)
-        except ValueError:
+            value: Any = DECODER.decode(mend_escapes(mend(text)))
+        except (ValueError, RecursionError):
             return  # not JSON; parsing the whole answer reports it
         events.append(ItemDone(self._index, value, self.attempt))
         self._index += 1

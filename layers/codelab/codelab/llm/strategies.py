@@ -15,6 +15,7 @@ from typing import Any
 
 from codelab.llm.config import RequestConfig
 from codelab.llm.encoding import TextMessage
+from codelab.llm.finish import finish_error
 from codelab.llm.form import Form
 from codelab.llm.functions import Functions, excluded_keywords_of
 from codelab.llm.modes import Mode, past_reasoning
@@ -22,7 +23,8 @@ from codelab.llm.native_calls import CallAssembler, NativeCall
 from codelab.llm.past_reasoning import Reasoning, ReasoningCollector
 from codelab.llm.profiles import Profile
 from codelab.llm.reasoning import Separator
-from codelab.llm.scanner import mend
+from codelab.llm.scanner import Mender, mend
+from codelab.llm.text_calls import TextCalls
 
 TOOL_NAME = "generate_response"
 _SCHEMA_NAME = "answer"
@@ -160,12 +162,13 @@ _NO_CALL = -1
 
 
 class Choice:
-    """One of the `n` answers, as far as received."""
+    """One of the `n` answers, as far as received. text_calls: finds a call that its text is, with `calls`."""
 
-    __slots__ = ("_arguments", "_assembler", "_by_tool", "_content", "_message", "_reasoning", "_refusal", "_tool",
-                 "finish_reason", "mode", "thoughts", "tool_name")  # fmt: skip
+    __slots__ = ("_arguments", "_assembler", "_by_tool", "_content", "_mender", "_message", "_reasoning", "_refusal",
+                 "_tool", "finish_reason", "mode", "text_calls", "thoughts", "tool_name")  # fmt: skip
 
-    def __init__(self, mode: Mode) -> None:
+    def __init__(self, mode: Mode, text_calls: TextCalls | None = None) -> None:
+        self.text_calls = text_calls
         #: How the model was asked.
         self.mode = mode
         self._by_tool = mode.strategy == "tool"
@@ -177,6 +180,7 @@ class Choice:
         )
         self._arguments = Separator(self.thoughts)
         self._reasoning = ReasoningCollector()
+        self._mender = None if self._assembler is None else Mender()  # the scanner of JSON mends what it shows
         self._refusal: list[str] = []
         self._message: Mapping[str, Any] | None = None  # beside empty deltas: all of the answer so far
         self._tool: int | None = None  # the index of the call that is read; others are ignored
@@ -186,8 +190,8 @@ class Choice:
     def take(self, choice: Mapping[str, Any]) -> str:
         """Add the choice of one chunk, or of the whole answer; return the new text of the answer."""
         reason = choice.get("finish_reason")
-        if reason:
-            self.finish_reason = str(reason)
+        if reason and (self.finish_reason is None or finish_error(self.finish_reason) is None):
+            self.finish_reason = str(reason)  # of several, the first that reports an error
         delta = choice.get("delta")
         if "message" in choice:
             if delta:
@@ -199,7 +203,12 @@ class Choice:
         content = delta.get("content")
         text = ""
         if content:
-            text = self._content.feed(content if isinstance(content, str) else self._joined(content))
+            content = content if isinstance(content, str) else self._joined(content)
+            text = self._content.feed(content if self._mender is None else self._mender.feed(content))
+            if self.text_calls is not None:
+                text = self.text_calls.feed(text)
+            if self.finish_reason is not None and not reason and content.strip():
+                self._go_on()
             if len(delta) == 1 and not self._by_tool:
                 return text
         thoughts = delta.get("reasoning_content") or delta.get("reasoning")
@@ -210,6 +219,8 @@ class Choice:
         if delta.get("refusal"):
             self._refusal.append(str(delta["refusal"]))
         calls: Iterable[Any] = delta.get("tool_calls") or ()
+        if calls and self.finish_reason is not None and not reason:
+            self._go_on()
         if self._assembler is not None:
             self._reasoning.take(delta)
             for call in calls:
@@ -217,6 +228,11 @@ class Choice:
         if not self._by_tool:
             return text
         return "".join([self._call(call) for call in calls])
+
+    def _go_on(self) -> None:
+        """Take back a finish reason that more of the answer follows: it has to come again, behind all of it."""
+        if finish_error(self.finish_reason) is None:
+            self.finish_reason = None
 
     def _joined(self, parts: Any) -> str:
         """The text of a list of parts. Mistral sends thoughts as parts of such a list."""
@@ -251,10 +267,13 @@ class Choice:
         """End the answer; return the rest of its text."""
         text = ""
         if self._message and not (self.called or self._content.begun):
-            text = self.take({"message": self._message})
+            text = self.take({"message": self._message, "finish_reason": self.finish_reason})
         if self._assembler is not None:
             self._assembler.finish()
-        content, arguments = self._content.finish(), self._arguments.finish()
+        content = "" if self._mender is None else self._content.feed(self._mender.finish())
+        content, arguments = content + self._content.finish(), self._arguments.finish()
+        if self.text_calls is not None:
+            content = self.text_calls.feed(content) + self.text_calls.finish(has_calls=bool(self._assembler))
         return text + (arguments if self._by_tool else content)
 
     @property
@@ -264,8 +283,16 @@ class Choice:
 
     @property
     def calls(self) -> list[NativeCall]:
-        """The calls of functions, with the strategy `calls`."""
-        return [] if self._assembler is None else self._assembler.calls
+        """The calls of functions, with the strategy `calls`; or the one that the model has written as text."""
+        if self._assembler is None:
+            return []
+        text_call = None if self.text_calls is None else self.text_calls.call
+        return self._assembler.calls if text_call is None else [text_call]
+
+    @property
+    def is_text_call(self) -> bool:
+        """Whether the model has written its call as text. Known after `finish`."""
+        return self.text_calls is not None and self.text_calls.call is not None
 
     @property
     def reasoning(self) -> Reasoning:
@@ -276,7 +303,7 @@ class Choice:
     @property
     def is_empty(self) -> bool:
         """Whether there is neither text nor a call."""
-        return not (self.text.strip() or self._assembler)
+        return not (self.text.strip() or self.calls)
 
     @property
     def retracted(self) -> bool:
@@ -291,4 +318,7 @@ class Choice:
     def text(self) -> str:
         """The answer: the arguments of the call or, if the model made none, its text."""
         has_call = self._by_tool and self.called
-        return mend((self._arguments if has_call else self._content).text)
+        text = (self._arguments if has_call else self._content).text
+        if self.text_calls is not None and self.text_calls.call is not None:
+            text = text.removesuffix(self.text_calls.held)
+        return mend(text)

@@ -27,7 +27,7 @@ from codelab.sessions.items import CallItem, dumps
 from codelab.sessions.register import Register
 from codelab.turns import commands
 from codelab.turns.draft import Draft, NeedsItems
-from codelab.turns.policy import always_asks, needs_approval
+from codelab.turns.policy import always_asks, asks_as_text, needs_approval
 
 #: The pattern that covers every call of its tool.
 ANY_PATH = "**"
@@ -35,11 +35,14 @@ ANY_PATH = "**"
 _COVERS_CHARS = 300
 
 
-def apply(draft: Draft, call: CallItem, tool: Tool, *, is_only_change: bool = True) -> ApprovalRule | None:
+def apply(
+    draft: Draft, call: CallItem, tool: Tool, *, is_only_change: bool = True, is_text: bool = False
+) -> ApprovalRule | None:
     """Decide whether `call`, whose arguments were checked, needs approval. Returns the rule that denies it, if any.
 
-    `is_only_change`: no other call of the same answer may change what a remembered command depends on. Needs both rule
-    sets. If one of the user's rules allows the call, the transition relies on that rule set not having changed.
+    `is_only_change`: no other call of the same answer may change what a remembered command depends on. `is_text`: the
+    model has written the call as text; then only a denying rule decides without a human. Needs both rule sets. If one
+    of the user's rules allows the call, the transition relies on that rule set not having changed.
     """
     rule_sets = _rule_sets(draft)
     if rule_sets is None:
@@ -56,6 +59,9 @@ def apply(draft: Draft, call: CallItem, tool: Tool, *, is_only_change: bool = Tr
     for _, rule in matches:
         if rule.effect == "deny":
             return rule
+    if is_text and asks_as_text(tool, arguments):
+        call.requires_approval = True
+        return None
     is_command = always_asks(tool, arguments) and not tool.host_of
     if is_command:
         matches = [

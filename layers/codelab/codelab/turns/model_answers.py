@@ -8,6 +8,7 @@ from codelab.agents import Agent, agents
 from codelab.llm.call_schema import with_tool
 from codelab.llm.errors import ContextOverflow, RequestError, TransportError
 from codelab.llm.failures import masked
+from codelab.llm.outcome import Result
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.tools import ExecutorTools, Tool
 from codelab.sessions.items import CallRequest
@@ -83,12 +84,13 @@ def tool_messages(agent: Agent) -> list[dict[str, Any]]:
 
 
 def answer_of(
-    solution: dict[str, Any], agent: Agent, usage: dict[str, int], streamed_text: str, new_id: Callable[[], str]
+    result: Result, agent: Agent, usage: dict[str, int], streamed_text: str, new_id: Callable[[], str]
 ) -> ModelAnswer:
-    """The solution with an id for each call. The text is the streamed one, because the user has seen it.
+    """The result's solution with an id for each call. The text is the streamed one, because the user has seen it.
 
     Raises ProtocolError LLM_ERROR for an answer with neither text nor calls, which would end the turn silently.
     """
+    solution = result.solution
     if not (streamed_text or solution[MESSAGE].strip() or solution[CALLS]):
         raise ProtocolError(
             ErrorCode.LLM_ERROR, "The model's answer was empty", details={"reason": "empty"}, retryable=True
@@ -98,7 +100,8 @@ def answer_of(
         arguments = {name: value for name, value in item.items() if name != "_tool"}
         calls.append(CallRequest(call_id="call_" + new_id(), tool=item["_tool"], arguments=arguments))
     text = streamed_text or solution[MESSAGE]
-    return ModelAnswer(text, tuple(calls), agent, agent.tools, usage, title=titles.title_of(solution))
+    title = titles.title_of(solution)
+    return ModelAnswer(text, tuple(calls), agent, agent.tools, usage, title=title, has_text_call=result.has_text_call)
 
 
 def failure(error: RequestError, request_id: str, *, quotes_provider: bool = False) -> ProtocolError:

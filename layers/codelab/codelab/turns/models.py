@@ -60,6 +60,7 @@ def capabilities(name: str, settings: Settings) -> ModelCapabilities:
         defaults.patches if overrides.patches is None else overrides.patches,
         defaults.strategy if overrides.strategy is None else overrides.strategy,
         overrides.past_reasoning,
+        defaults.text_calls if overrides.text_calls is None else overrides.text_calls,
     )
 
 

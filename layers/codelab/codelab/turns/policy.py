@@ -49,6 +49,14 @@ def always_asks(tool: Tool, arguments: Mapping[str, Any]) -> bool:
     return tool.always_approval or tool.makes_tools_run_code(arguments)
 
 
+def asks_as_text(tool: Tool, arguments: Mapping[str, Any]) -> bool:
+    """Does this call need approval in every session if the model has written it as text, which may be a quotation?
+
+    All that change or execute something do, and those that reach the network.
+    """
+    return not tool.is_harmless(arguments) and (tool.risk != "read" or tool.approval)
+
+
 def deadline_ms(tool: Tool, *, awaiting_approval: bool, settings: Settings) -> int:
     """How long the call may stay in its state, in milliseconds."""
     waits_for_human = awaiting_approval or tool.waits_for_human

@@ -50,6 +50,7 @@ class ModelAnswer:
 
     `title` is the session's title if the model was asked for one. `final_delta` is the end of the text, not logged yet.
     `reasoning` is what goes back to the model with the calls; the commit sets its message and its end.
+    `has_text_call`: the model has written its call as text.
     """
 
     text: str
@@ -60,6 +61,7 @@ class ModelAnswer:
     title: str = ""
     final_delta: str = ""
     reasoning: ReasoningItem | None = None
+    has_text_call: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +302,7 @@ def _make_call(
         outcome = {"error": {"code": error.code.value, "message": error.message}}
         _settle_at_once(draft, call, CallState.FAILED, outcome)
         return
-    denying_rule = approval_rules.apply(draft, call, tool, is_only_change=is_only_change)
+    denying_rule = approval_rules.apply(draft, call, tool, is_only_change=is_only_change, is_text=answer.has_text_call)
     if denying_rule is not None:
         call.decision = {"decision": "reject", "rule_id": denying_rule.rule_id, "at": draft.now}
         rejection = {"status": "rejected", "reason": "rule", "rule_id": denying_rule.rule_id, "feedback": ""}

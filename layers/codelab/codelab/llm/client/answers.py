@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from codelab.llm.errors import ContentFilter, ModelError, TransportError
 from codelab.llm.failures import FailureKind, kind_of, status_of
+from codelab.llm.scanner import finite
 
 # Timeout, conflict, too early and rate limit. All errors from 500 are retryable too.
 RETRYABLE_STATUS = frozenset({408, 409, 425, 429})
@@ -28,15 +29,27 @@ _FINAL = frozenset({FailureKind.KEY, FailureKind.MODEL, FailureKind.QUOTA, Failu
 _DOCUMENT_STARTS = (b"{", b"[", b"<")
 #: A line of an event stream: a field, or a comment.
 _FIELD = re.compile(rb"(data|event|id|retry)?:|(data|event|id|retry)?\s*\Z")
+#: The most characters of a Python error, which may quote the answer.
+_REASON_CHARS = 200
+#: What reading a part of an answer raises that has another form than its API's.
+MISSHAPEN = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 _SECONDS = re.compile(r"(\d{1,6}(?:\.\d{1,9})?)s")
 #: The status codes of an endpoint without a list of models.
 NO_LIST = frozenset({404, 405, 501})
 #: The most bytes of one event, or of an answer that is not streamed.
 MAX_ANSWER_BYTES = 16 << 20
 _QUOTED_CHARS = 4000
+#: How many objects of an error may be around its words.
+_ERROR_LEVELS = 8
+#: The longest wait that is understood, in seconds.
+_LONGEST_WAIT_S = 1e10
+#: What may stand before an event stream (https://html.spec.whatwg.org/multipage/server-sent-events.html).
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
+#: Numbers of an answer are finite, because parts of it are sent back (`past_reasoning`): NaN and Infinity are no JSON.
+_NUMBERS: Mapping[str, Any] = {"parse_float": finite, "parse_constant": lambda _name: None}
 #: Takes two thirds of the time of `json.loads`, which looks for the encoding and for spaces.
-_parse = json.JSONDecoder().raw_decode
+_parse = json.JSONDecoder(**_NUMBERS).raw_decode
 
 
 def read_object(pieces: Iterator[bytes]) -> dict[str, Any]:
@@ -47,7 +60,7 @@ def read_object(pieces: Iterator[bytes]) -> dict[str, Any]:
         if len(data) > MAX_ANSWER_BYTES:
             raise _too_large()
     try:
-        value = json.loads(data)
+        value = json.loads(data, **_NUMBERS)
     except (ValueError, RecursionError):
         if not data.strip():
             raise TransportError("the provider's answer is empty", retryable=True) from None
@@ -63,8 +76,9 @@ def events(pieces: Iterator[bytes]) -> Iterator[list[dict[str, Any]]]:
     prefix = b""
     for piece in pieces:
         prefix += piece
-        if prefix.strip():
+        if prefix.strip() and not _BYTE_ORDER_MARK.startswith(prefix):
             break
+    prefix = prefix.removeprefix(_BYTE_ORDER_MARK)
     if prefix.lstrip()[:1] in _DOCUMENT_STARTS:
         yield [read_object(chain((prefix,), pieces))]
     else:
@@ -119,7 +133,7 @@ def _events(pieces: Iterator[bytes]) -> Iterator[list[dict[str, Any]]]:
         with contextlib.suppress(
             ValueError, RecursionError
         ):  # half a line: the missing finish reason becomes the error
-            yield [checked_object(json.loads(buffer[5:]))]
+            yield [checked_object(json.loads(buffer[5:], **_NUMBERS))]
 
 
 def json_lines(pieces: Iterator[bytes]) -> Iterator[list[dict[str, Any]]]:
@@ -157,7 +171,7 @@ def json_lines(pieces: Iterator[bytes]) -> Iterator[list[dict[str, Any]]]:
 
 def _line(line: bytes, *, has_begun: bool) -> dict[str, Any]:
     try:
-        value = json.loads(line)
+        value = json.loads(line, **_NUMBERS)
     except (ValueError, RecursionError):
         if not has_begun:
             raise foreign_answer("no JSON", line) from None
@@ -200,25 +214,33 @@ def _code_of(error: Any) -> Any:
     return next((code for code in codes if status_of(code) is not None), next(filter(None, codes), None))
 
 
-def _message_of(error: Any) -> str:
-    """The words of an error, wherever a provider writes them."""
-    if isinstance(error, dict):
+def _message_of(error: Any, levels: int = _ERROR_LEVELS) -> str:
+    """The words of an error, wherever a provider writes them, at most `levels` objects deep."""
+    if isinstance(error, dict) and levels:
         for name in ("message", "status_msg", "detail", "error", "errors"):
             if error.get(name):
-                return _message_of(error[name])
-    if isinstance(error, list):
-        return "; ".join(map(_message_of, error[:3]))
+                return _message_of(error[name], levels - 1)
+    if isinstance(error, list) and levels:
+        return "; ".join([_message_of(item, levels - 1) for item in error[:3]])
     if isinstance(error, dict) and isinstance(error.get("msg"), str):
         return str(error["msg"])
-    return error if isinstance(error, str) else json.dumps(error, default=str)
+    return _text_of(error)
+
+
+def _text_of(error: Any) -> str:
+    """An error as text: what it is, or its JSON."""
+    try:
+        return error if isinstance(error, str) else json.dumps(error, default=str)
+    except RecursionError:
+        return "an error that is nested too deeply"
 
 
 def _failure(
     status: int | None, headers: Mapping[str, str], message: str, error: Any, *, is_transient: bool = False
 ) -> ModelError:
     """The error that a provider reports. is_transient: the same call may work later, whatever the status says."""
-    code = _code_of(error)
-    words = f"{message} {error if isinstance(error, str) else json.dumps(error, default=str)}"[:_QUOTED_CHARS]
+    code, text, message = _code_of(error), _text_of(error), message[:_QUOTED_CHARS]
+    words = f"{message} {text}"[:_QUOTED_CHARS]
     kind = kind_of(status, code, words)
     if kind is FailureKind.FILTER:
         return ContentFilter("the provider's content filter refused the request", words=message)
@@ -231,7 +253,7 @@ def _failure(
         status=status,
         retryable=verdict == "true" or (verdict != "false" and is_transient),
         retry_after=_retry_after(headers, error),
-        body=(error if isinstance(error, str) else json.dumps(error, default=str))[:_QUOTED_CHARS],
+        body=text[:_QUOTED_CHARS],
         kind=kind,
     )
 
@@ -243,6 +265,12 @@ def foreign_answer(format_name: str, data: bytes, api: str = "its provider's API
         body=_cut(data),
         kind=FailureKind.PROTOCOL,
     )
+
+
+def misshapen(error: Exception) -> TransportError:
+    """The error of an answer that has another form than its API's, by what reading it raised, see `MISSHAPEN`."""
+    reason = f"{type(error).__name__}: {error}"[:_REASON_CHARS]
+    return TransportError(f"the provider's answer has another form: {reason}", retryable=True)
 
 
 def unreachable(base_url: str, reason: str) -> TransportError:
@@ -279,23 +307,28 @@ def rejects_key(error: TransportError) -> bool:
 def _retry_after(headers: Mapping[str, str], error: Any) -> float | None:
     """Seconds, from `retry-after-ms`, `Retry-After` (seconds or an HTTP date, RFC 9110), or Google's `retryDelay`."""
     with contextlib.suppress(ValueError):
-        return max(0.0, float(headers.get("retry-after-ms", "")) / 1000)
+        return _wait(float(headers.get("retry-after-ms", "")) / 1000)
     value = headers.get("retry-after", "")
     with contextlib.suppress(ValueError):
-        return max(0.0, float(value))
+        return _wait(float(value))
     if value:
         from email.utils import parsedate_to_datetime
 
         with contextlib.suppress(ValueError, TypeError):
             import datetime
 
-            return max(0.0, (parsedate_to_datetime(value) - datetime.datetime.now(datetime.UTC)).total_seconds())
+            return _wait((parsedate_to_datetime(value) - datetime.datetime.now(datetime.UTC)).total_seconds())
     details = error.get("details") if isinstance(error, dict) else None
     for detail in details if isinstance(details, list) else ():
         delay = detail.get("retryDelay") if isinstance(detail, dict) else None
         if isinstance(delay, str) and (seconds := _SECONDS.fullmatch(delay)):
-            return float(seconds.group(1))
+            return _wait(float(seconds.group(1)))
     return None
+
+
+def _wait(seconds: float) -> float:
+    """A wait that a provider asks for, which may be infinite or in the past, in seconds."""
+    return min(max(0.0, seconds), _LONGEST_WAIT_S)
 
 
 def _too_large() -> TransportError:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from typing import Any
 
-from codelab.llm.client.answers import NO_LIST, refusal_of, unreachable
+from codelab.llm.client.answers import MISSHAPEN, NO_LIST, misshapen, refusal_of, unreachable
 from codelab.llm.client.api import Api, ChatCompletionsApi
 from codelab.llm.client.connections import ConnectionFailed, Connections, Response
 from codelab.llm.client.keys import ApiKey, KeyHeader, key_headers, keyed
@@ -51,6 +51,7 @@ class DirectTransport:
         data = self._api.encode(body)
         response = keyed(self._key, lambda key: self._open("POST", self._api.path, key, data, call), call.check)
         disconnect_reason = ""
+        problem: TransportError | None = None
         try:
             pieces = response.pieces()
             streams = bool(body.get("stream"))
@@ -59,8 +60,15 @@ class DirectTransport:
                 response.end(pieces)
         except ConnectionFailed as error:
             disconnect_reason = _reason(error)
+        except MISSHAPEN as error:
+            problem = misshapen(error)
         finally:
             response.close()
+        try:
+            if problem is not None:
+                raise problem
+        finally:
+            del problem  # it would keep this frame, and the frame the error
         if disconnect_reason and not call.is_answered:
             raise self._unreachable(disconnect_reason, call)
 

@@ -7,6 +7,7 @@ https://platform.claude.com/docs/en/api/messages
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -297,8 +298,10 @@ class _Stream:
         #: By the number of a block, the number of its call; and the calls of which no argument has arrived.
         self._calls: dict[int, int] = {}
         self._without_arguments: set[int] = set()
-        #: By the number of a block, its thoughts and their signature.
+        #: By the number of a block, its thoughts and their signature, and by their names the pieces that have come.
         self._thoughts: dict[int, Json] = {}
+        self._pieces: dict[int, dict[str, list[str]]] = {}
+        self._numbers = itertools.count()
 
     def chunks(self, event: Json) -> list[Json]:
         match event.get("type"):
@@ -309,7 +312,7 @@ class _Stream:
             case "content_block_stop" if event["index"] in self._without_arguments:
                 return [_arguments(self._calls[event["index"]], "{}")]
             case "content_block_stop" if event["index"] in self._thoughts:
-                return [{"choices": [_choice({"thinking_blocks": [self._thoughts[event["index"]]]})]}]
+                return [{"choices": [_choice({"thinking_blocks": [self._whole_thoughts(event["index"])]})]}]
             case "message_start":
                 self._usage = event["message"].get("usage") or {}
             case "message_delta":
@@ -333,7 +336,7 @@ class _Stream:
             return []
         if block.get("type") != "tool_use":
             return _texts(block.get("text"))
-        call = self._calls[number] = len(self._calls)
+        call = self._calls[number] = next(self._numbers)
         arguments = json.dumps(block["input"]) if block.get("input") else ""
         if not arguments:
             self._without_arguments.add(number)
@@ -354,8 +357,13 @@ class _Stream:
         return []  # signatures and citations
 
     def _add_thoughts(self, number: int, name: str, piece: str) -> None:
-        block = self._thoughts.setdefault(number, {"type": "thinking", "thinking": ""})
-        block[name] = block.get(name, "") + piece
+        self._thoughts.setdefault(number, {"type": "thinking", "thinking": ""})
+        self._pieces.setdefault(number, {}).setdefault(name, []).append(piece)
+
+    def _whole_thoughts(self, number: int) -> Json:
+        block = self._thoughts[number]
+        pieces = self._pieces.get(number, {})
+        return {**block, **{name: block.get(name, "") + "".join(parts) for name, parts in pieces.items()}}
 
     def _ending(self, event: Json) -> list[Json]:
         delta = event.get("delta") or {}

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from codelab.llm.client.answers import MISSHAPEN, misshapen
 from codelab.llm.errors import TransportError
 from codelab.llm.modes import Mode
 from codelab.llm.outcome import Usage
 from codelab.llm.strategies import Choice
-
-#: The most choices of one answer, as many as the chat completions API allows.
-_MOST_CHOICES = 128
+from codelab.llm.text_calls import TextCalls
 
 
 class PartialAnswer:
-    """The choices of an answer, its usage, and what is wrong with it."""
+    """The choices of an answer, its usage, and what is wrong with it. text_calls: makes what a Choice takes."""
 
     __slots__ = ("choices", "has_text", "is_finished", "mode", "problem", "thoughts", "usage")
 
-    def __init__(self, n: int, mode: Mode) -> None:
+    def __init__(self, n: int, mode: Mode, text_calls: Callable[[], TextCalls | None] = lambda: None) -> None:
         self.mode = mode
-        self.choices = [Choice(mode) for _ in range(n)]
+        self.choices = [Choice(mode, text_calls()) for _ in range(n)]
         self.usage = Usage()
         #: Whether text of an answer, or a part of its calls, has come.
         self.has_text = False
@@ -38,8 +38,8 @@ class PartialAnswer:
             self._take(chunks, texts)
         except TransportError as error:
             self.problem = error.with_traceback(None)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            self.problem = TransportError(f"the provider's answer has another form: {error}", retryable=True)
+        except MISSHAPEN as error:
+            self.problem = misshapen(error)
         return "".join(texts)
 
     def check(self) -> None:
@@ -55,14 +55,12 @@ class PartialAnswer:
         for chunk in chunks:
             for choice in chunk.get("choices") or ():
                 index = choice.get("index") or 0
-                if index >= _MOST_CHOICES:
-                    raise ValueError(f"there is a choice {index}")
-                while index >= len(self.choices):
-                    self.choices.append(Choice(self.mode))
+                if not 0 <= index < len(self.choices):
+                    raise ValueError("there is a choice that was not asked for")
                 if choice.get("error"):
                     raise TransportError(f"the provider broke off: {choice['error']}", retryable=True)
                 text = self.choices[index].take(choice)
-                if choice.get("finish_reason"):
+                if choice.get("finish_reason") or self.is_finished:
                     self.is_finished = all(other.finish_reason for other in self.choices)
                 if text or (self.mode.strategy == "calls" and self.choices[index].called):
                     self.has_text = True
@@ -77,7 +75,9 @@ class PartialAnswer:
         """End the call; return the rest of the first choice's text."""
         for choice in self.choices[1:]:
             choice.finish()
-        return self.choices[0].finish()
+        text = self.choices[0].finish()
+        self.has_text = self.has_text or (self.mode.strategy == "calls" and bool(text))
+        return text
 
 
 def _usage_elsewhere(chunk: dict[str, Any]) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterator
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -36,16 +37,19 @@ from codelab.llm.parsing import NoJson, parse
 from codelab.llm.pipeline import Registry, prepare
 from codelab.llm.profiles import PROFILES
 from codelab.llm.repairs import repair_of_calls
-from codelab.llm.scanner import Scanner, TextScanner
+from codelab.llm.scanner import Scanner, TextScanner, mend
 from codelab.llm.schema.compiled import CompiledSchema, compile_schema
 from codelab.llm.schema.validation import properties_of, repair_message
 from codelab.llm.strategies import TOOL_NAME, Choice, build
+from codelab.llm.text_calls import TextCalls
 from codelab.llm.unsupported import unsupported_feature
 
 #: The cache of all Requests of the process that do not get another one.
 UNSUPPORTED = UnsupportedFeatures()
 #: Refusals of the form of an answer after which the schema is only told to the model.
 _REFUSALS = 2
+#: The calls of an answer of which the model is told what is wrong.
+_MOST_ERRORS = 8
 #: Seconds that the usage and the end of the stream may take once the answer is complete.
 _GRACE_S = 1.0
 
@@ -218,6 +222,7 @@ class _Run:
             Result(
                 solution=solution,
                 solutions=[solution for solution, _ in answers],
+                has_text_call=first_choice.is_text_call,
                 usage=self.usage,
                 strategy=self._mode.strategy,
                 attempts=self.attempts,
@@ -310,8 +315,10 @@ class _Run:
     def _read_calls(self, choice: Choice, functions: Functions) -> tuple[Any, Exception | None]:
         """As `_read`, for an answer with native calls."""
         excluded_keywords = excluded_keywords_of(self._unsupported())
-        items, errors = [], []
+        items, errors = list[dict[str, Any]](), list[str]()
         for index, call in enumerate(choice.calls):
+            if len(errors) >= _MOST_ERRORS:
+                break  # the others are told that they were not executed
             try:
                 items.append(functions.item_of(call, choice.mode, excluded_keywords))
             except InvalidCall as error:
@@ -429,7 +436,7 @@ class _Run:
                 form=self._form(compiled_schema, mode, unsupported),
                 functions=compiled_schema.functions if mode.strategy == "calls" else None,
             )
-            answer = PartialAnswer(config.n, mode)
+            answer = PartialAnswer(config.n, mode, partial(self._text_calls, compiled_schema, body, mode))
             calls += 1
             try:
                 self.attempts += 1
@@ -475,6 +482,12 @@ class _Run:
             f"{message}; the last error: {last_error.message}", status=last_error.status, body=last_error.body
         )
 
+    def _text_calls(self, compiled_schema: CompiledSchema, body: dict[str, Any], mode: Mode) -> TextCalls | None:
+        """What finds a call in the text of an answer; None if the model is not known to write any."""
+        if not self._config.text_calls or mode.strategy != "calls" or compiled_schema.functions is None:
+            return None
+        return TextCalls(compiled_schema.functions.names.values(), body)
+
     def _form(self, compiled_schema: CompiledSchema, mode: Mode, unsupported: frozenset[str]) -> Form | None:
         """The form of the answer, for a model that does not see the schema."""
         if shows_schema(self._profile, self._config, mode):
@@ -507,7 +520,7 @@ class _Run:
         for chunks in chain(self._transport.send(body, self._call), (None,)):
             text = answer.finish() if chunks is None else answer.take(chunks)
             if answer.thoughts and is_visible:
-                yield ThinkingDelta("".join(answer.thoughts), self.attempts)
+                yield ThinkingDelta(mend("".join(answer.thoughts)), self.attempts)
                 answer.thoughts.clear()
             for event in scanner.feed(text) if text and scanner is not None else ():
                 if type(event) is TextDelta:
@@ -526,6 +539,8 @@ class _Run:
                 answer.check()
             if answer.is_finished:
                 self._call.answered(_GRACE_S)
+            elif self._call.is_answered:
+                self._call.begin()  # it goes on
         if is_visible:
             self._open_field = scanner.open_field if scanner is not None else ""
 

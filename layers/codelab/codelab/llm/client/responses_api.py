@@ -7,6 +7,7 @@ https://developers.openai.com/api/reference/resources/responses
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -147,6 +148,7 @@ class _Stream:
         self._without_arguments: set[int] = set()
         #: Reasoning that stands before the next item.
         self._reasoning_items: list[Json] = []
+        self._numbers = itertools.count()
 
     def chunks(self, event: Json) -> list[Json]:
         """The chunks of an event. Raises ModelError for the provider's errors."""
@@ -188,7 +190,7 @@ class _Stream:
         return []  # what repeats these, and what is added later
 
     def _called(self, number: int, item: Json) -> list[Json]:
-        self._calls[number] = len(self._calls)
+        self._calls[number] = next(self._numbers)
         self._without_arguments.add(number)
         return self._arguments(number, "", item)
 

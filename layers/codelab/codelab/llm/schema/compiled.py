@@ -11,9 +11,12 @@ from codelab.llm.form import Form, form_of
 from codelab.llm.functions import Functions, excluded_keywords_of, functions_of
 from codelab.llm.modes import Mode
 from codelab.llm.schema.bounded import BoundedValidator, Verdict
+from codelab.llm.schema.budget import depth_of
 from codelab.llm.schema.codec import Codec, make_codec
 from codelab.llm.schema.validation import compile_validator, explain
 
+#: How deeply an answer may be nested: what stores and shows it is written for people's data.
+_MAX_DEPTH = 100
 _MAX_SCHEMAS = 64
 # Characters of all cached schemas: a compiled schema takes some fifty times as much memory.
 _MAX_CHARACTERS = 500_000
@@ -80,6 +83,8 @@ class CompiledSchema:
 
     def explain(self, value: Any) -> list[str]:
         """Why a value is invalid, one sentence per error. Empty if it is valid."""
+        if depth_of(value, _MAX_DEPTH) > _MAX_DEPTH:
+            return [f"the answer is nested more than {_MAX_DEPTH} levels deep"]
         verdict = self._bounded_validator.verdict(value)
         if verdict is Verdict.VALID:
             return []

@@ -8,12 +8,13 @@ the original schema decides whether the result is valid.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
 import jsonschema_rs
+
+from codelab.llm.scanner import DECODER
 
 
 class Mismatch(Exception):
@@ -25,7 +26,6 @@ class Mismatch(Exception):
 Memo = dict[tuple[int, int], tuple[Any, Any]]
 # Returned, never raised: an exception that is raised repeatedly keeps the frames of every raise.
 MISMATCH = Mismatch()
-_INFINITY = float("inf")
 # The size of one compiled pattern.
 _AUTOMATON_BYTES = 1 << 20
 
@@ -95,9 +95,6 @@ class Plain(Node):
         return bool(self._validator.is_valid(value))
 
     def decode(self, value: Any, exact: bool, memo: Memo) -> Any:
-        if type(value) is float and value in (_INFINITY, -_INFINITY):
-            # A JSON number that no double can hold, such as 1e999.
-            value = sys.float_info.max if value > 0 else -sys.float_info.max
         if exact and not self.fits(value):
             raise Mismatch
         return value
@@ -115,7 +112,7 @@ class JsonText(Node):
                 raise Mismatch
             return value
         try:
-            return json.loads(value)
+            return DECODER.decode(value)
         except (ValueError, RecursionError):
             return value  # the model forgot the quotes: the string itself is the value
 
