@@ -2,6 +2,7 @@
 
 import json
 from typing import Any
+from urllib.parse import quote
 
 from codelab_client.safe_text import safe_line
 from codelab_client.session import http
@@ -44,8 +45,11 @@ def _api_of(model: Model) -> Api:
 async def answer(model: Model) -> str:
     """The model's answer to the question, in one short line. Raises SetupError."""
     api = _api_of(model)
-    body = {"model": model.name, **api.question_fields(QUESTION), "stream": False, **api.fields}
-    response = await _ask("POST", api.chat_path, model, json.dumps(body).encode(), _QUESTION_S)
+    body = {**api.question_fields(QUESTION), **api.fields}
+    if "{model}" not in api.chat_path:
+        body = {"model": model.name, **body, "stream": False}
+    path = api.chat_path.format(model=quote(model.name, safe=""))
+    response = await _ask("POST", path, model, json.dumps(body).encode(), _QUESTION_S)
     try:
         text = api.text_of(response)
     except (KeyError, IndexError, TypeError, AttributeError):

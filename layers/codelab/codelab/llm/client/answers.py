@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 from codelab.llm.errors import ContentFilter, ModelError, TransportError
 from codelab.llm.failures import FailureKind, kind_of, status_of
 
-# Timeout, conflict, too early and rate limit. All errors from 500 are retryable too.
-RETRYABLE_STATUS = frozenset({408, 409, 425, 429})
+# Timeout, conflict, a failed model (Bedrock's 424), too early and rate limit. All errors from 500 are retryable too.
+RETRYABLE_STATUS = frozenset({408, 409, 424, 425, 429})
 # Groq's codes for a 400 that the model's answer caused, not the request.
 _FAILED_GENERATIONS = frozenset({"tool_use_failed", "json_validate_failed", "output_parse_failed"})
 # Besides a 401: a 403 (Bedrock, proxies) or 400 (Gemini) about the key, not about a permission or the request.
@@ -23,12 +23,17 @@ _KEY_ERROR = {
     400: re.compile(r"api.?key", re.IGNORECASE),
 }
 #: Failures of this request or this account: the same call fails again, whatever the status says.
-_FINAL = frozenset({FailureKind.KEY, FailureKind.MODEL, FailureKind.QUOTA, FailureKind.WINDOW, FailureKind.PROTOCOL})
+_FINAL = frozenset(
+    {FailureKind.KEY, FailureKind.ACCESS, FailureKind.MODEL, FailureKind.QUOTA, FailureKind.WINDOW,
+     FailureKind.PROTOCOL}
+)  # fmt: skip
 #: What an answer begins with that is no event stream: an object, an array, or HTML.
-_DOCUMENT_STARTS = (b"{", b"[", b"<")
+DOCUMENT_STARTS = (b"{", b"[", b"<")
 #: A line of an event stream: a field, or a comment.
 _FIELD = re.compile(rb"(data|event|id|retry)?:|(data|event|id|retry)?\s*\Z")
 _SECONDS = re.compile(r"(\d{1,6}(?:\.\d{1,9})?)s")
+#: The header in which AWS names its error; its address may follow the name.
+_AWS_ERROR = "x-amzn-errortype"
 #: The status codes of an endpoint without a list of models.
 NO_LIST = frozenset({404, 405, 501})
 #: The most bytes of one event, or of an answer that is not streamed.
@@ -65,7 +70,7 @@ def events(pieces: Iterator[bytes]) -> Iterator[list[dict[str, Any]]]:
         prefix += piece
         if prefix.strip():
             break
-    if prefix.lstrip()[:1] in _DOCUMENT_STARTS:
+    if prefix.lstrip()[:1] in DOCUMENT_STARTS:
         yield [read_object(chain((prefix,), pieces))]
     else:
         yield from _events(chain((prefix,), pieces))
@@ -265,6 +270,8 @@ def refusal_of(status: int, headers: Mapping[str, str], body: bytes) -> ModelErr
     if isinstance(error, dict):
         error = error.get("error", error)
         reason = _message_of(error)
+        if _AWS_ERROR in headers and "code" not in error:
+            error = {**error, "code": headers[_AWS_ERROR].partition(":")[0]}
     elif isinstance(error, list):
         reason = _message_of(error)
     return _failure(status, headers, f"Error code: {status}" + (f" - {reason}" if reason else ""), error)

@@ -78,9 +78,9 @@ class MessagesApi:
 def _request(body: Mapping[str, Any]) -> Json:
     if body.get("n", 1) != 1:
         raise InvalidRequest(f"{_NAME} gives one answer to a call", "/config/n")
-    system, messages, in_calls = _conversation(body["messages"])
+    system, messages, in_calls = conversation(body["messages"])
     request: Json = {"model": body["model"]}
-    request |= _thinking(body, in_calls=in_calls)
+    request |= thinking_fields(body, in_calls=in_calls)
     request["max_tokens"] = _max_tokens(body, (request.get("thinking") or {}).get("budget_tokens", 0))
     if body.get("tools"):
         request["tools"] = [_tool(tool, streams=bool(body.get("stream"))) for tool in body["tools"]]
@@ -98,7 +98,7 @@ def _request(body: Mapping[str, Any]) -> Json:
     return request
 
 
-def _thinking(body: Mapping[str, Any], *, in_calls: bool) -> Json:
+def thinking_fields(body: Mapping[str, Any], *, in_calls: bool) -> Json:
     """The fields `thinking` and `output_config`. in_calls: the model is to go on after calls of its own.
 
     A model with a budget must then see its thoughts with their signature, which nobody has: it goes on without.
@@ -158,7 +158,7 @@ def _tool_choice(body: Mapping[str, Any]) -> Json:
     return {"tool_choice": translated}
 
 
-def _conversation(messages: Iterable[Mapping[str, Any]]) -> tuple[list[Json], list[Json], bool]:
+def conversation(messages: Iterable[Mapping[str, Any]]) -> tuple[list[Json], list[Json], bool]:
     """The system prompt, the messages, whose roles take turns, and whether they end with results of calls.
 
     All system messages go into the prompt, as Anthropic's own compatible endpoint does it.
@@ -255,46 +255,17 @@ def _id(call_id: Any) -> str:
 # The answer.
 
 
-class _Stream:
-    """The events of one answer, as chunks.
-
-    The finish reason waits for `message_stop`: without it the answer is cut.
-    """
+class BlockStream:
+    """The content blocks of one answer, as chunks; `number` is a block's."""
 
     def __init__(self) -> None:
         self.has_ended = False
-        self._usage: Json = {}
-        self._finish_reason: str | None = None
         #: By the number of a block, the number of its call; and the calls of which no argument has arrived.
         self._calls: dict[int, int] = {}
         self._without_arguments: set[int] = set()
 
-    def chunks(self, event: Json) -> list[Json]:
-        match event.get("type"):
-            case "content_block_delta":
-                return self._delta(event["index"], event["delta"])
-            case "content_block_start":
-                return self._started(event["index"], event["content_block"])
-            case "content_block_stop" if event["index"] in self._without_arguments:
-                return [_arguments(self._calls[event["index"]], "{}")]
-            case "message_start":
-                self._usage = event["message"].get("usage") or {}
-            case "message_delta":
-                return self._ending(event)
-            case "message_stop":
-                self.has_ended = True
-                return [
-                    {"choices": [_choice({}, self._finish_reason)]},
-                    {"choices": [], "usage": _usage(self._usage)},
-                ]
-            case "message":  # whole, though a stream was asked for
-                self.has_ended = True
-                return [_whole(event)]
-            case None:
-                raise foreign_answer("an answer of another API", json.dumps(event).encode(), _NAME)
-        return []  # `ping`, and what is added later
-
-    def _started(self, number: int, block: Json) -> list[Json]:
+    def started(self, number: int, block: Json) -> list[Json]:
+        """The chunks of a block's beginning."""
         if block.get("type") != "tool_use":
             return _texts(block.get("text"))
         call = self._calls[number] = len(self._calls)
@@ -303,7 +274,8 @@ class _Stream:
             self._without_arguments.add(number)
         return [_arguments(call, arguments, block)]
 
-    def _delta(self, number: int, delta: Json) -> list[Json]:
+    def delta(self, number: int, delta: Json) -> list[Json]:
+        """The chunks of a piece of a block."""
         match delta.get("type"):
             case "text_delta":
                 return _texts(delta["text"])
@@ -311,16 +283,57 @@ class _Stream:
                 self._without_arguments.discard(number)
                 return [_arguments(self._calls[number], delta["partial_json"])]
             case "thinking_delta":
-                return [{"choices": [_choice({"reasoning_content": delta["thinking"]})]}]
+                return [{"choices": [chunk_choice({"reasoning_content": delta["thinking"]})]}]
         return []  # signatures and citations
+
+    def stopped(self, number: int) -> list[Json]:
+        """The chunks of a block's end."""
+        return [_arguments(self._calls[number], "{}")] if number in self._without_arguments else []
+
+
+class _Stream(BlockStream):
+    """The events of one answer, as chunks.
+
+    The finish reason waits for `message_stop`: without it the answer is cut.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._usage: Json = {}
+        self._finish_reason: str | None = None
+
+    def chunks(self, event: Json) -> list[Json]:
+        match event.get("type"):
+            case "content_block_delta":
+                return self.delta(event["index"], event["delta"])
+            case "content_block_start":
+                return self.started(event["index"], event["content_block"])
+            case "content_block_stop":
+                return self.stopped(event["index"])
+            case "message_start":
+                self._usage = event["message"].get("usage") or {}
+            case "message_delta":
+                return self._ending(event)
+            case "message_stop":
+                self.has_ended = True
+                return [
+                    {"choices": [chunk_choice({}, self._finish_reason)]},
+                    {"choices": [], "usage": token_usage(self._usage)},
+                ]
+            case "message":  # whole, though a stream was asked for
+                self.has_ended = True
+                return [_whole(event)]
+            case None:
+                raise foreign_answer("an answer of another API", json.dumps(event).encode(), _NAME)
+        return []  # `ping`, and what is added later
 
     def _ending(self, event: Json) -> list[Json]:
         delta = event.get("delta") or {}
         self._usage = {**self._usage, **(event.get("usage") or {})}
         if delta.get("stop_reason"):
-            self._finish_reason = _finish_reason(delta["stop_reason"])
+            self._finish_reason = finish_reason(delta["stop_reason"])
         refusal = _refusal(delta)
-        return [{"choices": [_choice({"refusal": refusal})]}] if refusal else []
+        return [{"choices": [chunk_choice({"refusal": refusal})]}] if refusal else []
 
 
 def _whole(message: Json) -> Json:
@@ -340,21 +353,22 @@ def _whole(message: Json) -> Json:
             {"index": number, **_function(json.dumps(block.get("input") or {}), block)}
             for number, block in enumerate(calls)
         ]
-    choice = {"index": 0, "message": answer, "finish_reason": _finish_reason(message.get("stop_reason"))}
-    return {"choices": [choice], "usage": _usage(message.get("usage") or {})}
+    choice = {"index": 0, "message": answer, "finish_reason": finish_reason(message.get("stop_reason"))}
+    return {"choices": [choice], "usage": token_usage(message.get("usage") or {})}
 
 
-def _choice(delta: Json, finish_reason: str | None = None) -> Json:
+def chunk_choice(delta: Json, finish_reason: str | None = None) -> Json:
+    """The choice of a chunk."""
     return {"index": 0, "delta": delta, "finish_reason": finish_reason}
 
 
 def _texts(text: str | None) -> list[Json]:
-    return [{"choices": [_choice({"content": text})]}] if text else []
+    return [{"choices": [chunk_choice({"content": text})]}] if text else []
 
 
 def _arguments(call: int, text: str, block: Json | None = None) -> Json:
     """A piece of a call's arguments; with its block, the beginning of the call."""
-    return {"choices": [_choice({"tool_calls": [{"index": call, **_function(text, block)}]})]}
+    return {"choices": [chunk_choice({"tool_calls": [{"index": call, **_function(text, block)}]})]}
 
 
 def _function(arguments: str, block: Json | None) -> Json:
@@ -367,7 +381,8 @@ def _function(arguments: str, block: Json | None) -> Json:
     }
 
 
-def _finish_reason(stop_reason: str | None) -> str | None:
+def finish_reason(stop_reason: str | None) -> str | None:
+    """The finish reason for a reason to stop; itself, if the chat completions API has no other word."""
     return _FINISH_REASONS.get(stop_reason or "", stop_reason)
 
 
@@ -380,7 +395,7 @@ def _refusal(message: Json) -> str | None:
     return explanation if isinstance(explanation, str) else None
 
 
-def _usage(usage: Json) -> Json:
+def token_usage(usage: Json) -> Json:
     """The tokens. `input_tokens` are only those that were neither read from the cache nor written to it."""
     cache_reads, cache_writes = usage.get("cache_read_input_tokens"), usage.get("cache_creation_input_tokens")
     other_tokens = usage.get("input_tokens")
