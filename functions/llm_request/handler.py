@@ -13,15 +13,14 @@ from codelab.engine.ask_model import log_failure
 from codelab.engine.meter import Ending, RequestCounts
 from codelab.engine.step_runner import StepRunner
 from codelab.llm.caller import CallerBounds
-from codelab.llm.client.api import api_named
+from codelab.llm.client.api import Api, api_named
 from codelab.llm.client.bare import run_bare
-from codelab.llm.client.bedrock import BedrockKey, bedrock_base_url
+from codelab.llm.client.bedrock import BedrockKey, BothApis, bedrock_base_url, converse_url
 from codelab.llm.client.direct import DirectTransport
-from codelab.llm.client.keys import ApiKey
 from codelab.llm.client.unsupported_cache import KEPT_S, UnsupportedFeatures
 from codelab.llm.errors import ModelError, RequestError
 from codelab.llm.outcome import Usage
-from codelab.llm.profiles import PROFILES
+from codelab.llm.profiles import PROFILES, Profile, profile_of
 from codelab.llm.tokens import estimate_tokens
 from codelab.observability import begin
 from codelab.protocol.errors import ProtocolError
@@ -34,7 +33,7 @@ from codelab.tracing import model_call
 from codelab.turns import quotas
 from codelab.turns.models import context_tokens, window_tokens
 from codelab.turns.usage import usage_amounts
-from codelab.wiring import posting_engine, step_of
+from codelab.wiring import bedrock_signature, posting_engine, step_of
 
 if TYPE_CHECKING:
     from codelab.llm.client.openai_sdk import SdkTransport
@@ -53,24 +52,25 @@ bounds = CallerBounds(
 )
 
 
-def _transport() -> "DirectTransport | SdkTransport":
+def _transport() -> "DirectTransport | SdkTransport | BothApis":
     """What asks the provider that the settings name. Raises ConfigurationError, or InvalidRequest for its address."""
-    profile = PROFILES.get(service_settings.llm_provider)
-    if profile is None:
+    provider = service_settings.llm_provider
+    if provider not in PROFILES:
         known_names = ", ".join(PROFILES)
         raise ConfigurationError(
-            f"LLM_PROVIDER={service_settings.llm_provider}: unknown provider; known are {known_names}; correct "
-            "LLM_PROVIDER or unset it"
+            f"LLM_PROVIDER={provider}: unknown provider; known are {known_names}; correct LLM_PROVIDER or unset it"
         )
+    profiles = {(profile := profile_of(provider, model)).name: profile for model in service_settings.offered_models}
+    transports = {name: _made(profile) for name, profile in profiles.items()}
+    [only, *others] = transports.values()
+    return BothApis(transports, service_settings.llm_model) if others else only
+
+
+def _made(profile: Profile) -> "DirectTransport | SdkTransport":
     api = api_named(profile.api, lambda model: window_tokens(model, service_settings))
-    if profile.name == "bedrock":
-        base_url: str = service_settings.llm_base_url or bedrock_base_url()
-        api_key: ApiKey = BedrockKey()
-    else:
-        base_url = service_settings.llm_base_url or api.base_url
-        api_key = secret(service_settings.llm_api_key, service_settings.llm_api_key_secret_arn)
+    endpoint = _endpoint(profile, api)
     if service_settings.llm_client == "direct":
-        return DirectTransport(base_url=base_url, api_key=api_key, key_header=profile.key_header, api=api)
+        return DirectTransport(**endpoint, api=api)
     if profile.api != "chat_completions":
         raise ConfigurationError(
             f"LLM_CLIENT={service_settings.llm_client}: the SDK does not speak the API of LLM_PROVIDER={profile.name}; "
@@ -78,7 +78,20 @@ def _transport() -> "DirectTransport | SdkTransport":
         )
     from codelab.llm.client.openai_sdk import SdkTransport  # takes as long as all other imports together
 
-    return SdkTransport(base_url=base_url, api_key=api_key, key_header=profile.key_header)
+    return SdkTransport(**endpoint)
+
+
+def _endpoint(profile: Profile, api: Api) -> dict[str, Any]:
+    """The address, and how a call proves whose it is."""
+    base_url = service_settings.llm_base_url
+    if profile.name == "bedrock":
+        return {"base_url": base_url or bedrock_base_url(), "api_key": BedrockKey()}
+    key = secret(service_settings.llm_api_key, service_settings.llm_api_key_secret_arn)
+    if profile.name == "bedrock-converse":
+        base_url = converse_url(base_url)
+        if not key():  # A key of Bedrock is for those who have no role.
+            return {"base_url": base_url, "sign": bedrock_signature(base_url)}
+    return {"base_url": base_url or api.base_url, "api_key": key, "key_header": profile.key_header}
 
 
 transport = _transport()

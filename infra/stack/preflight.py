@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, SSLError
 from codelab.config import ConfigurationError, read_settings
-from codelab.llm.profiles import PROFILES
+from codelab.llm.profiles import PROFILES, profile_of
 
 from infra.stack import environment
 from infra.stack.page import sign_in_problems
@@ -23,7 +23,8 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,47}")
 _RESERVED = "ReservedConcurrency"
 #: Lambda keeps at least this many unreserved. With fewer in total, a few users fill it; new accounts may have 10.
 ENOUGH_CONCURRENCY = 100
-_AWS = (".amazonaws.com", ".amazonaws.com.cn", ".api.aws")
+_AWS = (".amazonaws.com", ".amazonaws.com.cn", ".amazonaws.eu", ".api.aws")
+_BEDROCK = ("bedrock", "bedrock-converse")
 #: Its permissions have another prefix than those of the runtime endpoint, which the template grants.
 _MANTLE = "bedrock-mantle."
 _DENIED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
@@ -112,7 +113,8 @@ def _account(stack: Stack, template: Mapping[str, Any], given: Mapping[str, str]
     yield from _edge(before, values)
     if values["AccessLogs"] == "true":
         yield from _access_logs(stack)
-    if values["LlmProvider"] == "bedrock" and not values["LlmBaseUrl"]:  # Other endpoints have other model names.
+    if values["LlmProvider"] in _BEDROCK and not values["LlmBaseUrl"]:  # Other endpoints have other model names.
+        yield from _names(values)
         yield from _model(stack, values.get("LlmFoundationModel") or values["LlmModel"])
 
 
@@ -145,22 +147,24 @@ def _settings(values: Mapping[str, str]) -> Iterator[Finding]:
             yield Finding(f"{name}: {error}")
     url = values["LlmBaseUrl"]
     host = urlsplit(url).hostname or ""
-    api = PROFILES[values["LlmProvider"]].api if values["LlmProvider"] in PROFILES else "chat_completions"
+    is_known = values["LlmProvider"] in PROFILES
+    api = profile_of(values["LlmProvider"], values["LlmModel"]).api if is_known else "chat_completions"
     if api != "chat_completions" and values["LlmClient"] == "openai":
         yield Finding(
-            f"the SDK of LlmClient=openai does not speak the API of LlmProvider={values['LlmProvider']}: "
+            f"the SDK of LlmClient=openai does not speak the API of LlmProvider={values['LlmProvider']} with "
+            f"LlmModel={values['LlmModel']}: "
             "set LlmClient=direct"
         )
     if api == "ollama" and not url:
         yield Finding(
             f"LlmProvider={values['LlmProvider']} has no address: set LlmBaseUrl, such as https://host:11434/api"
         )
-    if values["LlmProvider"] == "bedrock" and url and not host.endswith(_AWS):
+    if values["LlmProvider"] in _BEDROCK and url and not host.endswith(_AWS):
         yield Finding(
-            f"LlmProvider=bedrock would send the role's token to LlmBaseUrl={url}, which is not AWS: "
+            f"LlmProvider={values['LlmProvider']} would send the role's token to LlmBaseUrl={url}, which is not AWS: "
             "set LlmBaseUrl= for Bedrock's own address, or the LlmProvider of that endpoint"
         )
-    if values["LlmProvider"] == "bedrock" and host.startswith(_MANTLE):
+    if values["LlmProvider"] in _BEDROCK and host.startswith(_MANTLE):
         yield Finding(
             f"the role has no permission for LlmBaseUrl={url}, so Bedrock would refuse every request: set LlmBaseUrl= "
             "for the runtime endpoint, or LlmProvider=generic with a Bedrock API key in LlmApiKey"
@@ -270,6 +274,21 @@ def _unbounded_streams(hint: str) -> Finding:
         f"all of the account's. Set it with PARAMETERS='Stream{_RESERVED}=…'. {hint}",
         stops=False,
     )
+
+
+def _names(values: Mapping[str, str]) -> Iterator[Finding]:
+    """Names of models of Bedrock from which the template makes no permission that suffices."""
+    model = values["LlmModel"]
+    if model.startswith("arn:"):
+        yield Finding(
+            f"the role's permission is made of a name, and LlmModel={model} is an ARN: give the id of the "
+            "model or of the system's inference profile"
+        )
+    elif _is_profile(model) and not values.get("LlmFoundationModel") and not values.get("LlmModels"):
+        yield Finding(
+            f"{model} is an inference profile, and the role also needs the model behind it: "
+            f"add LlmFoundationModel={model.partition('.')[2]}"
+        )
 
 
 def _model(stack: Stack, model: str) -> Iterator[Finding]:

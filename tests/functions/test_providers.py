@@ -5,6 +5,9 @@ import sys
 from typing import Any
 
 import pytest
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import ReadOnlyCredentials
 from codelab.config import ConfigurationError
 from codelab.llm.client.direct import DirectTransport
 from codelab.llm.profiles import PROFILES
@@ -46,6 +49,7 @@ def test_each_api_answers_a_request(system: System, provider: str) -> None:
         ("openai-responses", "https://api.openai.com/v1"),
         ("anthropic-messages", "https://api.anthropic.com/v1"),
         ("ollama-chat", "http://localhost:11434/api"),
+        ("bedrock-converse", "https://bedrock-runtime.eu-central-1.amazonaws.com"),
     ],
 )
 def test_a_provider_without_an_address_is_asked_at_its_own(system: System, provider: str, url: str) -> None:
@@ -61,6 +65,47 @@ def test_a_provider_without_an_address_is_asked_at_its_own(system: System, provi
     [endpoint] = made
     assert endpoint["base_url"] == url
     assert endpoint["key_header"] == PROFILES[provider].key_header
+
+
+def test_without_a_key_the_role_signs_what_it_asks_of_converse(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"ACCESS_KEY_ID": "AKIDEXAMPLE", "SECRET_ACCESS_KEY": "s", "SESSION_TOKEN": "token"}.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    model = "eu.anthropic.claude-x-v1:0"
+    with ScriptedServer(spoken=apis.spoken("bedrock-converse")) as server:
+        server.says('{"a": 1}')
+        system.environment = {"LLM_PROVIDER": "bedrock", "LLM_BASE_URL": f"{server.url}/openai/v1", "LLM_MODEL": model}
+        system.transport = DirectTransport
+        assert system.load("llm_request")(dict(REQUEST))["solution"] == {"a": 1}
+        [exchange] = server.received
+    assert exchange.path == "/v1/model/eu.anthropic.claude-x-v1%3A0/converse-stream"
+    headers = exchange.headers
+    signed = headers["authorization"].partition("SignedHeaders=")[2].partition(",")[0].split(";")
+    request = AWSRequest("POST", f"http://{headers['host']}{exchange.path}", data=exchange.content)
+    for name in signed:
+        request.headers[name] = headers[name]
+    request.context["timestamp"] = headers["x-amz-date"]
+    signer = SigV4Auth(ReadOnlyCredentials("AKIDEXAMPLE", "s", "token"), "bedrock", "eu-central-1")
+    signature = signer.signature(signer.string_to_sign(request, signer.canonical_request(request)), request)
+    assert headers["authorization"].endswith(f"Signature={signature}")
+    assert {"host", "x-amz-security-token", "content-type"} <= set(signed)
+
+
+def test_models_of_both_apis_of_bedrock_are_asked_where_they_are(system: System) -> None:
+    made: list[str] = []
+
+    def transport(*, base_url: str, **_: Any) -> Any:
+        made.append(base_url)
+        return system.model
+
+    system.transport = transport
+    system.environment = {
+        "LLM_PROVIDER": "bedrock",
+        "LLM_MODEL": "openai.gpt-oss-120b-1:0",
+        "LLM_MODELS": "us.amazon.nova-pro-v1:0",
+    }
+    system.load("llm_request")
+    host = "https://bedrock-runtime.eu-central-1.amazonaws.com"
+    assert sorted(made) == [host, f"{host}/openai/v1"]
 
 
 def test_ollama_reserves_the_window_of_the_model(system: System) -> None:
@@ -87,6 +132,10 @@ def test_ollama_reserves_the_window_of_the_model(system: System) -> None:
             "LLM_PROVIDER=antropic: unknown provider; known are openai, .*anthropic-messages",
         ),
         ({"LLM_PROVIDER": "ollama-chat", "LLM_CLIENT": "openai"}, "LLM_CLIENT=openai: .*unset LLM_CLIENT"),
+        (
+            {"LLM_PROVIDER": "bedrock", "LLM_CLIENT": "openai", "LLM_MODELS": "anthropic.claude-x"},
+            "LLM_CLIENT=openai: .*LLM_PROVIDER=bedrock-converse; unset LLM_CLIENT",
+        ),
     ],
 )
 def test_a_provider_that_cannot_be_asked_is_named_with_the_cure(
@@ -114,6 +163,7 @@ print(*(name.rpartition(".")[2] for name in sys.modules if name.endswith("_api")
         ("openai-responses", ["responses_api"]),
         ("anthropic-messages", ["messages_api"]),
         ("ollama-chat", ["ollama_api"]),
+        ("bedrock-converse", ["messages_api", "converse_api"]),
     ],
 )
 def test_only_the_api_that_is_used_is_imported(provider: str, modules: list[str]) -> None:

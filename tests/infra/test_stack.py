@@ -69,7 +69,7 @@ def stack(aws: EmulatedAws) -> Stack:
 # -- PARAMETERS ------------------------------------------------------------------------------------------------------
 
 KNOWN = {
-    "LlmProvider": {"AllowedValues": ["openai", "bedrock"]},
+    "LlmProvider": {"AllowedValues": ["openai", "bedrock", "bedrock-converse"]},
     "LlmApiKey": {"NoEcho": True},
     "LlmPrices": {},
     "LlmBaseUrl": {},
@@ -104,7 +104,7 @@ def test_a_parameter_can_come_from_a_file(tmp_path: Path) -> None:
     [
         ("LlmProvder=openai", "unknown parameter LlmProvder: did you mean LlmProvider?"),
         ("LlmProvider=opneai", "invalid LlmProvider 'opneai': did you mean openai?"),
-        ("LlmProvider=x", "valid are openai, bedrock"),
+        ("LlmProvider=x", "valid are openai, bedrock, bedrock-converse"),
         ("openai", "must be NAME=VALUE"),
         ('LlmApiKey="\\"sk-secret\\""', "cannot be passed to SAM"),
         ("LlmApiKey=sk-secret\\'", "cannot be passed to SAM"),
@@ -358,8 +358,19 @@ def test_unusable_models_are_named(stack: Stack, aws: EmulatedAws, answer: Any, 
 
 def test_inference_profiles_are_checked_as_such(stack: Stack, aws: EmulatedAws) -> None:
     aws.models["eu.vendor.model-1:0"] = {"status": "ACTIVE"}
-    assert findings(stack, LlmModel="eu.vendor.model-1:0") == []
-    the_finding(stack, "us.vendor.model", LlmModel="us.vendor.model-1:0")
+    assert findings(stack, LlmModel="eu.vendor.model-1:0", LlmModels="other") == []
+    the_finding(stack, "us.vendor.model", LlmModel="us.vendor.model-1:0", LlmModels="other")
+
+
+@pytest.mark.parametrize("provider", ["bedrock", "bedrock-converse"])
+def test_names_of_which_no_permission_follows_are_refused(stack: Stack, aws: EmulatedAws, provider: str) -> None:
+    aws.models |= {"us.anthropic.claude-x": {"status": "ACTIVE"}, "anthropic.claude-x": AVAILABLE}
+    given = {"LlmProvider": provider, "LlmModel": "us.anthropic.claude-x"}
+    the_finding(stack, "add LlmFoundationModel=anthropic.claude-x", **given)
+    assert findings(stack, **given, LlmFoundationModel="anthropic.claude-x") == []
+    arn = "arn:aws:bedrock:us-east-1:123456789012:application-inference-profile/a1"
+    aws.models[arn] = {"status": "ACTIVE"}
+    the_finding(stack, "is an ARN", **{**given, "LlmModel": arn, "LlmFoundationModel": "anthropic.claude-x"})
 
 
 @pytest.mark.parametrize(
@@ -370,7 +381,11 @@ def test_inference_profiles_are_checked_as_such(stack: Stack, aws: EmulatedAws) 
         ({"LlmProvider": "ollama-chat", "LlmModel": "m"}, "LlmProvider=ollama-chat has no address: set LlmBaseUrl"),
         (
             {"LlmProvider": "anthropic-messages", "LlmModel": "m", "LlmClient": "openai"},
-            "does not speak the API of LlmProvider=anthropic-messages: set LlmClient=direct",
+            "does not speak the API of LlmProvider=anthropic-messages with LlmModel=m: set LlmClient=direct",
+        ),
+        (
+            {"LlmModel": "anthropic.claude-x", "LlmClient": "openai", "LlmBaseUrl": "https://x.amazonaws.com"},
+            "does not speak the API of LlmProvider=bedrock with LlmModel=anthropic.claude-x: set LlmClient=direct",
         ),
         ({"PlanLimits": '{"team":{"openturns":5}}'}, "PlanLimits"),
         ({"LlmPrices": '{"m":{"prompt":"much"}}'}, "LlmPrices"),

@@ -141,6 +141,7 @@ def test_each_profile_says_whether_the_schema_is_seen() -> None:
         "openai-responses",
         "anthropic",
         "anthropic-messages",
+        "bedrock-converse",
         "gemini",
         "deepseek",
         "moonshot",

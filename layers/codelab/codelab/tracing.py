@@ -27,6 +27,7 @@ _PROVIDERS = {
     "anthropic-messages": "anthropic",
     "azure": "azure.ai.openai",
     "bedrock": "aws.bedrock",
+    "bedrock-converse": "aws.bedrock",
     "gemini": "gcp.gemini",
     "mistral": "mistral_ai",
     "ollama-chat": "ollama",

@@ -1,16 +1,19 @@
 """The composition root: makes the engine and its clients from the environment."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from codelab import aws
+from codelab.aws.errors import AwsUnreachable
 from codelab.config import settings
 from codelab.delivery.management_api import Boto3ManagementApi, ManagementApi
 from codelab.delivery.payloads import Payloads
 from codelab.delivery.post import Poster
 from codelab.engine.engine import Engine
+from codelab.llm.errors import TransportError
+from codelab.llm.failures import FailureKind
 from codelab.sessions.dynamodb.store import DynamoDBStore
 from codelab.sessions.register import Extent
 from codelab.sessions.transition import Step
@@ -18,6 +21,8 @@ from codelab.turns.caller import Caller
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
+
+    from codelab.llm.client.keys import Sign
 
 
 @cache
@@ -59,6 +64,28 @@ def posting_engine(*, starts_steps: bool = False) -> Engine:
     if starts_steps:
         aws.lambda_client()
     return ready_engine
+
+
+def bedrock_signature(url: str) -> "Sign":
+    """Signs the requests to Bedrock's runtime at `url` with the credentials of the process.
+
+    Raises TransportError if there are none, or new ones cannot be had.
+    """
+    from codelab.aws.signing import Signer
+    from codelab.http.route import Route
+
+    signer = Signer("bedrock", url, Route(url).authority)
+
+    def sign(method: str, path: str, headers: Mapping[str, str], body: bytes) -> Mapping[str, str]:
+        try:
+            signed = signer.signed(method, path, headers, body).headers
+        except AwsUnreachable as error:
+            raise TransportError(
+                f"no AWS credentials to call Bedrock with: {error}", retryable=True, kind=FailureKind.ACCESS
+            ) from error
+        return {name: value for name, value in signed.items() if name != "Host"}
+
+    return sign
 
 
 def invoke_resume(caller: Caller, last_seq: int) -> None:

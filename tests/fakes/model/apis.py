@@ -125,11 +125,11 @@ class SpokenExchange(Exchange):
                 yield self._answering.chunk(json.loads(line[6:]))
 
 
-def _text_of(blocks: Any, kind: str = "text") -> str:
+def text_of(blocks: Any, kind: str = "text") -> str:
     return "\n".join(block["text"] for block in blocks if block["type"] == kind)
 
 
-def _need(is_met: object, message: str) -> None:
+def need(is_met: object, message: str) -> None:
     if not is_met:
         raise Refused(message)
 
@@ -172,32 +172,32 @@ class SpokenMessages:
             raise Refused("Not Found", 404)
         if "x-api-key" not in exchange.headers:
             raise Refused("x-api-key header is required", 401)
-        _need(exchange.headers.get("anthropic-version") == "2023-06-01", "anthropic-version: header is required")
+        need(exchange.headers.get("anthropic-version") == "2023-06-01", "anthropic-version: header is required")
         body = json.loads(exchange.content)
         for name in body:
-            _need(name in _MESSAGES_FIELDS, f"{name}: Extra inputs are not permitted")
+            need(name in _MESSAGES_FIELDS, f"{name}: Extra inputs are not permitted")
         for name in ("model", "max_tokens", "messages"):
-            _need(name in body, f"{name}: Field required")
-        _need(body["max_tokens"] >= 1, "max_tokens: Input should be greater than or equal to 1")
+            need(name in body, f"{name}: Field required")
+        need(body["max_tokens"] >= 1, "max_tokens: Input should be greater than or equal to 1")
         _check_thinking(body)
         _check_tools(body)
         _check_turns(body["messages"])
         _check_thoughts(body)
         marked = [block for block in _all_blocks(body) if "cache_control" in block]
-        _need(len(marked) <= _MOST_BREAKPOINTS, "A maximum of 4 blocks with cache_control may be provided.")
+        need(len(marked) <= _MOST_BREAKPOINTS, "A maximum of 4 blocks with cache_control may be provided.")
         return _completion(body)
 
 
 def _check_thinking(body: Json) -> None:
     thinking = body.get("thinking", {"type": "disabled"})
     if thinking["type"] == "enabled":
-        _need(thinking["budget_tokens"] >= _LEAST_BUDGET, "thinking.enabled.budget_tokens: must be at least 1024")
-        _need(thinking["budget_tokens"] < body["max_tokens"], "`max_tokens` must be greater than `budget_tokens`")
+        need(thinking["budget_tokens"] >= _LEAST_BUDGET, "thinking.enabled.budget_tokens: must be at least 1024")
+        need(thinking["budget_tokens"] < body["max_tokens"], "`max_tokens` must be greater than `budget_tokens`")
     if thinking["type"] != "disabled":
-        _need(body.get("temperature", 1) == 1, "`temperature` may only be set to 1 when thinking is enabled.")
+        need(body.get("temperature", 1) == 1, "`temperature` may only be set to 1 when thinking is enabled.")
         is_forced = body.get("tool_choice", {}).get("type") in ("any", "tool")
-        _need(not is_forced, "Thinking may not be enabled when tool_choice forces tool use.")
-    _need(0 <= body.get("temperature", 0) <= 1, "temperature: range: 0..1")
+        need(not is_forced, "Thinking may not be enabled when tool_choice forces tool use.")
+    need(0 <= body.get("temperature", 0) <= 1, "temperature: range: 0..1")
 
 
 def _check_thoughts(body: Json) -> None:
@@ -205,17 +205,17 @@ def _check_thoughts(body: Json) -> None:
     turns, thinking = body["messages"], body.get("thinking", {}).get("type")
     for number, turn in enumerate(turns):
         kinds = [block["type"] in _THOUGHTS for block in turn["content"]]
-        _need(kinds == sorted(kinds, reverse=True), f"messages.{number}: thinking blocks must come first")
-        _need(not any(kinds) or turn["role"] == "assistant", f"messages.{number}: unexpected thinking block")
-        _need(not any(kinds) or thinking != "disabled", "thinking blocks require thinking to be enabled")
+        need(kinds == sorted(kinds, reverse=True), f"messages.{number}: thinking blocks must come first")
+        need(not any(kinds) or turn["role"] == "assistant", f"messages.{number}: unexpected thinking block")
+        need(not any(kinds) or thinking != "disabled", "thinking blocks require thinking to be enabled")
         for block in turn["content"]:
             if block["type"] == "thinking":
                 is_own = block["signature"] == signature_of(block["thinking"])
-                _need(is_own, f"messages.{number}.content.0: Invalid `signature` in `thinking` block")
+                need(is_own, f"messages.{number}.content.0: Invalid `signature` in `thinking` block")
     own_turn = list(itertools.takewhile(_is_of_the_models_turn, reversed(turns)))
     if thinking == "enabled" and len(own_turn) > 1:
         first = own_turn[-1] if own_turn[-1]["role"] == "assistant" else own_turn[-2]
-        _need(first["content"][0]["type"] in _THOUGHTS, "Expected `thinking` or `redacted_thinking`, but found another")
+        need(first["content"][0]["type"] in _THOUGHTS, "Expected `thinking` or `redacted_thinking`, but found another")
 
 
 def _is_of_the_models_turn(turn: Json) -> bool:
@@ -230,42 +230,42 @@ def signature_of(thoughts: str) -> str:
 def _check_tools(body: Json) -> None:
     names = [tool["name"] for tool in body.get("tools", ())]
     for tool in body.get("tools", ()):
-        _need(_TOOL_NAME.fullmatch(tool["name"]), "tools.0.custom.name: String should match pattern")
-        _need(tool["input_schema"].get("type") == "object", "tools.0.custom.input_schema.type: Field required")
+        need(_TOOL_NAME.fullmatch(tool["name"]), "tools.0.custom.name: String should match pattern")
+        need(tool["input_schema"].get("type") == "object", "tools.0.custom.input_schema.type: Field required")
     choice = body.get("tool_choice")
-    _need(choice is None or names, "tool_choice may only be specified while providing tools.")
+    need(choice is None or names, "tool_choice may only be specified while providing tools.")
     if choice and choice["type"] == "tool":
-        _need(choice["name"] in names, "Tool not found in provided tools")
+        need(choice["name"] in names, "Tool not found in provided tools")
         is_refused = re.search(r"claude-(fable|mythos|opus-5-5)", body["model"])
-        _need(not is_refused, 'tool_choice: type "tool" and "any" are not supported for this model.')
+        need(not is_refused, 'tool_choice: type "tool" and "any" are not supported for this model.')
 
 
 def _check_turns(turns: list[Json]) -> None:
-    _need(turns, "messages: at least one message is required")
-    _need(turns[0]["role"] == "user", 'messages: first message must use the "user" role')
-    _need(turns[-1]["role"] == "user", "This model does not support assistant message prefill.")
+    need(turns, "messages: at least one message is required")
+    need(turns[0]["role"] == "user", 'messages: first message must use the "user" role')
+    need(turns[-1]["role"] == "user", "This model does not support assistant message prefill.")
     waiting: set[str] = set()
     last_role = ""
     for number, turn in enumerate(turns):
-        _need(turn["role"] in ("user", "assistant"), f"messages.{number}.role: unexpected role {turn['role']}")
-        _need(turn["role"] != last_role, "messages: roles must alternate between user and assistant")
-        _need(turn["content"], f"messages.{number}: all messages must have non-empty content")
+        need(turn["role"] in ("user", "assistant"), f"messages.{number}.role: unexpected role {turn['role']}")
+        need(turn["role"] != last_role, "messages: roles must alternate between user and assistant")
+        need(turn["content"], f"messages.{number}: all messages must have non-empty content")
         last_role = turn["role"]
         blocks = turn["content"]
         results = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
         begin = [block["type"] for block in blocks[: len(results)]]
-        _need(begin == ["tool_result"] * len(results), f"messages.{number}: tool_result blocks must come first")
+        need(begin == ["tool_result"] * len(results), f"messages.{number}: tool_result blocks must come first")
         for result in results:
-            _need(result in waiting, f"messages.{number}: unexpected `tool_use_id` found in `tool_result` blocks")
+            need(result in waiting, f"messages.{number}: unexpected `tool_use_id` found in `tool_result` blocks")
         missing = waiting - set(results)
-        _need(not missing, f"messages.{number}: `tool_use` ids were found without `tool_result` blocks: {missing}")
+        need(not missing, f"messages.{number}: `tool_use` ids were found without `tool_result` blocks: {missing}")
         waiting = set()
         for block in blocks:
             if block["type"] == "text":
-                _need(block["text"].strip(), "messages: text content blocks must contain non-whitespace text")
+                need(block["text"].strip(), "messages: text content blocks must contain non-whitespace text")
             if block["type"] == "tool_use":
-                _need(_TOOL_ID.fullmatch(block["id"]), "tool_use.id: String should match pattern")
-                _need(isinstance(block["input"], dict), "tool_use.input: Input should be a valid dictionary")
+                need(_TOOL_ID.fullmatch(block["id"]), "tool_use.id: String should match pattern")
+                need(isinstance(block["input"], dict), "tool_use.input: Input should be a valid dictionary")
                 waiting.add(block["id"])
 
 
@@ -280,7 +280,7 @@ def _completion(body: Json) -> Json:
     """The request as a chat completion."""
     told: list[Json] = []
     if body.get("system"):
-        told.append({"role": "system", "content": _text_of(body["system"])})
+        told.append({"role": "system", "content": text_of(body["system"])})
     for turn in body["messages"]:
         told += _told(turn)
     asked: Json = {"model": body["model"], "messages": told, "max_tokens": body["max_tokens"]}
@@ -301,13 +301,13 @@ def _told(turn: Json) -> Iterator[Json]:
     blocks = turn["content"]
     for block in blocks:
         if block["type"] == "tool_result":
-            yield {"role": "tool", "tool_call_id": block["tool_use_id"], "content": _text_of(block.get("content", ()))}
+            yield {"role": "tool", "tool_call_id": block["tool_use_id"], "content": text_of(block.get("content", ()))}
     calls = [
         {"id": block["id"], "function": {"name": block["name"], "arguments": json.dumps(block["input"])}}
         for block in blocks
         if block["type"] == "tool_use"
     ]
-    text = _text_of(blocks)
+    text = text_of(blocks)
     if text or calls:
         yield {"role": turn["role"], "content": text, **({"tool_calls": calls} if calls else {})}
 
@@ -459,13 +459,13 @@ class SpokenOllama:
             raise Refused("404 page not found", 404)
         body = json.loads(exchange.content)
         for name in body:
-            _need(name in _OLLAMA_FIELDS, f"the documents know no field {name}")
-        _need(body.get("model"), "model is required")
-        _need(body.get("think", True) in _LEVELS, f"invalid think value: {body.get('think')}")
+            need(name in _OLLAMA_FIELDS, f"the documents know no field {name}")
+        need(body.get("model"), "model is required")
+        need(body.get("think", True) in _LEVELS, f"invalid think value: {body.get('think')}")
         answer_format = body.get("format", "json")
-        _need(answer_format == "json" or isinstance(answer_format, dict), "invalid format: expected an object")
+        need(answer_format == "json" or isinstance(answer_format, dict), "invalid format: expected an object")
         options = body.get("options", {})
-        _need(set(options) <= {"num_ctx", "num_predict", "temperature", "top_p", "seed", "top_k"}, "unknown option")
+        need(set(options) <= {"num_ctx", "num_predict", "temperature", "top_p", "seed", "top_k"}, "unknown option")
         told = [_from_ollama(message) for message in body["messages"]]
         tokens = len(json.dumps(body["messages"])) // _CHARS_PER_TOKEN
         if tokens > options.get("num_ctx", _USUAL_WINDOW):
@@ -484,20 +484,20 @@ class SpokenOllama:
 
 
 def _from_ollama(message: Json) -> Json:
-    _need(message["role"] in ("system", "user", "assistant", "tool"), f"invalid role {message['role']}")
-    _need(isinstance(message["content"], str), "cannot unmarshal array into Message.content of type string")
+    need(message["role"] in ("system", "user", "assistant", "tool"), f"invalid role {message['role']}")
+    need(isinstance(message["content"], str), "cannot unmarshal array into Message.content of type string")
     told: Json = {"role": message["role"], "content": message["content"]}
     for image in message.get("images", ()):
-        _need(re.fullmatch(r"[A-Za-z0-9+/]+={0,2}", image), "illegal base64 data")
+        need(re.fullmatch(r"[A-Za-z0-9+/]+={0,2}", image), "illegal base64 data")
     if "tool_calls" in message:
         for call in message["tool_calls"]:
-            _need(isinstance(call["function"]["arguments"], dict), "Value looks like object, but can't find closing")
+            need(isinstance(call["function"]["arguments"], dict), "Value looks like object, but can't find closing")
         told["tool_calls"] = [
             {**call, "function": {**call["function"], "arguments": json.dumps(call["function"]["arguments"])}}
             for call in message["tool_calls"]
         ]
     if message["role"] == "tool":
-        _need(message.get("tool_name"), "a result names its tool")
+        need(message.get("tool_name"), "a result names its tool")
         told["tool_call_id"] = message.get("tool_call_id")
     return told
 
@@ -608,21 +608,21 @@ class SpokenResponses:
             raise Refused("Invalid URL", 404)
         body = json.loads(exchange.content)
         for name in body:
-            _need(name in _RESPONSES_FIELDS, f"Unknown parameter: '{name}'.")
-        _need(body.get("model") and body.get("input"), "Missing required parameter")
-        _need(body.get("store") is False, "nothing is to be stored")
+            need(name in _RESPONSES_FIELDS, f"Unknown parameter: '{name}'.")
+        need(body.get("model") and body.get("input"), "Missing required parameter")
+        need(body.get("store") is False, "nothing is to be stored")
         self.encrypts = "reasoning.encrypted_content" in body.get("include", ())
-        _need(not self.encrypts or "gpt-4" not in body["model"], "Encrypted content is not supported with this model.")
+        need(not self.encrypts or "gpt-4" not in body["model"], "Encrypted content is not supported with this model.")
         _check_reasoning(body["input"])
         for tool in body.get("tools", ()):
-            _need({"type", "name", "parameters"} <= tool.keys(), "Missing required parameter: 'tools[0].name'.")
+            need({"type", "name", "parameters"} <= tool.keys(), "Missing required parameter: 'tools[0].name'.")
         asked: Json = {"model": body["model"], "messages": _from_items(body["input"])}
         asked |= {name: body[name] for name in ("stream", "temperature", "top_p", "tool_choice") if name in body}
         if "tools" in body:
             asked["tools"] = [{"type": "function", "function": tool} for tool in body["tools"]]
         answer_format = body.get("text", {}).get("format")
         if answer_format and answer_format["type"] == "json_schema":
-            _need("name" in answer_format, "Missing required parameter: 'text.format.name'.")
+            need("name" in answer_format, "Missing required parameter: 'text.format.name'.")
             asked["response_format"] = {"type": "json_schema", "json_schema": answer_format}
         elif answer_format:
             asked["response_format"] = answer_format
@@ -635,10 +635,10 @@ def _check_reasoning(items: list[Json]) -> None:
     for item, following in itertools.zip_longest(items, items[1:], fillvalue=nothing):
         if item.get("type") != "reasoning":
             continue
-        _need(item.keys() == {"type", "id", "summary", "encrypted_content"}, "Unknown parameter of a reasoning item")
-        _need(item["encrypted_content"] == encrypted(item["summary"][0]["text"]), "invalid_encrypted_content")
+        need(item.keys() == {"type", "id", "summary", "encrypted_content"}, "Unknown parameter of a reasoning item")
+        need(item["encrypted_content"] == encrypted(item["summary"][0]["text"]), "invalid_encrypted_content")
         is_followed = following.get("type") == "function_call" or following.get("role") == "assistant"
-        _need(is_followed, f"Item '{item['id']}' of type 'reasoning' was provided without its required following item.")
+        need(is_followed, f"Item '{item['id']}' of type 'reasoning' was provided without its required following item.")
 
 
 def encrypted(reasoning: str) -> str:
@@ -651,15 +651,15 @@ def _from_items(items: list[Json]) -> list[Json]:
     for number, item in enumerate(items):
         match item.get("type", "message"):
             case "message":
-                _need(item["role"] in ("system", "developer", "user", "assistant"), f"Invalid value: input[{number}]")
+                need(item["role"] in ("system", "developer", "user", "assistant"), f"Invalid value: input[{number}]")
                 text_type = "output_text" if item["role"] == "assistant" else "input_text"
                 parts = item["content"]
                 parts = parts if isinstance(parts, list) else [{"type": text_type, "text": parts}]
                 for part in parts:
-                    _need(part["type"] in (text_type, "input_image"), f"Invalid value: '{part['type']}'.")
-                told.append({"role": item["role"], "content": _text_of(parts, text_type)})
+                    need(part["type"] in (text_type, "input_image"), f"Invalid value: '{part['type']}'.")
+                told.append({"role": item["role"], "content": text_of(parts, text_type)})
             case "function_call":
-                _need(isinstance(item["arguments"], str), f"Invalid type for input[{number}].arguments")
+                need(isinstance(item["arguments"], str), f"Invalid type for input[{number}].arguments")
                 waiting.add(item["call_id"])
                 if not told or told[-1]["role"] != "assistant":
                     told.append({"role": "assistant", "content": ""})
@@ -668,12 +668,12 @@ def _from_items(items: list[Json]) -> list[Json]:
             case "reasoning":
                 pass
             case "function_call_output":
-                _need(item["call_id"] in waiting, f"No tool call found for function call output {item['call_id']}.")
+                need(item["call_id"] in waiting, f"No tool call found for function call output {item['call_id']}.")
                 waiting.remove(item["call_id"])
                 told.append({"role": "tool", "tool_call_id": item["call_id"], "content": item["output"]})
             case kind:
                 raise Refused(f"Invalid value: '{kind}'.")
-    _need(not waiting, f"No tool output found for function call {waiting}.")
+    need(not waiting, f"No tool output found for function call {waiting}.")
     return told
 
 
@@ -781,11 +781,18 @@ class _ResponsesAnswer:
         return f"event: {type_}\ndata: {json.dumps({'type': type_, **fields})}\n\n".encode()
 
 
+def _converse() -> SpokenApi:
+    from tests.fakes.model.converse import SpokenConverse  # it needs this module
+
+    return SpokenConverse()
+
+
 #: The APIs beside the chat completions API, by the names of their profiles.
 SPOKEN: Mapping[str, Callable[[], SpokenApi]] = {
     "openai-responses": SpokenResponses,
     "anthropic-messages": SpokenMessages,
     "ollama-chat": SpokenOllama,
+    "bedrock-converse": _converse,
 }
 
 

@@ -20,10 +20,11 @@ class Api:
     """The API of an endpoint.
 
     title: in an error's words. ending: what addresses of such endpoints usually end with. models_path, chat_path: below
-    the address. models_field, name_field: of the list of models, and of one. text_of: the text of an answer; raises
-    KeyError, IndexError, TypeError or AttributeError. key_header: None for a bearer. headers, fields: sent beside the
-    others. question_fields: those with the question. schema_fields: those that ask for an answer of a schema.
-    arguments_of: of the only function that an answer calls; raises what text_of raises, or ValueError.
+    the address; `{model}` stands for the model's name, which then is no field. models_field, name_field: of the list of
+    models, and of one. text_of: the text of an answer; raises KeyError, IndexError, TypeError or AttributeError.
+    key_header: None for a bearer. headers, fields: sent beside the others. question_fields: those with the question.
+    schema_fields: those that ask for an answer of a schema. arguments_of: of the only function that an answer calls;
+    raises what text_of raises, or ValueError.
     """
 
     title: str
@@ -83,6 +84,19 @@ MESSAGES = Api(
     key_header="x-api-key",
     headers={"anthropic-version": "2023-06-01"},
     fields={"max_tokens": _ANSWER_TOKENS},
+)
+CONVERSE = Api(
+    title="Amazon Bedrock's Converse API",
+    ending=".amazonaws.com",
+    models_path="/models",  # There is no list.
+    chat_path="/model/{model}/converse",
+    models_field="models",
+    name_field="id",
+    text_of=lambda response: "".join(block.get("text", "") for block in response["output"]["message"]["content"]),
+    question_fields=lambda text: {
+        "messages": [{"role": "user", "content": [{"text": text}]}],
+        "inferenceConfig": {"maxTokens": _ANSWER_TOKENS},
+    },
 )
 OLLAMA = Api(
     title="Ollama's own API",

@@ -73,9 +73,9 @@ def keys_here(environment: Mapping[str, str] = os.environ) -> list[Candidate]:
     if environment.get(_BEDROCK_KEY) and (
         region := environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
     ):
-        url = f"https://bedrock-runtime.{region}.amazonaws.com/openai/v1"
+        url = f"https://bedrock-runtime.{region}.amazonaws.com"
         about = f"Amazon Bedrock in {region}, with the key in {_BEDROCK_KEY}"
-        by_provider["bedrock"] = Candidate("generic", url, about, _BEDROCK_KEY)
+        by_provider["bedrock"] = Candidate("bedrock-converse", url, about, _BEDROCK_KEY)
     return list(by_provider.values())
 
 
@@ -83,4 +83,4 @@ def aws_note(environment: Mapping[str, str] = os.environ) -> str:
     """What credentials of AWS are good for; empty without any."""
     if not any(environment.get(name) for name in ("AWS_PROFILE", "AWS_ACCESS_KEY_ID", _BEDROCK_KEY)):
         return ""
-    return "There are AWS credentials: `make deploy` uses a model of Bedrock, without a key."
+    return "There are AWS credentials: `make deploy` uses a model of Bedrock, Claude and Nova too, without a key."

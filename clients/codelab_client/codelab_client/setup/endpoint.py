@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 
 from codelab_client.safe_text import safe_line
 from codelab_client.session import http
@@ -60,8 +61,11 @@ async def answer(model: Model) -> str:
 async def chat(model: Model, question: str, more_fields: Mapping[str, Any], most_s: float) -> dict[str, Any]:
     """The whole response to a question, unchecked. Raises SetupError, Unsupported if such a request is refused."""
     api = api_of(model)
-    body = {"model": model.name, **api.question_fields(question), "stream": False, **api.fields, **more_fields}
-    return await _ask("POST", api.chat_path, model, json.dumps(body).encode(), most_s)
+    body = {**api.question_fields(question), **api.fields, **more_fields}
+    if "{model}" not in api.chat_path:
+        body = {"model": model.name, **body, "stream": False}
+    path = api.chat_path.format(model=quote(model.name, safe=""))
+    return await _ask("POST", path, model, json.dumps(body).encode(), most_s)
 
 
 async def _ask(method: str, path: str, model: Model, body: bytes | None, most_s: float) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import difflib
 import textwrap
 from dataclasses import dataclass
 
-from codelab_client.setup.apis import CHAT_COMPLETIONS, MESSAGES, OLLAMA, RESPONSES, Api
+from codelab_client.setup.apis import CHAT_COMPLETIONS, CONVERSE, MESSAGES, OLLAMA, RESPONSES, Api
 from codelab_client.setup.errors import SetupError
 
 
@@ -41,6 +41,12 @@ PROVIDERS = {
         Provider("moonshot", "Moonshot", "https://api.moonshot.ai/v1"),
         Provider("openrouter", "OpenRouter, models of many providers", "https://openrouter.ai/api/v1"),
         Provider("azure", "Azure OpenAI", example="https://RESOURCE.openai.azure.com/openai/v1"),
+        Provider(
+            "bedrock-converse",
+            "Amazon Bedrock, with a key of its own: Claude, Nova and others",
+            example="https://bedrock-runtime.REGION.amazonaws.com",
+            api=CONVERSE,
+        ),
         Provider("ollama-chat", "Ollama on this machine", "http://localhost:11434/api", needs_key=False, api=OLLAMA),
         Provider("ollama", "Ollama, its OpenAI-compatible endpoint", "http://localhost:11434/v1", needs_key=False),
         Provider("llama.cpp", "llama.cpp on this machine", "http://localhost:8080/v1", needs_key=False),
@@ -55,7 +61,7 @@ DEMO = "demo"
 _NAMES = [*PROVIDERS, DEMO]
 _BEDROCK = (
     "A stack calls Bedrock with its own role, so `make deploy` needs no setup for it. On this machine, choose "
-    "`generic` with the address https://bedrock-runtime.REGION.amazonaws.com/openai/v1 and a Bedrock API key"
+    "`bedrock-converse` with the address https://bedrock-runtime.REGION.amazonaws.com and a Bedrock API key"
 )
 
 

@@ -18,7 +18,7 @@ from codelab.llm.models import thinking_at
 from codelab.llm.modes import past_reasoning
 from codelab.llm.outcome import Usage
 from codelab.llm.past_reasoning import Reasoning
-from codelab.llm.profiles import PROFILES
+from codelab.llm.profiles import profile_of
 from codelab.llm.tokens import estimate_tokens
 from codelab.protocol.tools import ExecutorTools
 from codelab.sessions.register import Register
@@ -291,7 +291,7 @@ def _task(conversation: Conversation) -> str:
 
 def _reasoning_of(conversation: Conversation, config: RequestConfig) -> dict[int, Reasoning]:
     """The kept reasoning that the model gets back: its own, by the numbers of the messages."""
-    if past_reasoning(PROFILES[config.provider], config) == "dropped":
+    if past_reasoning(profile_of(config.provider, config.model), config) == "dropped":
         return {}
     asked = (config.model, config.provider)
     items = conversation.reasoning.values()

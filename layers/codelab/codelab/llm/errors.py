@@ -205,6 +205,10 @@ class ContextOverflow(TransportError):
 #: What users read about a failure, and what they can do.
 _SENTENCES = {
     FailureKind.KEY: "its provider refused the API key; correct it with `codelab setup`, LLM_API_KEY or LlmApiKey",
+    FailureKind.ACCESS: (
+        "its provider does not let this account use the model; get access to it there, correct LlmFoundationModel, or "
+        "choose another with LLM_MODEL or LlmModel"
+    ),
     FailureKind.MODEL: "its provider has no such model for this key; choose one with `codelab setup` or LLM_MODEL",
     FailureKind.QUOTA: "its provider says that no credit or quota is left; add some, or use another: `codelab setup`",
     FailureKind.RATE: "its provider gets too many requests; try again in a minute",

@@ -16,6 +16,7 @@ class FailureKind(StrEnum):
     """Why a provider gave no answer."""
 
     KEY = "key"
+    ACCESS = "access"
     MODEL = "model"
     QUOTA = "quota"
     RATE = "rate"
@@ -65,6 +66,7 @@ _WORDS: tuple[tuple[FailureKind, re.Pattern[str]], ...] = (
     (
         FailureKind.MODEL,
         _any(
+            r"on.demand throughput|model identifier is invalid",
             r"model.{0,60}(not.found|not exist|not available|is not supported|no access|unknown|decommissioned)",
             r"(unknown|invalid|no such) model|deployment.{0,20}not.{0,5}(found|exist)",
         ),
@@ -81,6 +83,15 @@ _STATUS: Mapping[int, FailureKind] = {
     429: FailureKind.RATE,
     503: FailureKind.BUSY,
     529: FailureKind.BUSY,
+}
+#: AWS's names of errors that say more than their status.
+_AWS_ERRORS: Mapping[str, FailureKind] = {
+    "accessdeniedexception": FailureKind.ACCESS,
+    "servicequotaexceededexception": FailureKind.QUOTA,
+    "modelnotreadyexception": FailureKind.BUSY,
+    "modeltimeoutexception": FailureKind.BUSY,
+    "modelerrorexception": FailureKind.BUSY,
+    "modelstreamerrorexception": FailureKind.BUSY,
 }
 #: The statuses of an error about the size of a request; None: it came within the answer. Some servers have only 500.
 _WINDOW_STATUSES = frozenset({None, 400, 413, 422, 500})
@@ -114,7 +125,7 @@ def kind_of(status: int | None, code: Any, message: str) -> FailureKind:
     decisive_kind = next((kind for kind in kinds if kind in _BY_WORDS), None)
     if decisive_kind is FailureKind.WINDOW or (decisive_kind is not None and (status is None or status < 500)):
         return decisive_kind
-    by_status = _STATUS.get(status or 0)
+    by_status = _AWS_ERRORS.get(str(code).lower()) or _STATUS.get(status or 0)
     if by_status is not None:
         return by_status
     return kinds[0] if kinds else FailureKind.OTHER
@@ -131,7 +142,7 @@ def status_of(code: Any) -> int | None:
     return _STATUS_BY_NAME.get(str(code).lower())
 
 
-#: google.rpc.Code and the codes of OpenAI, Anthropic and others.
+#: google.rpc.Code and the codes of OpenAI, Anthropic, AWS and others.
 _STATUS_BY_NAME: Mapping[str, int] = {
     "invalid_argument": 400,
     "invalid_request_error": 400,
@@ -156,6 +167,10 @@ _STATUS_BY_NAME: Mapping[str, int] = {
     "service_unavailable": 503,
     "overloaded_error": 529,
     "deadline_exceeded": 504,
+    "validationexception": 400,
+    "throttlingexception": 429,
+    "internalserverexception": 500,
+    "serviceunavailableexception": 503,
 }
 
 

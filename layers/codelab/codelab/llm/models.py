@@ -77,6 +77,7 @@ _ROWS: tuple[tuple[str, ModelCapabilities], ...] = (
     (r"glm", ModelCapabilities(128_000)),
     (r"llama-?4", ModelCapabilities(128_000, images=True)),
     (r"llama-?3[.\-][123]", ModelCapabilities(128_000)),
+    (r"nova-2", ModelCapabilities(1_000_000, images=True, thinking=LEVELS)),
     (r"nova-(lite|pro|premier)", ModelCapabilities(300_000, images=True)),
     (r"nova-micro", ModelCapabilities(128_000)),
 )

@@ -7,6 +7,7 @@ blames a feature removes it (see `unsupported`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -15,7 +16,7 @@ Strategy = Literal["native", "tool", "json", "calls"]
 STRATEGIES: tuple[Strategy, ...] = ("native", "tool", "json", "calls")
 
 #: The HTTP APIs of providers, see `client.api`.
-ApiName = Literal["chat_completions", "responses", "messages", "ollama"]
+ApiName = Literal["chat_completions", "responses", "messages", "ollama", "converse"]
 
 #: How much a model is told to think.
 Level = Literal["none", "low", "medium", "high"]
@@ -112,6 +113,14 @@ _NO_STRICT = (UnsupportedWhen("native:strict"), UnsupportedWhen("tool:strict"))
 #: https://ai.google.dev/gemini-api/docs/thought-signatures
 _NO_SIGNATURE = {"extra_content": {"google": {"thought_signature": "skip_thought_signature_validator"}}}
 
+_THINKING_CLAUDE = r"claude-(fable|mythos|(opus|sonnet|haiku)-[5-9])"
+#: The models that Bedrock serves through Converse and not through Chat Completions: those of these vendors, and all
+#: whose ARN names no model.
+_OF_CONVERSE = re.compile(
+    r"(^|[./])(ai21|amazon|anthropic|cohere|meta|writer)\.|^arn:(?!.*:(foundation-model|inference-profile)/)",
+    re.IGNORECASE,
+)
+
 _BEARER: Literal["Authorization"] = "Authorization"
 _API_KEY: Literal["api-key"] = "api-key"
 
@@ -147,6 +156,22 @@ PROFILES: dict[str, Profile] = {
             hides_schema=(SchemaHidden("native", models=r"^(?!.*claude)"),),
             thinking_levels=_EFFORTS,
         ),
+        # Schemas are enforced too (`strategy`), by some models. Forced tools are refused by models of other companies
+        # than Anthropic and Amazon, and while Claude thinks.
+        Profile(
+            "bedrock-converse",
+            api="converse",
+            order=("tool", "json"),
+            unsupported=(
+                *_NO_STRICT,
+                UnsupportedWhen("tool_choice", thinking=True),
+                UnsupportedWhen("json_object"),
+                UnsupportedWhen("calls", thinking=True),  # which must repeat the reasoning
+            ),
+            thinking_models=_THINKING_CLAUDE,
+            thinking_body=_enabled(),
+            thinking_levels=_EFFORTS,
+        ),
         # Its compatibility layer ignores response_format and strict, supports no forced tool while thinking, and does
         # not return the signatures of thoughts, without which it takes no calls then.
         Profile(
@@ -175,7 +200,7 @@ PROFILES: dict[str, Profile] = {
             ),
             key_header="x-api-key",
             past_reasoning="sent",
-            thinking_models=r"claude-(fable|mythos|(opus|sonnet|haiku)-[5-9])",
+            thinking_models=_THINKING_CLAUDE,
             thinking_body=_enabled(),
             thinking_levels=_EFFORTS,
         ),
@@ -256,3 +281,9 @@ PROFILES: dict[str, Profile] = {
         Profile("generic", hides_schema=_GRAMMAR),
     )
 }
+
+
+def profile_of(provider: str, model: str) -> Profile:
+    """The profile by which a model is asked: the provider's, but Bedrock has two APIs, and the model decides."""
+    name = "bedrock-converse" if provider == "bedrock" and _OF_CONVERSE.search(model) else provider
+    return PROFILES[name]

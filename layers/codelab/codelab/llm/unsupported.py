@@ -55,7 +55,7 @@ _FUNCTION = re.compile(r"\btools?\b|function", re.IGNORECASE)
 _CALLS = re.compile(r"\btools?\b|tool.?(call|choice)", re.IGNORECASE)
 # Every error that names a feature has at least one of these words.
 _FEATURE_WORDS = re.compile(
-    r"response_format|response_schema|json_schema|json_object|tool_choice|structured.?output|guided|guidance|strict|schema"
+    r"response_format|response_schema|json_schema|json_object|tool_?choice|structured.?output|guided|guidance|strict|schema"
     r"|tools?|function|grammar|states|keys?|constrained|outlines|"
     + "|".join(sorted((*_PARAMETERS[:-1], *REMOVABLE), key=len, reverse=True))
     + r"|(?<=['\"`])n(?=['\"`])",
@@ -110,7 +110,7 @@ def _named_feature(text: str, mode: Mode) -> str | None:
     blames_schema = is_schema_error or _GRAMMAR_ERROR.search(text) or _UNKNOWN_FORMAT.search(text)
     if (mode.strict or mode.strategy == "native") and blames_schema and (keyword := _keyword(text)):
         return keyword
-    if mode.strategy == "tool" and "tool_choice" in text:
+    if mode.strategy == "tool" and re.search("tool_?choice", text, re.IGNORECASE):
         return "tool_choice"
     if mode.strict and re.search(r"\bstrict\b", text):
         return mode.strict_feature

@@ -14,8 +14,8 @@ from codelab.llm.errors import ContentFilter, ModelError, TransportError
 from codelab.llm.failures import FailureKind, kind_of, status_of
 from codelab.llm.scanner import finite
 
-# Timeout, conflict, too early and rate limit. All errors from 500 are retryable too.
-RETRYABLE_STATUS = frozenset({408, 409, 425, 429})
+# Timeout, conflict, a failed model (Bedrock's 424), too early and rate limit. All errors from 500 are retryable too.
+RETRYABLE_STATUS = frozenset({408, 409, 424, 425, 429})
 # Groq's codes for a 400 that the model's answer caused, not the request.
 _FAILED_GENERATIONS = frozenset({"tool_use_failed", "json_validate_failed", "output_parse_failed"})
 # Besides a 401: a 403 (Bedrock, proxies) or 400 (Gemini) about the key, not about a permission or the request.
@@ -24,9 +24,12 @@ _KEY_ERROR = {
     400: re.compile(r"api.?key", re.IGNORECASE),
 }
 #: Failures of this request or this account: the same call fails again, whatever the status says.
-_FINAL = frozenset({FailureKind.KEY, FailureKind.MODEL, FailureKind.QUOTA, FailureKind.WINDOW, FailureKind.PROTOCOL})
+_FINAL = frozenset(
+    {FailureKind.KEY, FailureKind.ACCESS, FailureKind.MODEL, FailureKind.QUOTA, FailureKind.WINDOW,
+     FailureKind.PROTOCOL}
+)  # fmt: skip
 #: What an answer begins with that is no event stream: an object, an array, or HTML.
-_DOCUMENT_STARTS = (b"{", b"[", b"<")
+DOCUMENT_STARTS = (b"{", b"[", b"<")
 #: A line of an event stream: a field, or a comment.
 _FIELD = re.compile(rb"(data|event|id|retry)?:|(data|event|id|retry)?\s*\Z")
 #: The most characters of a Python error, which may quote the answer.
@@ -34,6 +37,8 @@ _REASON_CHARS = 200
 #: What reading a part of an answer raises that has another form than its API's.
 MISSHAPEN = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 _SECONDS = re.compile(r"(\d{1,6}(?:\.\d{1,9})?)s")
+#: The header in which AWS names its error; its address may follow the name.
+_AWS_ERROR = "x-amzn-errortype"
 #: The status codes of an endpoint without a list of models.
 NO_LIST = frozenset({404, 405, 501})
 #: The most bytes of one event, or of an answer that is not streamed.
@@ -79,7 +84,7 @@ def events(pieces: Iterator[bytes]) -> Iterator[list[dict[str, Any]]]:
         if prefix.strip() and not _BYTE_ORDER_MARK.startswith(prefix):
             break
     prefix = prefix.removeprefix(_BYTE_ORDER_MARK)
-    if prefix.lstrip()[:1] in _DOCUMENT_STARTS:
+    if prefix.lstrip()[:1] in DOCUMENT_STARTS:
         yield [read_object(chain((prefix,), pieces))]
     else:
         yield from _events(chain((prefix,), pieces))
@@ -293,6 +298,8 @@ def refusal_of(status: int, headers: Mapping[str, str], body: bytes) -> ModelErr
     if isinstance(error, dict):
         error = error.get("error", error)
         reason = _message_of(error)
+        if _AWS_ERROR in headers and "code" not in error:
+            error = {**error, "code": headers[_AWS_ERROR].partition(":")[0]}
     elif isinstance(error, list):
         reason = _message_of(error)
     return _failure(status, headers, f"Error code: {status}" + (f" - {reason}" if reason else ""), error)

@@ -20,8 +20,8 @@ Window = Callable[[str], int]
 class Api(Protocol):
     """One provider's API.
 
-    base_url: the provider's own address. path, models_path: where, below the base URL, a call goes, and the list of
-    models is. headers: sent with each call, beside the key's.
+    base_url: the provider's own address. path, models_path: where, below the base URL, a call goes (`{model}` stands
+    for the model's name), and the list of models is. headers: sent with each call, beside the key's.
     """
 
     base_url: str
@@ -76,4 +76,8 @@ def api_named(name: ApiName, window: Window) -> Api:
             from codelab.llm.client.ollama_api import OllamaApi
 
             return OllamaApi(window)
+        case "converse":
+            from codelab.llm.client.converse_api import ConverseApi
+
+            return ConverseApi()
     raise InvalidRequest(f"unknown API {name!r}", "/config/provider")

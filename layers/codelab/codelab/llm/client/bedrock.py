@@ -1,4 +1,4 @@
-"""Keys for Amazon Bedrock's OpenAI-compatible endpoint, made with the role of the process.
+"""Amazon Bedrock's addresses, its two APIs, and keys for the OpenAI-compatible one, made with the role of the process.
 
 Bedrock takes short-lived bearer tokens. A token is an encoded presigned call of `CallWithBearerToken`: making one
 needs the role's credentials but no network. The role needs `bedrock:CallWithBearerToken` as well as the invoke actions.
@@ -13,18 +13,29 @@ import base64
 import os
 import threading
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
+from codelab.llm.client.transport import Call
 from codelab.llm.errors import InvalidRequest
+from codelab.llm.profiles import profile_of
+
+if TYPE_CHECKING:
+    from codelab.llm.client.direct import DirectTransport
+    from codelab.llm.client.openai_sdk import SdkTransport
 
 _HOST = "bedrock.amazonaws.com"
 _PREFIX = "bedrock-api-key-"
 # botocore renews a role's credentials at least ten minutes before they expire, so a token that lives ten minutes never
 # outlives the credentials that signed it. It is replaced a minute before its end. Both in seconds.
 _LIFETIME_S, _MARGIN_S = 600, 60
+#: The domain of AWS by how the name of a region begins (the SDK's partitions.json).
+_DOMAINS = {"cn-": "amazonaws.com.cn", "eusc-": "amazonaws.eu"}
+_ISOLATED = ("us-iso", "eu-iso")
+#: Where, below the runtime's address, the OpenAI-compatible endpoint is.
+_CHAT = "/openai/v1"
 #: The regions of AWS in China, of its European Sovereign Cloud, and the isolated ones.
-_UNDOCUMENTED = ("cn-", "eusc-", "us-iso", "eu-iso")
+_UNDOCUMENTED = (*_DOMAINS, *_ISOLATED)
 #: The shortest time between two tokens that replace a rejected one, in seconds.
 _RENEW_EVERY_S = 60
 
@@ -103,7 +114,7 @@ def region_of(region: str | None = None) -> str:
 
 
 def bedrock_base_url() -> str:
-    """The endpoint of the environment's region, that of FIPS if AWS_USE_FIPS_ENDPOINT says so.
+    """The OpenAI-compatible endpoint of the environment's region, that of FIPS if AWS_USE_FIPS_ENDPOINT says so.
 
     Raises InvalidRequest without a region, and in partitions of AWS for which no such endpoint is documented.
     """
@@ -113,5 +124,49 @@ def bedrock_base_url() -> str:
             f"no OpenAI-compatible endpoint of Amazon Bedrock is known in {region}: set LLM_BASE_URL (LlmBaseUrl)",
             "/config/provider",
         )
+    return converse_url() + _CHAT
+
+
+def converse_url(base_url: str = "") -> str:
+    """The address below which Converse is: of the environment's region, as `bedrock_base_url`, or beside `base_url`.
+
+    Raises InvalidRequest without a region, and in regions whose domain is not public.
+    """
+    if base_url:
+        return base_url.rstrip("/").removesuffix(_CHAT)
+    region = region_of()
+    if region.startswith(_ISOLATED):
+        raise InvalidRequest(
+            f"no address of Amazon Bedrock is known in {region}: set LLM_BASE_URL (LlmBaseUrl)", "/config/provider"
+        )
+    domain = next((domain for prefix, domain in _DOMAINS.items() if region.startswith(prefix)), "amazonaws.com")
     service = "bedrock-runtime-fips" if os.environ.get("AWS_USE_FIPS_ENDPOINT") == "true" else "bedrock-runtime"
-    return f"https://{service}.{region}.amazonaws.com/openai/v1"
+    return f"https://{service}.{region}.{domain}"
+
+
+class BothApis:
+    """Asks each model through the API that Bedrock serves it with. It is a Transport.
+
+    transports: by the name of the profile. model: the one that `is_available` and `base_url` are about.
+    """
+
+    def __init__(self, transports: Mapping[str, DirectTransport | SdkTransport], model: str) -> None:
+        self._transports = transports
+        self._first = self._of(model)
+        self.base_url = self._first.base_url
+
+    def send(self, body: Mapping[str, Any], call: Call) -> Iterator[list[dict[str, Any]]]:
+        """See `Transport.send`."""
+        return self._of(body["model"]).send(body, call)
+
+    def is_available(self, timeout_s: float) -> bool:
+        """See `DirectTransport.is_available`."""
+        return self._first.is_available(timeout_s)
+
+    def close(self) -> None:
+        """Close the idle connections."""
+        for transport in self._transports.values():
+            transport.close()
+
+    def _of(self, model: str) -> DirectTransport | SdkTransport:
+        return self._transports[profile_of("bedrock", model).name]

@@ -71,11 +71,10 @@ class Connections:
         lines = [
             f"{method} {self._path}{path}{self._query} HTTP/1.1",
             f"Host: {self._route.authority}",
-            "Accept: application/json",
             "Accept-Encoding: identity",
             "User-Agent: codelab",
             f"Content-Length: {len(body)}",
-            *(f"{name}: {value}" for name, value in headers.items()),
+            *(f"{name}: {value}" for name, value in {"Accept": "application/json", **headers}.items()),
         ]
         head = "\r\n".join([*lines, "", ""]).encode("ascii")
         connection = self._pool.take() or self._connected(call)

@@ -6,11 +6,12 @@ import time
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import quote
 
 from codelab.llm.client.answers import MISSHAPEN, NO_LIST, misshapen, refusal_of, unreachable
 from codelab.llm.client.api import Api, ChatCompletionsApi
 from codelab.llm.client.connections import ConnectionFailed, Connections, Response
-from codelab.llm.client.keys import ApiKey, KeyHeader, key_headers, keyed
+from codelab.llm.client.keys import ApiKey, KeyHeader, Sign, key_headers, keyed
 from codelab.llm.client.transport import Call
 from codelab.llm.errors import ModelError, TransportError
 
@@ -25,22 +26,23 @@ class DirectTransport:
 
     api_key: a string, or a function that returns the current key before each call. If the function has a method
     `renew(rejected)` that returns whether there is another key now, a call with a rejected key is repeated once.
-    key_header: where the endpoint takes the key. api: what it speaks, by default the chat completions API. timeout: the
-    longest silence between two reads, in seconds; the deadline bounds the whole answer. Raises InvalidRequest if the
-    URL, or the proxy that HTTPS_PROXY names, cannot be used.
+    key_header: where the endpoint takes the key. sign: signs each request in place of a key. api: what it speaks, by
+    default the chat completions API. timeout: the longest silence between two reads, in seconds; the deadline bounds
+    the whole answer. Raises InvalidRequest if the URL, or the proxy that HTTPS_PROXY names, cannot be used.
     """
 
     def __init__(
         self,
         *,
         base_url: str,
-        api_key: ApiKey,
+        api_key: ApiKey = "",
         key_header: KeyHeader = "Authorization",
+        sign: Sign | None = None,
         api: Api | None = None,
         timeout: float = 600.0,
     ) -> None:
         self.base_url = base_url.rstrip("/")
-        self._key, self._key_header = api_key, key_header
+        self._key, self._key_header, self._sign = api_key, key_header, sign
         self._api = api or ChatCompletionsApi()
         self._connections = Connections(self.base_url, silence_s=timeout)
 
@@ -49,15 +51,14 @@ class DirectTransport:
         call.check()
         call.begin()
         data = self._api.encode(body)
-        response = keyed(self._key, lambda key: self._open("POST", self._api.path, key, data, call), call.check)
+        path = self._api.path.format(model=quote(str(body.get("model", "")), safe=""))
+        response = keyed(self._key, lambda key: self._open("POST", path, key, data, call), call.check)
         disconnect_reason = ""
         problem: TransportError | None = None
         try:
             pieces = response.pieces()
-            streams = bool(body.get("stream"))
-            yield from self._api.chunks(pieces, streams=streams)
-            if streams:
-                response.end(pieces)
+            yield from self._api.chunks(pieces, streams=bool(body.get("stream")))
+            response.end(pieces)
         except ConnectionFailed as error:
             disconnect_reason = _reason(error)
         except MISSHAPEN as error:
@@ -94,9 +95,11 @@ class DirectTransport:
         """The answer, if its status is a success's. Raises TransportError, Cancelled or DeadlineExceeded."""
         if not (key.isascii() and key.isprintable()):
             raise TransportError("the API key has characters that a header must not have")
-        headers = {**self._api.headers, **key_headers(key, self._key_header)}
-        if body:
-            headers["Content-Type"] = "application/json"
+        headers: Mapping[str, str] = {**self._api.headers, **({"Content-Type": "application/json"} if body else {})}
+        if self._sign is None:
+            headers = {**headers, **key_headers(key, self._key_header)}
+        else:
+            headers = self._sign(method, path, headers, body)
         error_body, disconnect_reason = bytearray(), ""
         try:
             response = self._connections.open(method, path, headers, body, call)

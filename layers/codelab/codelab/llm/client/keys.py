@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Literal, TypeVar
 
 from codelab.llm.client.answers import rejects_key
 from codelab.llm.errors import TransportError
 
 ApiKey = str | Callable[[], str]
+#: Signs a request in place of a key: method, path below the base URL, headers and body, to all headers but the Host.
+Sign = Callable[[str, str, Mapping[str, str], bytes], Mapping[str, str]]
 
 #: Where a provider takes its key.
 KeyHeader = Literal["Authorization", "api-key", "x-api-key"]

@@ -81,9 +81,9 @@ class MessagesApi:
 def _request(body: Mapping[str, Any]) -> Json:
     if body.get("n", 1) != 1:
         raise InvalidRequest(f"{_NAME} gives one answer to a call", "/config/n")
-    system, messages = _conversation(body["messages"])
+    system, messages = conversation(body["messages"])
     request: Json = {"model": body["model"]}
-    request |= _thinking(body, lacks_thoughts=_lacks_thoughts(messages))
+    request |= thinking_fields(body, lacks_thoughts=lacks_thoughts(messages))
     if (request.get("thinking") or {}).get("type") == "disabled":
         messages = _without_thoughts(messages)
     request["max_tokens"] = _max_tokens(body, (request.get("thinking") or {}).get("budget_tokens", 0))
@@ -103,8 +103,8 @@ def _request(body: Mapping[str, Any]) -> Json:
     return request
 
 
-def _thinking(body: Mapping[str, Any], *, lacks_thoughts: bool) -> Json:
-    """The fields `thinking` and `output_config`. lacks_thoughts: see `_lacks_thoughts`.
+def thinking_fields(body: Mapping[str, Any], *, lacks_thoughts: bool) -> Json:
+    """The fields `thinking` and `output_config`. lacks_thoughts: see `lacks_thoughts`.
 
     A model with a budget must see them to go on, and thinks no more without.
     """
@@ -163,7 +163,7 @@ def _tool_choice(body: Mapping[str, Any]) -> Json:
     return {"tool_choice": translated}
 
 
-def _conversation(messages: Iterable[Mapping[str, Any]]) -> tuple[list[Json], list[Json]]:
+def conversation(messages: Iterable[Mapping[str, Any]]) -> tuple[list[Json], list[Json]]:
     """The system prompt, and the messages, whose roles take turns.
 
     All system messages go into the prompt, as Anthropic's own compatible endpoint does it.
@@ -193,7 +193,7 @@ def _conversation(messages: Iterable[Mapping[str, Any]]) -> tuple[list[Json], li
     return system, turns
 
 
-def _lacks_thoughts(turns: Sequence[Json]) -> bool:
+def lacks_thoughts(turns: Sequence[Json]) -> bool:
     """Whether the model is to go on after calls of its own, and the first answer since the user spoke has no thoughts.
 
     What follows results of calls is the same turn of the model, in which it may have thought only at the beginning.
@@ -285,16 +285,11 @@ def _id(call_id: Any) -> str:
 # The answer.
 
 
-class _Stream:
-    """The events of one answer, as chunks.
-
-    The finish reason waits for `message_stop`: without it the answer is cut.
-    """
+class BlockStream:
+    """The content blocks of one answer, as chunks; `number` is a block's."""
 
     def __init__(self) -> None:
         self.has_ended = False
-        self._usage: Json = {}
-        self._finish_reason: str | None = None
         #: By the number of a block, the number of its call; and the calls of which no argument has arrived.
         self._calls: dict[int, int] = {}
         self._without_arguments: set[int] = set()
@@ -303,34 +298,8 @@ class _Stream:
         self._pieces: dict[int, dict[str, list[str]]] = {}
         self._numbers = itertools.count()
 
-    def chunks(self, event: Json) -> list[Json]:
-        match event.get("type"):
-            case "content_block_delta":
-                return self._delta(event["index"], event["delta"])
-            case "content_block_start":
-                return self._started(event["index"], event["content_block"])
-            case "content_block_stop" if event["index"] in self._without_arguments:
-                return [_arguments(self._calls[event["index"]], "{}")]
-            case "content_block_stop" if event["index"] in self._thoughts:
-                return [{"choices": [_choice({"thinking_blocks": [self._whole_thoughts(event["index"])]})]}]
-            case "message_start":
-                self._usage = event["message"].get("usage") or {}
-            case "message_delta":
-                return self._ending(event)
-            case "message_stop":
-                self.has_ended = True
-                return [
-                    {"choices": [_choice({}, self._finish_reason)]},
-                    {"choices": [], "usage": _usage(self._usage)},
-                ]
-            case "message":  # whole, though a stream was asked for
-                self.has_ended = True
-                return [_whole(event)]
-            case None:
-                raise foreign_answer("an answer of another API", json.dumps(event).encode(), _NAME)
-        return []  # `ping`, and what is added later
-
-    def _started(self, number: int, block: Json) -> list[Json]:
+    def started(self, number: int, block: Json) -> list[Json]:
+        """The chunks of a block's beginning."""
         if block.get("type") in _THOUGHTS:
             self._thoughts[number] = dict(block)
             return []
@@ -342,7 +311,8 @@ class _Stream:
             self._without_arguments.add(number)
         return [_arguments(call, arguments, block)]
 
-    def _delta(self, number: int, delta: Json) -> list[Json]:
+    def delta(self, number: int, delta: Json) -> list[Json]:
+        """The chunks of a piece of a block."""
         match delta.get("type"):
             case "text_delta":
                 return _texts(delta["text"])
@@ -351,10 +321,18 @@ class _Stream:
                 return [_arguments(self._calls[number], delta["partial_json"])]
             case "thinking_delta":
                 self._add_thoughts(number, "thinking", delta["thinking"])
-                return [{"choices": [_choice({"reasoning_content": delta["thinking"]})]}]
+                return [{"choices": [chunk_choice({"reasoning_content": delta["thinking"]})]}]
             case "signature_delta":
                 self._add_thoughts(number, "signature", delta["signature"])
         return []  # signatures and citations
+
+    def stopped(self, number: int) -> list[Json]:
+        """The chunks of a block's end."""
+        if number in self._without_arguments:
+            return [_arguments(self._calls[number], "{}")]
+        if number in self._thoughts:
+            return [{"choices": [chunk_choice({"thinking_blocks": [self._whole_thoughts(number)]})]}]
+        return []
 
     def _add_thoughts(self, number: int, name: str, piece: str) -> None:
         self._thoughts.setdefault(number, {"type": "thinking", "thinking": ""})
@@ -365,13 +343,50 @@ class _Stream:
         pieces = self._pieces.get(number, {})
         return {**block, **{name: block.get(name, "") + "".join(parts) for name, parts in pieces.items()}}
 
+
+class _Stream(BlockStream):
+    """The events of one answer, as chunks.
+
+    The finish reason waits for `message_stop`: without it the answer is cut.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._usage: Json = {}
+        self._finish_reason: str | None = None
+
+    def chunks(self, event: Json) -> list[Json]:
+        match event.get("type"):
+            case "content_block_delta":
+                return self.delta(event["index"], event["delta"])
+            case "content_block_start":
+                return self.started(event["index"], event["content_block"])
+            case "content_block_stop":
+                return self.stopped(event["index"])
+            case "message_start":
+                self._usage = event["message"].get("usage") or {}
+            case "message_delta":
+                return self._ending(event)
+            case "message_stop":
+                self.has_ended = True
+                return [
+                    {"choices": [chunk_choice({}, self._finish_reason)]},
+                    {"choices": [], "usage": token_usage(self._usage)},
+                ]
+            case "message":  # whole, though a stream was asked for
+                self.has_ended = True
+                return [_whole(event)]
+            case None:
+                raise foreign_answer("an answer of another API", json.dumps(event).encode(), _NAME)
+        return []  # `ping`, and what is added later
+
     def _ending(self, event: Json) -> list[Json]:
         delta = event.get("delta") or {}
         self._usage = {**self._usage, **(event.get("usage") or {})}
         if delta.get("stop_reason"):
-            self._finish_reason = _finish_reason(delta["stop_reason"])
+            self._finish_reason = finish_reason(delta["stop_reason"])
         refusal = _refusal(delta)
-        return [{"choices": [_choice({"refusal": refusal})]}] if refusal else []
+        return [{"choices": [chunk_choice({"refusal": refusal})]}] if refusal else []
 
 
 def _whole(message: Json) -> Json:
@@ -392,21 +407,22 @@ def _whole(message: Json) -> Json:
             {"index": number, **_function(json.dumps(block.get("input") or {}), block)}
             for number, block in enumerate(calls)
         ]
-    choice = {"index": 0, "message": answer, "finish_reason": _finish_reason(message.get("stop_reason"))}
-    return {"choices": [choice], "usage": _usage(message.get("usage") or {})}
+    choice = {"index": 0, "message": answer, "finish_reason": finish_reason(message.get("stop_reason"))}
+    return {"choices": [choice], "usage": token_usage(message.get("usage") or {})}
 
 
-def _choice(delta: Json, finish_reason: str | None = None) -> Json:
+def chunk_choice(delta: Json, finish_reason: str | None = None) -> Json:
+    """The choice of a chunk."""
     return {"index": 0, "delta": delta, "finish_reason": finish_reason}
 
 
 def _texts(text: str | None) -> list[Json]:
-    return [{"choices": [_choice({"content": text})]}] if text else []
+    return [{"choices": [chunk_choice({"content": text})]}] if text else []
 
 
 def _arguments(call: int, text: str, block: Json | None = None) -> Json:
     """A piece of a call's arguments; with its block, the beginning of the call."""
-    return {"choices": [_choice({"tool_calls": [{"index": call, **_function(text, block)}]})]}
+    return {"choices": [chunk_choice({"tool_calls": [{"index": call, **_function(text, block)}]})]}
 
 
 def _function(arguments: str, block: Json | None) -> Json:
@@ -419,7 +435,8 @@ def _function(arguments: str, block: Json | None) -> Json:
     }
 
 
-def _finish_reason(stop_reason: str | None) -> str | None:
+def finish_reason(stop_reason: str | None) -> str | None:
+    """The finish reason for a reason to stop; itself, if the chat completions API has no other word."""
     return _FINISH_REASONS.get(stop_reason or "", stop_reason)
 
 
@@ -432,7 +449,7 @@ def _refusal(message: Json) -> str | None:
     return explanation if isinstance(explanation, str) else None
 
 
-def _usage(usage: Json) -> Json:
+def token_usage(usage: Json) -> Json:
     """The tokens. `input_tokens` are only those that were neither read from the cache nor written to it."""
     cache_reads, cache_writes = usage.get("cache_read_input_tokens"), usage.get("cache_creation_input_tokens")
     other_tokens = usage.get("input_tokens")

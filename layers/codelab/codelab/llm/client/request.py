@@ -35,7 +35,7 @@ from codelab.llm.outcome import Done, Event, ItemDone, Result, TextDelta, Thinki
 from codelab.llm.overflow import context_overflow
 from codelab.llm.parsing import NoJson, parse
 from codelab.llm.pipeline import Registry, prepare
-from codelab.llm.profiles import PROFILES
+from codelab.llm.profiles import profile_of
 from codelab.llm.repairs import repair_of_calls
 from codelab.llm.scanner import Scanner, TextScanner, mend
 from codelab.llm.schema.compiled import CompiledSchema, compile_schema
@@ -85,7 +85,7 @@ class Request:
         self.config, self.schema, self.messages = prepare(config, schema, context, registry)
         #: The messages with past calls as the caller wrote them.
         self._history = self.messages
-        reads_native_calls = reads_calls(PROFILES[config.provider], config)
+        reads_native_calls = reads_calls(profile_of(config.provider, config.model), config)
         if has_calls(self.schema) and self.config.stream_fields and not reads_native_calls:
             self.messages = in_answers_form(self.messages, self.config.stream_fields[-1], behind_results)
         if admit is not None:
@@ -100,7 +100,7 @@ class Request:
 
     def compile(self) -> None:
         """Make the strict schema now, so that the first run need not. Requests with the same schema share it."""
-        unsupported = PROFILES[self.config.provider].unsupported_keywords
+        unsupported = profile_of(self.config.provider, self.config.model).unsupported_keywords
         for mode in _modes(self.config, self._compiled, unsupported, streaming=True):
             if mode.strategy == "calls" and self._compiled.functions is not None:
                 self._compiled.functions.definitions(mode, excluded_keywords_of(unsupported))
@@ -156,7 +156,7 @@ def shown_form(config: RequestConfig, schema: Any, unsupported: frozenset[str]) 
 
     unsupported: the features that the model is known not to support.
     """
-    compiled_schema, profile = compile_schema(schema, config.open_objects), PROFILES[config.provider]
+    compiled_schema, profile = compile_schema(schema, config.open_objects), profile_of(config.provider, config.model)
     unsupported |= profile.unsupported_keywords
     for mode in _modes(config, compiled_schema, unsupported, streaming=True):
         return None if shows_schema(profile, config, mode) else compiled_schema.form_for(mode, unsupported)
@@ -168,7 +168,7 @@ def _modes(
 ) -> Iterator[Mode]:
     """The ways to ask for an answer that fits the schema, best first."""
     return modes(
-        PROFILES[config.provider],
+        profile_of(config.provider, config.model),
         config,
         streaming=streaming,
         strict=compiled_schema.codec(unsupported).strict,
@@ -195,7 +195,7 @@ class _Run:
         self._transport = transport
         self._call = call
         self._streaming = streaming
-        self._profile = PROFILES[request.config.provider]
+        self._profile = profile_of(request.config.provider, request.config.model)
         self._past_reasoning = past_reasoning(self._profile, request.config)
         self._fields = [tuple(name.split(".")) for name in request.config.stream_fields]
         self._items = tuple(request.config.stream_items.split(".")) if request.config.stream_items else None
