@@ -25,7 +25,7 @@ from codelab.llm.tokens import estimate_tokens
 from codelab.observability import begin
 from codelab.protocol.errors import ProtocolError
 from codelab.protocol.outgoing import AgentStatus, AssistantMessage, TurnEnd
-from codelab.secret import secret
+from codelab.secret import Secret, secret
 from codelab.sessions.dynamodb.unsupported import UnsupportedItem
 from codelab.sessions.items import dumps
 from codelab.sessions.spending import Spending
@@ -36,6 +36,7 @@ from codelab.turns.usage import usage_amounts
 from codelab.wiring import bedrock_signature, posting_engine, step_of
 
 if TYPE_CHECKING:
+    from codelab.llm.client.entra import EntraToken
     from codelab.llm.client.openai_sdk import SdkTransport
 
 #: Seconds reserved for returning an answer, and seconds that the model's endpoint may take for a health check.
@@ -91,7 +92,23 @@ def _endpoint(profile: Profile, api: Api) -> dict[str, Any]:
         base_url = converse_url(base_url)
         if not key():  # A key of Bedrock is for those who have no role.
             return {"base_url": base_url, "sign": bedrock_signature(base_url)}
-    return {"base_url": base_url or api.base_url, "api_key": key, "key_header": profile.key_header}
+    base_url = base_url or api.base_url
+    if service_settings.llm_entra_client_id or service_settings.llm_entra_tenant:
+        return {"base_url": base_url, "api_key": _entra_token(key)}
+    return {"base_url": base_url, "api_key": key, "key_header": profile.key_header}
+
+
+def _entra_token(client_secret: Secret) -> "EntraToken":
+    """What signs in at Microsoft Entra. Raises ConfigurationError, or InvalidRequest for its address."""
+    from codelab.llm.client.entra import AUTHORITY, EntraToken
+
+    tenant, client_id = service_settings.llm_entra_tenant, service_settings.llm_entra_client_id
+    if not (tenant and client_id and client_secret()):
+        raise ConfigurationError(
+            "LLM_ENTRA_CLIENT_ID needs LLM_ENTRA_TENANT, and the application's secret in LLM_API_KEY (LlmApiKey); set "
+            "all of them or none"
+        )
+    return EntraToken(tenant, client_id, client_secret, authority=service_settings.llm_entra_authority or AUTHORITY)
 
 
 transport = _transport()

@@ -30,6 +30,10 @@ _SECTIONS: dict[str, dict[str, str]] = {
         "LLM_BASE_URL": "the address of the model's endpoint, up to `/v1`, or `/api` for Ollama's own API; without it "
         "the demonstration model answers",
         "LLM_API_KEY": "its key",
+        "LLM_ENTRA_TENANT": "the tenant of an application of Microsoft Entra, for an "
+        "[Azure OpenAI that takes no keys](models.md#azure-with-microsoft-entra)",
+        "LLM_ENTRA_CLIENT_ID": "its client id; `LLM_API_KEY` is then its secret",
+        "LLM_ENTRA_AUTHORITY": "where it signs in, if not at `https://login.microsoftonline.com`",
         "LLM_MODEL": "the model",
         "LLM_PROVIDER": "the provider's profile, which determines what the endpoint speaks and how to get answers that "
         "are valid for a JSON Schema, see [request.md](request.md)",

@@ -12,6 +12,7 @@ from codelab.config import ConfigurationError
 from codelab.llm.client.direct import DirectTransport
 from codelab.llm.profiles import PROFILES
 
+from tests.fakes.http import Exchange, HttpServer
 from tests.fakes.model import apis
 from tests.fakes.model.apis import SPOKEN, WINDOW
 from tests.fakes.model.wire import USAGE, ScriptedServer
@@ -90,6 +91,28 @@ def test_without_a_key_the_role_signs_what_it_asks_of_converse(system: System, m
     assert {"host", "x-amz-security-token", "content-type"} <= set(signed)
 
 
+def test_an_application_of_entra_signs_in_before_azure_is_asked(system: System) -> None:
+    def sign_in(exchange: Exchange) -> None:
+        exchange.json({"access_token": "opaque", "expires_in": 3599})
+
+    with HttpServer(sign_in) as entra, ScriptedServer() as server:
+        server.says('{"a": 1}')
+        system.environment = {
+            "LLM_PROVIDER": "azure",
+            "LLM_BASE_URL": server.url,
+            "LLM_API_KEY": "secret",
+            "LLM_ENTRA_TENANT": "t",
+            "LLM_ENTRA_CLIENT_ID": "c",
+            "LLM_ENTRA_AUTHORITY": entra.url,
+        }
+        system.transport = DirectTransport
+        assert system.load("llm_request")(dict(REQUEST))["solution"] == {"a": 1}
+        [exchange] = server.received
+        assert exchange.headers["authorization"] == "Bearer opaque"
+        assert "api-key" not in exchange.headers
+        assert b"client_secret=secret" in entra.received[0].content
+
+
 def test_models_of_both_apis_of_bedrock_are_asked_where_they_are(system: System) -> None:
     made: list[str] = []
 
@@ -132,6 +155,7 @@ def test_ollama_reserves_the_window_of_the_model(system: System) -> None:
             "LLM_PROVIDER=antropic: unknown provider; known are openai, .*anthropic-messages",
         ),
         ({"LLM_PROVIDER": "ollama-chat", "LLM_CLIENT": "openai"}, "LLM_CLIENT=openai: .*unset LLM_CLIENT"),
+        ({"LLM_PROVIDER": "azure", "LLM_ENTRA_CLIENT_ID": "c", "LLM_API_KEY": "s"}, "needs LLM_ENTRA_TENANT"),
         (
             {"LLM_PROVIDER": "bedrock", "LLM_CLIENT": "openai", "LLM_MODELS": "anthropic.claude-x"},
             "LLM_CLIENT=openai: .*LLM_PROVIDER=bedrock-converse; unset LLM_CLIENT",

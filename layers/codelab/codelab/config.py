@@ -188,6 +188,10 @@ class Settings:
     aws_client: Literal["direct", "boto3"] = _choice("direct", "boto3")
     llm_api_key: str = ""
     llm_api_key_secret_arn: str = ""
+    #: An application of Microsoft Entra, which signs in with the key as its secret: its tenant, its id, and where.
+    llm_entra_tenant: str = ""
+    llm_entra_client_id: str = ""
+    llm_entra_authority: str = _url()
     #: By model: {"gpt-4.1-mini": {"prompt": 0.4, "completion": 1.6, "cached": 0.1}}
     llm_prices: "Mapping[str, Price]" = field(default_factory=dict, metadata=_PRICE)
     #: By model: {"my-model": {"window": 65536, "images": true, "thinking": ["none", "high"]}}

@@ -209,6 +209,10 @@ _SENTENCES = {
         "its provider does not let this account use the model; get access to it there, correct LlmFoundationModel, or "
         "choose another with LLM_MODEL or LlmModel"
     ),
+    FailureKind.SIGN_IN: (
+        "Microsoft Entra refused to sign the application in; correct LlmEntraTenant, LlmEntraClientId or its secret, "
+        "LlmApiKey"
+    ),
     FailureKind.MODEL: "its provider has no such model for this key; choose one with `codelab setup` or LLM_MODEL",
     FailureKind.QUOTA: "its provider says that no credit or quota is left; add some, or use another: `codelab setup`",
     FailureKind.RATE: "its provider gets too many requests; try again in a minute",

@@ -17,6 +17,7 @@ class FailureKind(StrEnum):
 
     KEY = "key"
     ACCESS = "access"
+    SIGN_IN = "sign_in"
     MODEL = "model"
     QUOTA = "quota"
     RATE = "rate"
