@@ -7,11 +7,13 @@ from codelab.process_start import begin_init
 
 begin_init()
 
+from codelab.gateway.edge import edge_check
 from codelab.gateway.identity import SESSION_ID, context_of, query_of
 from codelab.gateway.tokens import InvalidToken, bearer_of
 from codelab.observability import begin, logger
 
 bearer = bearer_of()
+comes_through_edge = edge_check()
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
@@ -21,7 +23,13 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
 
 
 def authorize(event: dict[str, Any]) -> dict[str, Any]:
-    """Allow with the caller's context; deny (403) an invalid session id; raise Unauthorized (401) for a bad token."""
+    """Allow with the caller's context; raise Unauthorized (401) for a bad token.
+
+    Deny (403) an invalid session id, and whoever goes around the edge.
+    """
+    if not comes_through_edge(event):
+        logger().info("connection refused", extra={"reason": "it did not come through the edge"})
+        return {"principalId": "nobody", "policyDocument": _policy("Deny", event)}
     try:
         identity = bearer(event)
     except InvalidToken as error:
@@ -32,9 +40,11 @@ def authorize(event: dict[str, Any]) -> dict[str, Any]:
     effect = "Allow" if SESSION_ID.fullmatch(session_id) else "Deny"
     return {
         "principalId": identity.user,
-        "policyDocument": {
-            "Version": "2012-10-17",
-            "Statement": [{"Action": "execute-api:Invoke", "Effect": effect, "Resource": event["methodArn"]}],
-        },
+        "policyDocument": _policy(effect, event),
         "context": context_of(identity.user, session_id, identity.issued, identity.expires, identity.plan, query),
     }
+
+
+def _policy(effect: str, event: dict[str, Any]) -> dict[str, Any]:
+    statement = {"Action": "execute-api:Invoke", "Effect": effect, "Resource": event["methodArn"]}
+    return {"Version": "2012-10-17", "Statement": [statement]}

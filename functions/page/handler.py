@@ -75,7 +75,7 @@ def _read(file: Path) -> tuple[bytes, str, str]:
 def _headers() -> dict[str, str]:
     """The headers of every answer. `connect-src` has the WebSocket, the bucket and who signs users in."""
     value = os.environ
-    addresses = [f"wss://{urlsplit(value['CONNECTIONS_URL']).netloc}", value["PAYLOAD_ORIGIN"]]
+    addresses = [f"wss://{urlsplit(value['WEBSOCKET_ADDRESS']).netloc}", value["PAYLOAD_ORIGIN"]]
     if value["JWKS_URL"] and value["JWT_CLIENT_ID"]:
         issuer = urlsplit(value["JWT_ISSUER"])
         addresses += [f"{issuer.scheme}://{issuer.netloc}", *value["SIGN_IN_ORIGINS"].split(",")]

@@ -12,7 +12,7 @@ from botocore.exceptions import WaiterError
 from infra.stack.destroy import delete_unused
 from infra.stack.parameters import as_arguments
 from infra.stack.preflight import FAILED_CREATIONS, Finding
-from infra.stack.stack import Refused, Stack, outputs, parameters
+from infra.stack.stack import Refused, Stack, outputs, parameters, websocket_address
 
 SAM = Path(".venv-sam/bin/sam")
 _ROOT = Path(__file__).resolve().parents[2]
@@ -80,17 +80,22 @@ def clear_failed_creation(stack: Stack, out: TextIO) -> None:
 def summary(stack: Stack, described: Mapping[str, Any]) -> str:
     """The stack's addresses and the next steps."""
     found, values = outputs(described), parameters(described)
+    websocket = websocket_address(found).format(session_id="my_session")
     lines = [
         "",
         f"{stack.name} is deployed in {stack.region}.",
-        f"  WebSocket  {found['WebSocketUrl']}?session_id=my_session",
+        f"  WebSocket  {websocket}",
         f"  REST       {found['RestUrl']}/api/v1 (documentation: {found['RestUrl']}/docs)",
     ]
     if "RestStreamUrl" in found:
         lines.append(f"  streams    {found['RestStreamUrl']}api/v1/chat/stream")
     if "PageUrl" in found:
         lines.append(f"  page       {found['PageUrl']}")
-    for name, told in (("WebSocketDomain", "WebSocketDomainTarget"), ("RestDomain", "RestDomainTarget")):
+    for name, told in (
+        ("WebSocketDomain", "WebSocketDomainTarget"),
+        ("RestDomain", "RestDomainTarget"),
+        ("EdgeDomain", "EdgeDomainTarget"),
+    ):
         if told in found:
             lines.append(f"  DNS        {values[name]} must be a CNAME (or alias) of {found[told]}")
     if values.get("JwksUrl"):
@@ -100,7 +105,7 @@ def summary(stack: Stack, described: Mapping[str, Any]) -> str:
     else:
         lines += [
             f"Next: test it with make smoke{stack.argument}, or type one frame per line into",
-            f'  npx wscat -c "{found["WebSocketUrl"]}?session_id=my_session" \\',
+            f'  npx wscat -c "{websocket}" \\',
             f'    -H "Authorization: Bearer $(make token USER=alice{stack.argument})"',
         ]
     return "\n".join(lines) + "\n"

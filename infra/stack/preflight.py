@@ -109,6 +109,7 @@ def _account(stack: Stack, template: Mapping[str, Any], given: Mapping[str, str]
         yield from _left_logs(stack, template)
     yield from _concurrency(stack, values, _reserved(before))
     yield from _retention(before, values)
+    yield from _edge(before, values)
     if values["AccessLogs"] == "true":
         yield from _access_logs(stack)
     if values["LlmProvider"] == "bedrock" and not values["LlmBaseUrl"]:  # Other endpoints have other model names.
@@ -192,6 +193,16 @@ def _retention(before: Mapping[str, str], values: Mapping[str, str]) -> Iterator
     if before and days not in ("0", before.get(name, "0")):
         message = f"{name}={days}: sessions without a message for {days} days will be erased, the present ones included"
         yield Finding(f"{message} (make export saves them)", stops=False)
+
+
+def _edge(before: Mapping[str, str], values: Mapping[str, str]) -> Iterator[Finding]:
+    """Clients that know the addresses of before are refused as soon as there is an edge, and the other way round."""
+    if values["Edge"] == "true" and values["RestStreaming"] == "true":
+        message = "Edge=true does not cover the function URL of RestStreaming=true, nor does its firewall"
+        yield Finding(message, stops=False)
+    if before and values["Edge"] != before.get("Edge", "false"):
+        message = f"Edge={values['Edge']}: the WebSocket, the REST API and the page get other addresses"
+        yield Finding(f"{message}; clients that use the present ones are refused from then on", stops=False)
 
 
 def _left_logs(stack: Stack, template: Mapping[str, Any]) -> Iterator[Finding]:

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from infra.stack.stack import Stack, outputs
+from infra.stack.stack import Stack, outputs, websocket_address
 
 SUITE = "tests/protocol/conformance"
 #: Several users share the cases, because each has quotas per minute.
@@ -16,7 +16,7 @@ def run(stack: Stack, tokens: str) -> int:
     found = outputs(stack.deployed())
     environment = {
         **os.environ,
-        "CONFORMANCE_URL": found["WebSocketUrl"] + "?session_id={session_id}",
+        "CONFORMANCE_URL": websocket_address(found),
         "CONFORMANCE_HTTP": found["RestUrl"],
         "CONFORMANCE_TOKEN": tokens,
     }

@@ -70,3 +70,9 @@ def outputs(described: Mapping[str, Any]) -> dict[str, str]:
 def parameters(described: Mapping[str, Any]) -> dict[str, str]:
     """A stack's parameters by name; NoEcho values are asterisks."""
     return {item["ParameterKey"]: item.get("ParameterValue", "") for item in described.get("Parameters", ())}
+
+
+def websocket_address(found: Mapping[str, str]) -> str:
+    """Of a stack's outputs, where clients connect: with `{session_id}` in place of the session's id."""
+    url = found["WebSocketUrl"]
+    return url if "{session_id}" in url else f"{url}?session_id={{session_id}}"

@@ -5,6 +5,7 @@ The other direction is checked after every test of this folder (`System.check_pe
 
 import json
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import boto3
@@ -133,11 +134,18 @@ def store_secret(system: System, name: str) -> None:
         boto3.client("secretsmanager", region_name=REGION).create_secret(Name=name, SecretString="sk-1")
 
 
+def behind_an_edge(system: System) -> None:
+    store_secret(system, "EdgeSecret")
+    system.environment["EDGE_SECRET_ARN"] = "EdgeSecret"
+
+
 # -- what has each function do all that it may do ----------------------------------------------------------------------
 
 
 def authorize(system: System) -> None:
-    system.function("authorize")(events.authorize(query={"session_id": "s1"}, headers=bearer(token())))
+    behind_an_edge(system)
+    through = {"x-codelab-edge": "sk-1"}
+    system.function("authorize")(events.authorize(query={"session_id": "s1"}, headers={**bearer(token()), **through}))
 
 
 def connect(system: System) -> None:
@@ -235,16 +243,18 @@ def control(system: System) -> None:
 
 def rest_api(system: System) -> None:
     comes(system, "c1")
+    behind_an_edge(system)
+    http = partial(system.http, headers={"x-codelab-edge": "sk-1"})
     wanted = {"session_id": "s1", "tool_name": "write_file", "arguments": WRITTEN}
-    system.http("POST", "/tools/execute", query="wait=0", body={**wanted, "call_id": "k1"})
+    http("POST", "/tools/execute", query="wait=0", body={**wanted, "call_id": "k1"})
     system.send("c1", "hitl_decision", call_id="k1", decision="approve", remember={"scope": "user"})
-    system.http("POST", "/tools/execute", query="wait=0", body={**wanted, "call_id": "k2"})  # relies on the rule
-    system.http("GET", "/sessions")
+    http("POST", "/tools/execute", query="wait=0", body={**wanted, "call_id": "k2"})  # relies on the rule
+    http("GET", "/sessions")
     upload(system, "c1", "tool_result", call_id="k1", result={"content": LARGE})
     system.connect("n1", "s2")
-    system.http("POST", "/chat/message", body={"session_id": "s2", "message": "hello"})
-    system.http("POST", "/sessions/s1/fork", body={})
-    system.http("DELETE", "/sessions/s1")
+    http("POST", "/chat/message", body={"session_id": "s2", "message": "hello"})
+    http("POST", "/sessions/s1/fork", body={})
+    http("DELETE", "/sessions/s1")
 
 
 def llm_request(system: System) -> None:

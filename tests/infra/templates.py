@@ -115,7 +115,7 @@ def rules_broken(template: Template) -> set[str]:
 @cache
 def _rules() -> list[Any]:
     """The house rules. Every process of a test run imports this file, and one of them needs cfn-lint."""
-    from infra.rules import apis, functions, parameters, policies, storage
+    from infra.rules import apis, edge, functions, parameters, policies, storage
 
     return [
         policies.ConnectionsOfOneApiOnly(),
@@ -128,4 +128,6 @@ def _rules() -> list[Any]:
         apis.ThrottledRoutesAreAlwaysThere(),
         storage.TablesAreProtected(),
         apis.AccessLogsHaveNoTokens(),
+        edge.EdgesKeepNothingOfUsers(),
+        edge.EdgesAreKnownByASecret(),
     ]

@@ -323,3 +323,103 @@ def test_an_access_log_has_no_tokens_and_an_end(written: Any, retention: int | N
     group = {"RetentionInDays": retention} if retention else {"LogGroupName": "requests"}
     template["Resources"]["AccessLog"] = {"Type": "AWS::Logs::LogGroup", "Properties": group}
     assert rules_broken(template) == (set() if is_right else {"E9010"})
+
+
+SENDS = {
+    "HeaderName": "x-by",
+    "HeaderValue": {"Fn::Sub": "{{resolve:secretsmanager:${Secret}:SecretString:::}}"},
+}
+KEPT: dict[str, Any] = {
+    "ParametersInCacheKeyAndForwardedToOrigin": {
+        "CookiesConfig": {"CookieBehavior": "none"},
+        "HeadersConfig": {"HeaderBehavior": "none"},
+        "QueryStringsConfig": {"QueryStringBehavior": "none"},
+        "EnableAcceptEncodingGzip": True,
+    },
+    "MinTTL": 0,
+    "DefaultTTL": 0,
+    "MaxTTL": 60,
+    "Name": "assets",
+}
+
+
+def _edge(template: Template) -> dict[str, Any]:
+    """Puts a distribution before an origin that follows the rules. Returns its configuration."""
+    behaviour = {
+        "TargetOriginId": "api",
+        "ViewerProtocolPolicy": "https-only",
+        "CachePolicyId": "4135ea2d-6df8-44a3-9df3-4b5a84be39ad",
+        "OriginRequestPolicyId": "b689b0a8-53d0-40ab-baf2-68738e2966ac",
+    }
+    assets = {**behaviour, "PathPattern": "/assets/*", "CachePolicyId": {"Ref": "Assets"}}
+    del assets["OriginRequestPolicyId"]
+    origin = {
+        "Id": "api",
+        "DomainName": "api.example.com",
+        "CustomOriginConfig": {"OriginProtocolPolicy": "https-only"},
+        "OriginCustomHeaders": [copy.deepcopy(SENDS)],
+    }
+    codes = (400, 403, 404, 405, 414, 416, 500, 501, 502, 503, 504)
+    config = {
+        "Enabled": True,
+        "Origins": [origin],
+        "DefaultCacheBehavior": behaviour,
+        "CacheBehaviors": [assets],
+        "CustomErrorResponses": [{"ErrorCode": code, "ErrorCachingMinTTL": 0} for code in codes],
+    }
+    template["Resources"]["Secret"] = {
+        "Type": "AWS::SecretsManager::Secret",
+        "Properties": {"GenerateSecretString": {"PasswordLength": 64}},
+    }
+    template["Resources"]["Assets"] = {
+        "Type": "AWS::CloudFront::CachePolicy",
+        "Properties": {"CachePolicyConfig": copy.deepcopy(KEPT)},
+    }
+    properties_of = {"DistributionConfig": config}
+    template["Resources"]["Edge"] = {"Type": "AWS::CloudFront::Distribution", "Properties": properties_of}
+    return config
+
+
+def _spoil_policy(name: str, value: Any) -> Callable[[Template, Any], None]:
+    def spoil(template: Template, _config: Any) -> None:
+        policy_of = properties(template, "Assets")["CachePolicyConfig"]
+        policy_of.update({name: value})
+
+    return spoil
+
+
+_OPTIMIZED, _ALL_VIEWER = "658327ea-f89d-4fab-a63d-7e88639e58f6", "216adef6-5c7f-47e4-b989-5492eafa07d3"
+_HEADERS = {"HeaderBehavior": "whitelist", "Headers": ["Authorization"]}
+
+
+@pytest.mark.parametrize(
+    ("spoil", "rule"),
+    [
+        (lambda _, config: None, ""),
+        (lambda _, config: config["DefaultCacheBehavior"].update(CachePolicyId=_OPTIMIZED), "E9011"),
+        (lambda _, config: config["DefaultCacheBehavior"].update(CachePolicyId={"Ref": "Assets"}), "E9011"),
+        (lambda _, config: config["DefaultCacheBehavior"].update(OriginRequestPolicyId=_ALL_VIEWER), "E9011"),
+        (lambda _, config: config["CacheBehaviors"][0].update(OriginRequestPolicyId=_ALL_VIEWER), "E9011"),
+        (_spoil_policy("DefaultTTL", 86_400), "E9011"),
+        (
+            _spoil_policy(
+                "ParametersInCacheKeyAndForwardedToOrigin",
+                {**KEPT["ParametersInCacheKeyAndForwardedToOrigin"], "HeadersConfig": _HEADERS},
+            ),
+            "E9011",
+        ),
+        (lambda _, config: config["CustomErrorResponses"].pop(), "E9011"),
+        (lambda _, config: config["CustomErrorResponses"][0].pop("ErrorCachingMinTTL"), "E9011"),
+        (lambda _, config: config["Origins"][0].pop("OriginCustomHeaders"), "E9012"),
+        (lambda _, config: config["Origins"][0]["OriginCustomHeaders"][0].update(HeaderValue="written here"), "E9012"),
+        (
+            lambda _, config: config["Origins"][0]["CustomOriginConfig"].update(OriginProtocolPolicy="match-viewer"),
+            "E9012",
+        ),
+        (lambda _, config: config["CacheBehaviors"][0].update(ViewerProtocolPolicy="allow-all"), "E9012"),
+    ],
+)
+def test_an_edge_keeps_nothing_of_users_and_is_known_by_a_secret(spoil: Callable[..., Any], rule: str) -> None:
+    template = copy.deepcopy(good())
+    spoil(template, _edge(template))
+    assert rules_broken(template) == ({rule} if rule else set())

@@ -26,8 +26,10 @@ def test_every_folder_is_a_function_and_vice_versa() -> None:
 def test_only_listed_functions_can_read_secrets() -> None:
     assert {(folder, secret) for folder, _, secret in _granted("secretsmanager:")} == {
         ("authorize", "${JwtSecret}"),
+        ("authorize", "${EdgeSecret}"),
         ("control", "${JwtSecret}"),  # refresh_token
         ("llm_request", "${LlmApiKeySecret}"),
+        ("rest_api", "${EdgeSecret}"),
         ("rest_api", "${JwtSecret}"),  # They verify the tokens of their requests themselves.
         ("rest_stream", "${JwtSecret}"),
     }

@@ -22,7 +22,7 @@ from tests.permissions import grants, resources
 
 FUNCTION = TEMPLATE.parent / "functions" / "page" / "handler.py"
 ENVIRONMENT = {
-    "CONNECTIONS_URL": "https://ws1.execute-api.eu-west-1.amazonaws.com/v1",
+    "WEBSOCKET_ADDRESS": "wss://ws1.execute-api.eu-west-1.amazonaws.com/v1?session_id={session_id}",
     "PAYLOAD_ORIGIN": "https://payloads.s3.eu-west-1.amazonaws.com",
     "JWKS_URL": "",
     "JWT_ISSUER": "",

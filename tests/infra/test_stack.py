@@ -44,6 +44,7 @@ template: dict[str, Any] = yaml_parse(TEMPLATE.read_text(encoding="utf-8"))
 
 
 CERTIFICATE = "arn:aws:acm:eu-central-1:123456789012:certificate/12345678-1234-1234-1234-123456789012"
+AT_THE_EDGE = CERTIFICATE.replace("eu-central-1", "us-east-1")
 
 
 @pytest.fixture(scope="module")
@@ -166,6 +167,12 @@ def test_the_template_allows_all_providers_and_agents() -> None:
         {"CertificateArn": "arn:aws:iam::123456789012:server-certificate/x"},
         {"WarmWriteUnits": "5000"},
         {"WarmReadUnits": "20000"},
+        {"EdgeDomain": "one.example.com", "EdgeCertificateArn": AT_THE_EDGE},
+        {"EdgeDomain": "one.example.com", "Edge": "true"},
+        {"EdgeCertificateArn": CERTIFICATE},
+        {"EdgeWebAclArn": "arn:aws:wafv2:eu-central-1:123456789012:regional/webacl/ours/1"},
+        {"EdgeWebAclArn": "arn:aws:wafv2:us-east-1:123456789012:global/webacl/ours/1"},
+        {"RestDomain": "api.example.com", "CertificateArn": CERTIFICATE, "Edge": "true"},
     ],
     ids=[
         "a provider that there is not",
@@ -177,6 +184,12 @@ def test_the_template_allows_all_providers_and_agents() -> None:
         "no certificate of ACM",
         "a table that is warm for writes only",
         "a table that is warm for reads only",
+        "a name of an edge that is not there",
+        "an edge's name without a certificate",
+        "an edge's certificate of another region",
+        "a firewall of another kind",
+        "a firewall without an edge",
+        "another name beside the edge's",
     ],
 )
 def test_a_deployment_with_invalid_parameters_is_refused(aws: EmulatedAws, wrong: dict[str, str]) -> None:
@@ -440,6 +453,18 @@ def test_log_groups_of_an_earlier_stack_are_named(aws: EmulatedAws) -> None:
     assert "make destroy STACK=left" in one.message
     destroyed("left")
     assert findings(Stack("left")) == []
+
+
+def test_a_deployment_that_changes_the_addresses_says_so(stack: Stack) -> None:
+    the_finding(stack, "clients that use the present ones are refused", stops=False, Edge="true")
+    assert findings(stack, Edge="false") == []
+    assert findings(Stack("unborn"), Edge="true") == []
+
+
+def test_streams_at_a_function_url_go_around_the_edge(stack: Stack) -> None:
+    given = {"Edge": "true", "RestStreaming": "true", "StreamReservedConcurrency": "50"}
+    (one,) = findings(Stack("unborn"), **given)
+    assert ("does not cover the function URL" in one.message, one.stops) == (True, False)
 
 
 def _answer_with(monkeypatch: pytest.MonkeyPatch, stack: Stack, **clients: Any) -> None:

@@ -29,6 +29,7 @@ def test_a_client_is_told_where_to_connect(cloud: LocalCloud) -> None:
 def test_a_client_of_a_deployed_system_is_told_how_to_sign_in(monkeypatch: pytest.MonkeyPatch) -> None:
     deployed = Settings(
         connections_url="https://a1.execute-api.eu-central-1.amazonaws.com/v1",
+        websocket_address="wss://ws.example.com?session_id={session_id}",
         jwt_issuer="https://login.example.com",
         jwt_client_id="codelab-cli",
         jwt_secret="never told",
@@ -37,7 +38,7 @@ def test_a_client_of_a_deployed_system_is_told_how_to_sign_in(monkeypatch: pytes
     )
     monkeypatch.setattr(client_config, "settings", lambda: deployed)
     told = client_config.get_client_config()
-    assert told.websocket == "wss://a1.execute-api.eu-central-1.amazonaws.com/v1?session_id={session_id}"
+    assert told.websocket == "wss://ws.example.com?session_id={session_id}"
     assert told.payload_hosts == ["codelab-payloads.s3.eu-central-1.amazonaws.com"]
     assert told.auth.model_dump(exclude_none=True) == {
         "mode": "jwt",

@@ -149,6 +149,8 @@ class Settings:
     table_name: str = ""
     payload_bucket: str = ""
     connections_url: str = ""
+    #: Where clients connect, with `{session_id}` in place of the session's id.
+    websocket_address: str = ""
     #: Where presigned URLs lead, for clients: the bucket's origin, unless another endpoint replaces AWS's.
     payload_origin: str = ""
     aws_endpoint_url: str = ""
@@ -167,6 +169,8 @@ class Settings:
     jwt_client_id: str = ""
     #: How far the `exp` of a token may be from its `iat`.
     jwt_max_age_s: int = _whole(86_400, minimum=1)
+    #: What the edge in front of the APIs sends; without one, empty.
+    edge_secret_arn: str = ""
     codelab_local: bool = _flag(False)
 
     # Whether the host of this process passes a body on while it is being made.

@@ -58,6 +58,6 @@ class Boto3Secrets(Secrets):
         self._client = client_of("secretsmanager", Config(read_timeout=READ_S))
 
     @sdk_errors()
-    def get(self, arn: str) -> str:
-        """The text of a secret."""
-        return str(self._client.get_secret_value(SecretId=arn)["SecretString"])
+    def get(self, arn: str, stage: str = "AWSCURRENT") -> str:
+        """The text of a secret's version. stage: AWSCURRENT, or AWSPREVIOUS."""
+        return str(self._client.get_secret_value(SecretId=arn, VersionStage=stage)["SecretString"])

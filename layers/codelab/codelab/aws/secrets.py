@@ -9,6 +9,6 @@ class Secrets:
     def __init__(self) -> None:
         self._service = JsonService("secretsmanager", "secretsmanager", "application/x-amz-json-1.1")
 
-    def get(self, arn: str) -> str:
-        """The text of a secret."""
-        return str(self._service.call("GetSecretValue", {"SecretId": arn})["SecretString"])
+    def get(self, arn: str, stage: str = "AWSCURRENT") -> str:
+        """The text of a secret's version. stage: AWSCURRENT, or AWSPREVIOUS."""
+        return str(self._service.call("GetSecretValue", {"SecretId": arn, "VersionStage": stage})["SecretString"])

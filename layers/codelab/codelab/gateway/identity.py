@@ -33,7 +33,7 @@ class Identity:
 
 def token_of(event: Mapping[str, Any]) -> str:
     """The token of a `$connect`: the Authorization header, else the subprotocol, else (last resort) the query."""
-    headers = _headers(event)
+    headers = headers_of(event)
     scheme, _, credentials = headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer" and credentials.strip():
         return credentials.strip()
@@ -45,8 +45,13 @@ def token_of(event: Mapping[str, Any]) -> str:
 
 def offered_subprotocols(event: Mapping[str, Any]) -> list[str]:
     """The subprotocols that the client of a `$connect` offers."""
-    header = _headers(event).get("sec-websocket-protocol", "")
+    header = headers_of(event).get("sec-websocket-protocol", "")
     return [protocol.strip() for protocol in header.split(",") if protocol.strip()]
+
+
+def headers_of(event: Mapping[str, Any]) -> dict[str, str]:
+    """The headers of an event, by their names in small letters."""
+    return {name.lower(): value for name, value in (event.get("headers") or {}).items()}
 
 
 def query_of(event: Mapping[str, Any]) -> dict[str, str]:
@@ -103,7 +108,3 @@ def name_in_log(caller: Caller, context: Any) -> None:
 
 def _true(value: Any) -> bool:
     return str(value).lower() == "true"
-
-
-def _headers(event: Mapping[str, Any]) -> dict[str, str]:
-    return {name.lower(): value for name, value in (event.get("headers") or {}).items()}

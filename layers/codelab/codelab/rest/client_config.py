@@ -64,7 +64,7 @@ def get_client_config() -> ClientConfig:
 def _address(config: Settings) -> str:
     if config.codelab_local:
         return "/ws/{session_id}"
-    return f"wss{config.connections_url.removeprefix('https')}?session_id={{session_id}}"
+    return config.websocket_address
 
 
 def _payload_hosts(config: Settings) -> list[str]:
