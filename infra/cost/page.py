@@ -96,6 +96,19 @@ class Costs:
             "1,000 plain turns, if all of them are in the sample": 1000 * price,
         }
 
+    def edge(self) -> dict[str, float]:
+        """What `Edge` adds, in a month and by use. Data to viewers is paid instead of data that leaves the region."""
+        prices = self.prices["cloudfront"]
+        request = prices["https_requests_million"] / 1e6
+        function = prices["function_runs_million"] / 1e6
+        return {
+            "its secret, a month": self.prices["secrets"]["secret_month"],
+            "1,000 connections, each with a run of its function": 1000 * (request + function),
+            "1,000 requests over HTTP": 1000 * request,
+            "a GB that clients send": prices["origin_gb"],
+            f"a GB that clients get, instead of ${self.prices['transfer']['out_gb']:.2f}": prices["viewer_gb"],
+        }
+
     def access_logs(self) -> dict[str, float]:
         """What `AccessLogs` adds. Each frame of a client, each connection, its end and each request is a line."""
         line = self.prices["assumed"]["access_log_bytes"] / 1e9 * self.prices["cloudwatch"]["logs_gb"]
@@ -147,6 +160,9 @@ def _tables(costs: Costs) -> dict[str, Sequence[str]]:
         "alarms": table(("with `AlarmEmail`, in addition", "a month"), _sums(costs.alarms())),
         "snapshots": _snapshots(costs),
         "traces": _traces(costs),
+        "edge": table(
+            ("with `Edge`, in addition", "price"), [(name, _dollars(price)) for name, price in costs.edge().items()]
+        ),
         "access-logs": table(
             ("with `AccessLogs`, in addition", "price"),
             [(name, _dollars(price)) for name, price in costs.access_logs().items()],
@@ -265,6 +281,7 @@ _SECTIONS = {
     "CloudWatch": ["cloudwatch"],
     "X-Ray": ["xray"],
     "Secrets Manager": ["secrets"],
+    "CloudFront": ["cloudfront"],
     "Data transfer": ["transfer"],
 }
 _UNITS = {
@@ -288,6 +305,10 @@ _UNITS = {
     "traces_million": "a million traces",
     "secret_month": "a secret and month",
     "out_gb": "a GB to the internet",
+    "https_requests_million": "a million HTTPS requests",
+    "function_runs_million": "a million runs of a function",
+    "viewer_gb": "a GB to viewers",
+    "origin_gb": "a GB to an origin",
 }
 
 

@@ -22,8 +22,8 @@ class EdgesKeepNothingOfUsers(CloudFormationLintRule):  # type: ignore[misc]
     shortdesc = "A distribution keeps only assets, and those without what identifies a user"
     description = (
         "Every cache behaviour has the policies CachingDisabled and AllViewerExceptHostHeader, or a cache policy of "
-        "the template that keeps nothing by default and no origin request policy, so that no token and no cookie is sent "
-        "along. Errors are not kept."
+        "the template that keeps nothing by default and no origin request policy, so that no token and no cookie is "
+        "sent along. Errors are not kept."
     )
     source_url = (
         "https://docs.aws.amazon.com/AmazonCloudFront/latest/DeveloperGuide/cache-key-understand-cache-policy.html"
