@@ -10,8 +10,6 @@ from infra.intrinsics import branches, target, text
 _DISTRIBUTION, _POLICY = "AWS::CloudFront::Distribution", "AWS::CloudFront::CachePolicy"
 #: AWS's own policies, by their ids: CachingDisabled and AllViewerExceptHostHeader.
 _NOTHING_KEPT, _ALL_BUT_HOST = "4135ea2d-6df8-44a3-9df3-4b5a84be39ad", "b689b0a8-53d0-40ab-baf2-68738e2966ac"
-#: The statuses of errors that CloudFront keeps for 10 s if it is not told otherwise.
-_ERRORS = frozenset({400, 403, 404, 405, 414, 416, 500, 501, 502, 503, 504})
 _SECRET = "{{resolve:secretsmanager:${"
 
 
@@ -23,7 +21,7 @@ class EdgesKeepNothingOfUsers(CloudFormationLintRule):  # type: ignore[misc]
     description = (
         "Every cache behaviour has the policies CachingDisabled and AllViewerExceptHostHeader, or a cache policy of "
         "the template that keeps nothing by default and no origin request policy, so that no token and no cookie is "
-        "sent along. Errors are not kept."
+        "sent along."
     )
     source_url = (
         "https://docs.aws.amazon.com/AmazonCloudFront/latest/DeveloperGuide/cache-key-understand-cache-policy.html"
@@ -77,11 +75,6 @@ def _kept(config: dict[str, Any], keepable: set[str]) -> list[str]:
         is_asset = target(cache) in keepable and forwarding is None
         if (cache, forwarding) != (_NOTHING_KEPT, _ALL_BUT_HOST) and not is_asset:
             problems.append(f"{behaviour.get('PathPattern', 'the default behaviour')} may keep what is for one user")
-    not_kept = {
-        error["ErrorCode"] for error in config.get("CustomErrorResponses", []) if error.get("ErrorCachingMinTTL") == 0
-    }
-    if missing := sorted(_ERRORS - not_kept):
-        problems.append(f"errors {missing} are kept: set ErrorCachingMinTTL to 0")
     return problems
 
 
