@@ -86,7 +86,7 @@ _CLIENT: dict[str, list[dict[str, Any]]] = {
         },
         {
             "client": {"name": "my-ide", "version": "1.2.0"},
-            "capabilities": {"tools_supported": ["read_file", "list_files", "search_in_project"]},
+            "capabilities": {"tools_supported": ["read_file", "list_files", "search_in_project"], "drafts": True},
         },
     ],
     "resume": [{"last_seq": 41}],
@@ -132,6 +132,19 @@ _SERVER: dict[str, list[dict[str, Any]]] = {
             "agent": "universal",
             "seq": 6,
         }
+    ],
+    "tool_call_draft": [
+        {
+            "message_id": _MESSAGE,
+            "turn_id": _TURN,
+            "index": 0,
+            "tool_name": "write_file",
+            "path": "src/logger.js",
+            "chars": 51,
+            "lines": 3,
+            "tail": "export const log = (msg) => {\n  console.log(msg);\n}",
+        },
+        {"message_id": _MESSAGE, "turn_id": _TURN, "index": 0, "withdrawn": True},
     ],
     "tool_call": [
         {

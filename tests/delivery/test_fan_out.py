@@ -272,3 +272,21 @@ def test_whatever_the_connections_answer_order_is_kept_and_the_books_are_right(s
         if not delivery.failed:
             for name in world.register.connections:
                 assert set(range(delivery.first_seq, end + 1)) <= set(world.taken(name))
+
+
+def test_a_frame_that_may_be_lost_waits_for_nobody_and_is_tried_once() -> None:
+    world = World(slow=0, fast=0)
+    go_on = world.gateway.stall("slow")
+    world.send()
+    until(lambda: world.taken("fast") == [1])
+    until(lambda: world.fan_out.offer({"seq": 90}, world.register, ["fast"]))
+    assert not world.fan_out.offer({"seq": 90}, world.register, ["slow"])
+    go_on.set()
+    world.fan_out.drain()
+    world.gateway.script("slow", REFUSED)
+    assert world.fan_out.offer({"seq": 91}, world.register, ["slow"])
+    world.fan_out.drain()
+    world.send()
+    world.fan_out.drain()
+    assert (world.taken("fast"), world.taken("slow")) == ([1, 90, 2], [1, 2])
+    assert world.gateway.tries["slow"] == 3

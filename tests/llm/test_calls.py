@@ -242,7 +242,7 @@ PIECES: dict[str, list[dict[str, Any]]] = {
 
 @pytest.mark.parametrize("name", PIECES)
 def test_calls_are_assembled_however_a_provider_cuts_them(name: str) -> None:
-    assembler = CallAssembler([])
+    assembler = CallAssembler([], [])
     for part in PIECES[name]:
         assembler.take(part, is_whole=False)
     assembler.finish()
@@ -250,14 +250,14 @@ def test_calls_are_assembled_however_a_provider_cuts_them(name: str) -> None:
 
 
 def test_calls_of_a_whole_answer_need_neither_index_nor_arguments() -> None:
-    assembler = CallAssembler([])
+    assembler = CallAssembler([], [])
     for name in ("env", "env", "read"):
         assembler.take(piece(None, None, name, ""), is_whole=True)
     assert [call.name for call in assembler.calls] == ["env", "env", "read"]
 
 
 def test_a_piece_without_a_name_at_a_new_index_is_no_part_of_another_call() -> None:
-    assembler = CallAssembler([])
+    assembler = CallAssembler([], [])
     for part in (piece(0, "x", "read"), piece(1, arguments=A)):
         assembler.take(part, is_whole=False)
     assert assembler.calls == [NativeCall("read", ""), NativeCall("", A)]

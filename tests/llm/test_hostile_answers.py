@@ -419,7 +419,7 @@ def test_a_code_of_any_form_is_an_error(code: Any) -> None:
 
 
 def test_calls_without_end_are_no_answer() -> None:
-    assembler = CallAssembler([])
+    assembler = CallAssembler([], [])
     for index in range(256):
         assembler.take({"index": index, "function": {"name": "read"}}, is_whole=False)
     with pytest.raises(ValueError, match="more than 256"):

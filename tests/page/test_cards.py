@@ -192,3 +192,21 @@ def test_the_tab_says_that_a_decision_is_waited_for(open_tab: OpenTab, model: Sc
         tab.ended(turns)
         assert not tab.page.title().startswith("(")
         assert tab.run(icon) == "/favicon.svg"
+
+
+def test_a_call_is_shown_while_it_is_written_and_then_asks(tab: Tab, model: ScriptedModel) -> None:
+    goes_on = threading.Event()
+    content = "".join(f"line {number}\n" for number in range(40)) + "\u202ehidden\n" * 40
+    write = call("write_file", path="new.py", content=content)
+    tab.say(model.script("writes", Says("", calls=[write], halfway=goes_on), Says("Done.")))
+    card = tab.page.locator(".call.draft")
+    card.get_by_text("new.py").wait_for()
+    tab.page.get_by_role("status").get_by_text("Writing new.py").wait_for()
+    card.get_by_text("being written").wait_for()
+    assert card.get_by_role("button").count() == 0
+    assert violations(tab) == []
+    goes_on.set()
+    ready(tab)
+    assert card.count() == 0
+    tab.press("Approve")
+    tab.ended()

@@ -38,6 +38,7 @@ const REQUIRED: { [Type in ServerFrame["type"]]?: Record<string, Kind> } = {
   assistant_message: { token: "string", is_final: "boolean", message_id: "string", turn_id: "string" },
   user_message: { client_msg_id: "string", turn_id: "string", role: "string" },
   tool_call: { call_id: "string", tool_name: "string", requires_approval: "boolean" },
+  tool_call_draft: { message_id: "string", turn_id: "string", index: "number" },
   tool_progress: { call_id: "string" },
   agent_status: { status: "string" },
   error: { message: "string", error_code: "string", details: "object", retryable: "boolean" },

@@ -34,6 +34,7 @@ export type ServerFrame =
   | LoggedMessageFrame
   | ToolCallFrame
   | ToolProgressFrame
+  | ToolCallDraftFrame
   | AgentStatusFrame
   | TurnEndFrame
   | AgentSwitchedFrame
@@ -616,6 +617,37 @@ export interface ToolProgressFrame {
   payload_bytes?: number;
 }
 
+/**
+ * A call that the model is writing, as far as it has come. Nothing can be decided before its `tool_call` comes. Only
+ * for connections with `capabilities.drafts`. It is not logged, so it has no `seq` and is in no replay; a lost one is
+ * made up for by the next. An extension frame.
+ */
+export interface ToolCallDraftFrame {
+  type: "tool_call_draft";
+  /** The message whose calls these are; it may turn out to have no text. */
+  message_id: string;
+  /** The turn that the message belongs to. */
+  turn_id: string;
+  /** The call's place in the answer, from 0. It replaces the draft with this index, and voids those with higher ones. */
+  index: number;
+  /** The tool, not checked yet. Absent if `withdrawn`. */
+  tool_name?: string;
+  /** The file that the call names, once known; not checked yet. */
+  path?: string;
+  /** Characters of the call's texts so far, paths not counted. Absent if `withdrawn`. */
+  chars?: number;
+  /** Lines of these texts so far. Absent if `withdrawn`. */
+  lines?: number;
+  /** The newest piece of the text that is being written, at most 1 KB, cut anywhere. */
+  tail?: string;
+  /** True: the draft with this index is void, and so are those with higher ones. */
+  withdrawn?: boolean;
+  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
+  seq?: number;
+  /** When the frame was logged, in milliseconds since the epoch. Only with extensions. */
+  at?: number;
+}
+
 /** What the agent is doing, sent when it changes. `idle` ends a turn. */
 export interface AgentStatusFrame {
   type: "agent_status";
@@ -882,6 +914,11 @@ export interface Capabilities {
    * documents, or what this connection said before.
    */
   tools_supported?: string[] | null;
+  /**
+   * True: send `tool_call_draft` frames while the model writes a call. Absent: as this connection said before, at
+   * first false.
+   */
+  drafts?: boolean | null;
 }
 
 /** The file that a `context_update` adds or removes. */

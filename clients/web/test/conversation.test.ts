@@ -105,3 +105,35 @@ describe('frames that are missing', () => {
     expect(shown(page)).toEqual(['one', 'two', 'three', 'Half whole']);
   });
 });
+
+describe('a call that is being written', () => {
+  const draft = (index: number, more: object = {}) =>
+    frame('tool_call_draft', { message_id: 'm', index, tool_name: 'write_file', path: 'a.py', lines: 1, tail: 'x', ...more });
+  const after = (...frames: SessionEvent[]) => {
+    const page = new Conversation();
+    for (const one of frames) page.take(one);
+    return shown(page);
+  };
+
+  test('grows in one card, and becomes the call', () => {
+    const page = new Conversation();
+    page.take(draft(0));
+    page.take(draft(0, { lines: 42 }));
+    expect(page.entries.value).toMatchObject([{ kind: 'draft', draft: { value: { lines: 42 } } }]);
+    expect(after(draft(0), draft(1), draft(1))).toEqual(['draft', 'draft']);
+    expect(after(draft(0), draft(1), frame('tool_call', call('c1', { requires_approval: true })))).toEqual(['c1 asking']);
+    expect(after(draft(0), frame('tool_call', call('c1', { turn_id: 'other', requires_approval: true })))).toEqual(['draft', 'c1 asking']);
+  });
+
+  test('is gone when it is withdrawn, replaced, late, or its answer is void', () => {
+    expect(after(draft(0), draft(1), draft(0))).toEqual(['draft']);
+    expect(after(draft(0), draft(1), draft(0, { withdrawn: true }))).toEqual([]);
+    expect(after(draft(0), draft(0, { withdrawn: true }), draft(0))).toEqual(['draft']);
+    expect(after(draft(0), frame('message_discarded', { message_id: 'm' }), draft(0))).toEqual([]);
+    expect(after(draft(0), frame('agent_status', { status: 'idle' }), draft(0))).toEqual([]);
+    expect(after(draft(0), frame('turn_end', { reason: 'error', usage: {} }), draft(0))).toEqual(['end']);
+    expect(after(draft(0), draft(0, { message_id: 'n' }))).toEqual(['draft']);
+    expect(after(draft(0), { type: 'offline', why: '', retryInMs: 1 })).toEqual([]);
+    expect(after(draft(0), frame('agent_status', { status: 'thinking' }))).toEqual(['draft']);
+  });
+});

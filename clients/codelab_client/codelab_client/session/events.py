@@ -111,6 +111,21 @@ class ToolCall(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ToolCallDraft(Event):
+    """A call that the model is writing, as far as it has come; with `withdrawn`, it is void. See `CallDrafts`."""
+
+    message_id: str
+    turn_id: str
+    index: int
+    tool_name: str = ""
+    path: str | None = None
+    chars: int = 0
+    lines: int = 0
+    tail: str = ""
+    withdrawn: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class CallDecidedElsewhere(ToolCall):
     """A released call that this client's user has not decided about: `approve` or `reject` say whether it runs here.
 
@@ -414,6 +429,7 @@ _TYPES: dict[str, type[Event]] = {
     "user_message": UserMessage,
     "message_discarded": MessageDiscarded,
     "tool_call": ToolCall,
+    "tool_call_draft": ToolCallDraft,
     "tool_progress": ToolProgress,
     "call_update": CallUpdate,
     "agent_status": AgentStatus,

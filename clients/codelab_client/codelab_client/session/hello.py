@@ -22,18 +22,25 @@ class Hello:
 
     instructions: the project's, each with `path` and `content`; None leaves those that the session has. environment:
     where calls run; None as there.
+    drafts: ask for drafts of calls.
     left_out: why other tools are not offered, by name.
     """
 
-    def __init__(self, executor: ToolExecutor | None, instructions: Sequence[Mapping[str, str]] | None = None) -> None:
-        self._executor, self.instructions = executor, instructions
+    def __init__(
+        self,
+        executor: ToolExecutor | None,
+        instructions: Sequence[Mapping[str, str]] | None = None,
+        *,
+        drafts: bool = False,
+    ) -> None:
+        self._executor, self.instructions, self._drafts = executor, instructions, drafts
         self.environment: Mapping[str, str] | None = None
         self._refusals: dict[str, str] = {}
         self.left_out: dict[str, str] = {}
 
     def frame(self) -> dict[str, Any]:
         """The frame as it must be sent now."""
-        capabilities: dict[str, Any] = {}
+        capabilities: dict[str, Any] = {"drafts": True} if self._drafts else {}
         if self._executor is not None:
             capabilities["tools_supported"] = [*self._executor.tools_supported][:_MOST_NAMES]
         if isinstance(self._executor, DeclaresTools):

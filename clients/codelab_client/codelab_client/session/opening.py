@@ -34,6 +34,7 @@ async def connect(
     on_event: Callable[[Event], None] | None = None,
     decided_elsewhere: bool = False,
     situation: Callable[[], Awaitable[Mapping[str, str]]] | None = None,
+    drafts: bool = False,
 ) -> AsyncIterator[Session]:
     """Open a session, and close it at the end of the block.
 
@@ -48,6 +49,7 @@ async def connect(
     decided_elsewhere: execute calls also if they need a decision and nobody here has made it, because the user trusts
     the server's word; otherwise a `CallDecidedElsewhere` asks, unless the user has allowed it for good.
     situation: tells with each message how things stand where calls run, see docs/frames.md, `user_message`.
+    drafts: ask for a `ToolCallDraft` now and then while the model writes a call.
     Raises SessionError if no session can be opened.
     """
     address = url if isinstance(url, Address) else Address.parse(url, rest_url)
@@ -74,6 +76,7 @@ async def connect(
             on_event,
             Elsewhere(state, address.origin, folder, always=decided_elsewhere),
             situation,
+            drafts,
         )
         try:
             await session.open()

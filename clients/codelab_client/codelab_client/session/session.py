@@ -84,6 +84,7 @@ class Session:
         on_event: Callable[[Event], None] | None,
         elsewhere: Elsewhere,
         situation: Callable[[], Awaitable[Mapping[str, str]]] | None = None,
+        drafts: bool = False,
     ) -> None:
         self.address, self.session_id = address, session_id
         #: Where calls run that were decided elsewhere.
@@ -92,7 +93,7 @@ class Session:
         self.plan: list[dict[str, Any]] = []
         self.info: SessionInfo | None = None
         self._journal, self._executor = journal, executor
-        self._hello = Hello(executor, None if executor is None else instructions)
+        self._hello = Hello(executor, None if executor is None else instructions, drafts=drafts)
         self._sequence = FrameSequence(journal.position if last_seq is None else last_seq)
         self._resumed_from = 0  # the position that the last `resume` named
         self._on_event = on_event

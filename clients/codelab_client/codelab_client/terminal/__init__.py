@@ -76,6 +76,7 @@ async def talk(
             on_event=waiting.tell_until_open(),
             decided_elsewhere=is_own,
             situation=executor.situation,
+            drafts=True,
         )
         async with opening as session:
             conversation.session = session

@@ -15,6 +15,7 @@ from codelab_client.local_executor import LocalExecutor
 from codelab_client.safe_text import exact, exact_line, safe, safe_line
 from codelab_client.session import Refused, Session
 from codelab_client.session import events as on
+from codelab_client.session.call_drafts import CallDrafts
 from codelab_client.terminal import cards
 from codelab_client.terminal.asked import ELSEWHERE
 from codelab_client.terminal.call_order import CallOrder
@@ -118,6 +119,7 @@ class TerminalConversation:
         self._images_lock = asyncio.Lock()
         self._has_turn = False  # a turn has begun, and has not ended; the status that says so comes later
         self.local_commands = LocalCommands(workspace)
+        self.drafts = CallDrafts()
         self._order = CallOrder(lambda card: self.screen.show(card))
         self.to_retry = ""  # what tries a failed turn again; empty if none has failed
         self._user_text, self._has_called = "", False  # the turn's message, and whether it has made a call
@@ -146,6 +148,7 @@ class TerminalConversation:
 
     def take(self, event: on.Event) -> None:
         """Show one event."""
+        self.drafts.take(event)
         match event:
             case on.AssistantThought():
                 self._think(event)
@@ -643,6 +646,8 @@ class TerminalConversation:
         lines = self.tail.splitlines()[-_LIVE_LINES:] if self.tail.strip() else []
         if self._is_thinking:
             lines.append(f"thinking: {safe_line(self.thoughts[-300:].rstrip().rpartition(chr(10))[2])}")
+        if (draft := self.drafts.newest) is not None:
+            lines += [f"  {line}" for line in exact(draft.tail).splitlines()[-_LIVE_LINES:]]
         for running in self.running.values():
             seconds = time.monotonic() - running.start_time
             lines.append(f"◌ {cards.summary(running.tool, running.arguments)}  {seconds:.0f} s")

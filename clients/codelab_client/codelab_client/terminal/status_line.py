@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
-from codelab_client.safe_text import safe_line
+from codelab_client.safe_text import exact_line, safe_line, shortened
 
 if TYPE_CHECKING:
     from codelab_client.terminal.conversation import TerminalConversation
@@ -16,6 +16,8 @@ _STATUS = {
     "error": "failed",
 }
 _SEPARATOR = " · "
+#: Characters of what is being written.
+_SUBJECT_CHARS = 60
 
 
 def status_line(conversation: "TerminalConversation", columns: int) -> str:
@@ -38,7 +40,7 @@ def _parts(conversation: "TerminalConversation") -> list[tuple[int, str]]:
     settings = session.info.settings if session.info is not None else None
     completed_steps = sum(step.get("status") == "completed" for step in session.plan)
     return [
-        (9, _STATUS.get(status, safe_line(status, 20)) if conversation.is_busy else ""),
+        (9, _writing(conversation) or _STATUS.get(status, safe_line(status, 20)) if conversation.is_busy else ""),
         (5, f"plan {completed_steps}/{len(session.plan)}" if session.plan else ""),
         (6, safe_line(settings.get("autonomy") or "balanced", 20) if settings is not None else ""),
         (2, safe_line(session.agent, 30)),
@@ -49,6 +51,16 @@ def _parts(conversation: "TerminalConversation") -> list[tuple[int, str]]:
         (8, f"{conversation.waiting} waiting" if conversation.waiting else ""),
         (10, str(conversation.pause) if conversation.pause is not None else ""),
     ]
+
+
+def _writing(conversation: "TerminalConversation") -> str:
+    """The call that the model is writing."""
+    draft = conversation.drafts.newest
+    if draft is None:
+        return ""
+    subject = shortened(exact_line(draft.path or draft.tool_name), _SUBJECT_CHARS)
+    count = f", {draft.lines:,} {'line' if draft.lines == 1 else 'lines'}" if draft.lines else ""
+    return f"writing {subject}{count}"
 
 
 def _tokens(conversation: "TerminalConversation") -> str:

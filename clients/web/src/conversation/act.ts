@@ -24,6 +24,10 @@ const MOST_CHARS = 60;
 export function actOf(entries: readonly Entry[]): Act | undefined {
   for (const entry of entries.toReversed()) {
     if (entry.kind === 'end' || entry.kind === 'user') break;
+    if (entry.kind === 'draft') {
+      const { path, tool_name: tool = '' } = entry.draft.value;
+      return { key: entry.key, text: 'act.edit', what: shortened(visibleLine(path ?? tool)) };
+    }
     if (entry.kind !== 'call' || !['running', 'approved', 'elsewhere'].includes(entry.call.value.state)) continue;
     const { tool_name: tool, kind = '', paths = [], arguments: args = {} } = entry.call.value.frame;
     const said = args['command'] ?? args['query'] ?? args['glob'];

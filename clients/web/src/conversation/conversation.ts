@@ -1,5 +1,5 @@
 import { batch, signal } from '@preact/signals';
-import type { HistoryMessage, Outcome, SessionEvent, SessionInfoFrame, Status, ToolCallFrame } from '@codelab/client';
+import type { HistoryMessage, Outcome, SessionEvent, SessionInfoFrame, Status, ToolCallDraftFrame, ToolCallFrame } from '@codelab/client';
 import type { Change } from '../workspace/changes.ts';
 import type { Folder } from '../workspace/folder.ts';
 import { type Attached, type CallView, callEntry, type Entry, type PlanStep, type Queued } from './entries.ts';
@@ -33,6 +33,9 @@ export class Conversation {
   /** The turn whose frames come now. */
   #turnId = '';
   #discarded = 0;
+  /** The message whose calls are being written, and its turn; and the one whose drafts are over. */
+  #drafting = { messageId: '', turnId: '' };
+  #drafted = '';
   readonly #known = new Map<string, Entry>();
   /** Turns that the history tells completely. */
   readonly #told = new Set<string>();
@@ -124,7 +127,10 @@ export class Conversation {
   #take(event: SessionEvent): void {
     if ('turn_id' in event && typeof event.turn_id === 'string') this.#turnId = event.turn_id;
     const isTold = this.#told.has(this.#turnId);
+    this.#endDrafts(event);
     switch (event.type) {
+      case 'tool_call_draft':
+        return isTold ? undefined : this.#draft(event);
       case 'user_message':
         return this.#userMessage(event);
       case 'withdrawn':
@@ -275,6 +281,41 @@ export class Conversation {
     const { call } = entry;
     const settled = ['completed', 'failed', 'rejected', 'expired', 'cancelled', 'running'].includes(call.value.state);
     call.value = { ...call.value, frame, ...(!settled && { state, decided: false }) };
+  }
+
+  /** A call that is being written: what was known of it, and of later ones, is replaced. See docs/protocol.md. */
+  #draft(frame: ToolCallDraftFrame): void {
+    const { message_id: messageId, turn_id: turnId, index } = frame;
+    if (messageId === this.#drafted) return; // it is late
+    if (messageId !== this.#drafting.messageId) this.#removeDrafts(0);
+    this.#drafting = { messageId, turnId };
+    this.#removeDrafts(frame.withdrawn ? index : index + 1);
+    if (frame.withdrawn) return;
+    const key = `draft-${messageId}-${index}`;
+    const entry = this.#get(key, 'draft');
+    if (entry) entry.draft.value = frame;
+    else this.#add({ kind: 'draft', key, turnId, draft: signal(frame) });
+  }
+
+  /** Remove the drafts if an event tells more than they do, or that their answer is void. */
+  #endDrafts(event: SessionEvent): void {
+    const { messageId, turnId } = this.#drafting;
+    if (!messageId) return;
+    const isOver =
+      ((event.type === 'tool_call' || event.type === 'turn_end') && event.turn_id === turnId) ||
+      (event.type === 'agent_status' && event.status !== 'thinking') ||
+      (event.type === 'message_discarded' && event.message_id === messageId) ||
+      ((event.type === 'assistant_message' || event.type === 'assistant_thought') && event.message_id !== messageId);
+    if (isOver || event.type === 'offline' || event.type === 'busy') this.#removeDrafts(0);
+    if (!isOver) return;
+    this.#drafted = messageId;
+    this.#drafting = { messageId: '', turnId: '' };
+  }
+
+  #removeDrafts(from: number): void {
+    for (const entry of this.entries.value) {
+      if (entry.kind === 'draft' && entry.draft.value.index >= from) this.#remove(entry.key);
+    }
   }
 
   /** What became of a call. A result that this page has is not sent to it. */

@@ -1,5 +1,5 @@
 import { type Signal, signal } from '@preact/signals';
-import type { CompactedFrame, Outcome, PlanStep, ToolCallFrame } from '@codelab/client';
+import type { CompactedFrame, Outcome, PlanStep, ToolCallDraftFrame, ToolCallFrame } from '@codelab/client';
 import type { Change } from '../workspace/changes.ts';
 import type { Folder } from '../workspace/folder.ts';
 
@@ -26,6 +26,7 @@ export type Entry =
     }
   | { kind: 'assistant'; key: string; turnId: string; text: Signal<string>; final: Signal<boolean>; agent: string }
   | { kind: 'thought'; key: string; turnId: string; text: Signal<string> }
+  | { kind: 'draft'; key: string; turnId: string; draft: Signal<ToolCallDraftFrame> }
   | { kind: 'call'; key: string; turnId: string; call: Signal<CallView> }
   | { kind: 'switched'; key: string; turnId: string; from: string; to: string; reason: string }
   | { kind: 'error'; key: string; turnId: string; text: string; code: string; again?: Again | undefined }

@@ -9,6 +9,7 @@ import { Problem } from '../shell/problem.tsx';
 import { actOf } from './act.ts';
 import { CallCard } from './call.tsx';
 import { Composer, edit } from './composer.tsx';
+import { DraftCard } from './draft.tsx';
 import { type Entry, retryOf } from './entries.ts';
 import { Long, Markdown } from './markdown.tsx';
 import { Plan } from './plan.tsx';
@@ -168,6 +169,8 @@ const EntryView = memo(function EntryView({ entry }: { entry: Entry }) {
       return <AssistantMessage entry={entry} />;
     case 'thought':
       return <Thought entry={entry} />;
+    case 'draft':
+      return <DraftCard draft={entry.draft} />;
     case 'call':
       return <CallCard call={entry.call} />;
     case 'switched':

@@ -58,6 +58,7 @@ class _Batch:
 
     frames: deque[dict[str, Any]]
     delivery: Delivery
+    may_be_lost: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -130,6 +131,16 @@ class FanOut:
         """Post a frame that is not logged to one connection, after the frames that wait for it."""
         if connection_id in register.connections:
             self._enqueue([(self._lane(connection_id, register), _Batch(deque([frame]), Delivery(0)))])
+
+    def offer(self, frame: dict[str, Any], register: Register, targets: Iterable[str]) -> bool:
+        """Post a frame that is not logged, and may be lost, to the `targets` for which nothing waits.
+
+        It is tried once. Returns False if something waits for all of them.
+        """
+        lanes = [self._lane(target, register) for target in targets]
+        idle = [lane for lane in lanes if not (lane.is_gone or lane.is_posting)]
+        self._enqueue([(lane, _Batch(deque([frame]), Delivery(0), may_be_lost=True)) for lane in idle])
+        return bool(idle)
 
     def _enqueue(self, batches: Sequence[tuple[_Lane, _Batch]], *, in_background: bool = False) -> None:
         with self._condition:
@@ -219,7 +230,7 @@ class FanOut:
             outcome = self._poster.attempt(lane.connection_id, frame)
             was_taken = outcome in (PostResult.DONE, PostResult.GONE)
             lane.keeps_up = was_taken and time.monotonic() - started_at < _SLOW_S
-            may_repeat = not was_taken and outcome.may_repeat(lane.connection.extensions)
+            may_repeat = not (was_taken or batch.may_be_lost) and outcome.may_repeat(lane.connection.extensions)
             if may_repeat:
                 if is_callers:
                     continue

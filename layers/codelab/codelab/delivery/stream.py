@@ -23,6 +23,7 @@ from time import sleep as _sleep
 from typing import NamedTuple
 
 from codelab.aws.errors import AwsError
+from codelab.delivery.call_drafts import CallDrafts
 from codelab.delivery.fan_out import Delivery, FanOut
 from codelab.delivery.settled_calls import with_outcomes_for
 from codelab.observability import logger
@@ -81,9 +82,10 @@ class StreamSender:
     """Sends the text of one message, in a thread of its own from `start` on.
 
     It posts the frames of `acquisition`, the transition that acquired the step, then those of `follow`, then the text.
-    It calls `on_lost` from its thread when the lease is lost or the turn was cancelled. After `close`, `log_end` is the
-    last seq, `sent_pieces` the logged text, and `register` the register as last read. `fan_out` may still be posting
-    then. `retention_s` is in seconds; `clock` returns milliseconds; `lease_ends` is in seconds of the monotonic clock.
+    `drafts` shows the calls meanwhile. It calls `on_lost` from its thread when the lease is lost or the turn was
+    cancelled. After `close`, `log_end` is the last seq, `sent_pieces` the logged text, and `register` the register as
+    last read. `fan_out` may still be posting then. `retention_s` is in seconds; `clock` returns milliseconds;
+    `lease_ends` is in seconds of the monotonic clock.
     """
 
     def __init__(
@@ -114,6 +116,7 @@ class StreamSender:
         self.sent_pieces: list[str] = []
         self.lost = False
         self.failure: BaseException | None = None
+        self.drafts = CallDrafts(fan_out, acquisition.after.message_id)
         self._lease = acquisition.after.lease
         self._message_id = acquisition.after.message_id
         self._buffer: list[str] = []
@@ -260,6 +263,8 @@ class StreamSender:
                 self._send_thought(thought)
             if text is None:
                 return
+            if self._holds_lease():
+                self.drafts.post(self.register, self._live())
             if not text:
                 if not (has_posted or first_batch):
                     self._watch()

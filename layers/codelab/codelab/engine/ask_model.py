@@ -21,7 +21,7 @@ from codelab.engine.step_attempt import Invocation, StepAttempt
 from codelab.engine.step_requests import MAX_CALLS, PreparedRequest, StepRequests
 from codelab.llm.client.transport import Transport
 from codelab.llm.errors import Cancelled, ContextOverflow, ModelError, RequestError, TransportError, Truncated
-from codelab.llm.outcome import Done, Result, TextDelta, ThinkingDelta, Usage
+from codelab.llm.outcome import Done, ItemDelta, ItemsDropped, Result, TextDelta, ThinkingDelta, Usage
 from codelab.llm.tokens import estimate_tokens
 from codelab.observability import logger
 from codelab.protocol.errors import ProtocolError
@@ -175,6 +175,7 @@ class _RequestLoop:
             estimate = request.estimate_tokens(self._streamed)
             self._meter.add(usage, ending, estimate, model=request.config.model)
             self._request = None
+            attempt.acquire_sender().drafts.drop()
             if not self._streamed:  # otherwise counted when the text was discarded
                 self._previous_usage.update(usage)
             self._streamed.clear()
@@ -240,7 +241,11 @@ class _RequestLoop:
         choosing = routing.Choosing(request.agent_names) if request.agent_names else None
         is_chosen = choosing is None
         events = request.request.stream(
-            self._transport, deadline=deadline, cancel=attempt.cancellation, on_wait=attempt.acquire
+            self._transport,
+            deadline=deadline,
+            cancel=attempt.cancellation,
+            on_wait=attempt.acquire,
+            shows_items=any(connection.drafts for connection in attempt.register.connections.values()),
         )
         with closing(events):
             for event in events:
@@ -251,6 +256,10 @@ class _RequestLoop:
                     choosing.agent = choosing.agent or event.result.solution[routing.AGENT]
                 elif isinstance(event, ThinkingDelta):
                     attempt.acquire_sender().think(event.text)
+                elif isinstance(event, ItemDelta):
+                    attempt.acquire_sender().drafts.take(event)
+                elif isinstance(event, ItemsDropped):
+                    attempt.acquire_sender().drafts.drop()
                 if choosing is not None and choosing.agent and not is_chosen:
                     chosen_agent = self._choose(request, choosing.agent)
                     if chosen_agent is None:

@@ -160,6 +160,7 @@ class StepRunner:
         )
         if transition is not None:
             self._engine.send(invocation.fan_out, transition)
+            sender.drafts.end(transition, transition.after.live(self._engine.clock()))
         return transition
 
     def _read(self, pk: str, extent: Extent, event_range: tuple[int, int]) -> Conversation:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from codelab.llm.past_reasoning import fields_of_call
 from codelab.llm.reasoning import Separator
@@ -17,6 +17,14 @@ from codelab.llm.scanner import mend
 
 #: The most calls of one answer: each costs memory, and no session makes as many.
 _MOST_CALLS = 256
+
+
+class CallPiece(NamedTuple):
+    """New characters of a call's arguments. place: the call's in the answer. name: its name, as far as known."""
+
+    place: int
+    name: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,20 +39,24 @@ class NativeCall:
 class _OpenCall:
     """A call whose pieces may still come."""
 
-    __slots__ = ("arguments", "call_id", "name", "reasoning")
+    __slots__ = ("arguments", "call_id", "name", "place", "reasoning")
 
-    def __init__(self, call_id: Any, thoughts: list[str]) -> None:
+    def __init__(self, place: int, call_id: Any, thoughts: list[str]) -> None:
+        self.place = place
         self.call_id = call_id
         self.name = ""
         self.arguments = Separator(thoughts)
         self.reasoning: dict[str, Any] = {}
 
-    def take(self, name: Any, arguments: Any) -> None:
+    def take(self, name: Any, arguments: Any) -> CallPiece:
+        """Add a piece; return what it adds to the arguments."""
+        text = ""
         if name and name != self.name:  # some providers repeat the name in every piece
             self.name += name
         if arguments:
             # Some proxies pass Ollama's native arguments through, which are objects.
-            self.arguments.feed(arguments if isinstance(arguments, str) else json.dumps(arguments))
+            text = self.arguments.feed(arguments if isinstance(arguments, str) else json.dumps(arguments))
+        return CallPiece(self.place, self.name, text)
 
     def is_over(self, call_id: Any, name: Any, arguments: Any) -> bool:
         """Whether a piece at the same index belongs to another call."""
@@ -57,12 +69,15 @@ class _OpenCall:
 
 
 class CallAssembler:
-    """Takes the pieces of one answer's calls. thoughts: receives thoughts that stand among the arguments."""
+    """Takes the pieces of one answer's calls.
 
-    __slots__ = ("_by_index", "_calls", "_thoughts")
+    thoughts: receives thoughts that stand among the arguments. pieces: receives the arguments, piece by piece.
+    """
 
-    def __init__(self, thoughts: list[str]) -> None:
-        self._thoughts = thoughts
+    __slots__ = ("_by_index", "_calls", "_pieces", "_thoughts")
+
+    def __init__(self, thoughts: list[str], pieces: list[CallPiece]) -> None:
+        self._thoughts, self._pieces = thoughts, pieces
         self._calls: list[_OpenCall] = []
         self._by_index: dict[Any, _OpenCall] = {}
 
@@ -82,10 +97,10 @@ class CallAssembler:
         if call is None or is_whole or call.is_over(call_id, name, arguments):
             if len(self._calls) >= _MOST_CALLS:
                 raise ValueError(f"there are more than {_MOST_CALLS} calls")
-            call = _OpenCall(call_id, self._thoughts)
+            call = _OpenCall(len(self._calls), call_id, self._thoughts)
             self._calls.append(call)
         self._by_index[index] = call
-        call.take(name, arguments)
+        self._pieces.append(call.take(name, arguments))
         call.reasoning |= fields_of_call(piece)
 
     def finish(self) -> None:

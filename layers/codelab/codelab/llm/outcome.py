@@ -115,6 +115,23 @@ class ItemDone:
 
 
 @dataclass(slots=True)
+class ItemDelta:
+    """New characters of a string in an item of the streamed array that is not complete. name: its path in the item.
+
+    Nothing is validated: it is for showing how far the model is. Keys are those of the form that the model writes.
+    """
+
+    index: int
+    name: str
+    text: str
+
+
+@dataclass(slots=True)
+class ItemsDropped:
+    """The items of which `ItemDelta` has told are void: the model is asked once more."""
+
+
+@dataclass(slots=True)
 class ThinkingDelta:
     """New characters of the model's thoughts, if the provider shows them. They are not part of the answer.
 
@@ -132,4 +149,4 @@ class Done:
     result: Result
 
 
-Event = TextDelta | ItemDone | ThinkingDelta | Done
+Event = TextDelta | ItemDone | ItemDelta | ItemsDropped | ThinkingDelta | Done

@@ -19,7 +19,7 @@ from codelab.llm.finish import finish_error
 from codelab.llm.form import Form
 from codelab.llm.functions import Functions, excluded_keywords_of
 from codelab.llm.modes import Mode, past_reasoning
-from codelab.llm.native_calls import CallAssembler, NativeCall
+from codelab.llm.native_calls import CallAssembler, CallPiece, NativeCall
 from codelab.llm.past_reasoning import Reasoning, ReasoningCollector
 from codelab.llm.profiles import Profile
 from codelab.llm.reasoning import Separator
@@ -165,7 +165,7 @@ class Choice:
     """One of the `n` answers, as far as received. text_calls: finds a call that its text is, with `calls`."""
 
     __slots__ = ("_arguments", "_assembler", "_by_tool", "_content", "_mender", "_message", "_reasoning", "_refusal",
-                 "_tool", "finish_reason", "mode", "text_calls", "thoughts", "tool_name")  # fmt: skip
+                 "_tool", "call_pieces", "finish_reason", "mode", "text_calls", "thoughts", "tool_name")  # fmt: skip
 
     def __init__(self, mode: Mode, text_calls: TextCalls | None = None) -> None:
         self.text_calls = text_calls
@@ -174,7 +174,9 @@ class Choice:
         self._by_tool = mode.strategy == "tool"
         #: The model's thoughts, in pieces. Readers remove what they have read.
         self.thoughts: list[str] = []
-        self._assembler = CallAssembler(self.thoughts) if mode.strategy == "calls" else None
+        #: The arguments of its calls, with the strategy `calls`. Readers remove what they have read.
+        self.call_pieces: list[CallPiece] = []
+        self._assembler = CallAssembler(self.thoughts, self.call_pieces) if mode.strategy == "calls" else None
         self._content = Separator(
             self.thoughts, prose=mode.strategy in ("tool", "json"), is_text=self._assembler is not None
         )

@@ -197,6 +197,36 @@ class ToolCall(PayloadFrame):
 ONLY_WITH_EXTENSIONS = frozenset({"at", "title", "kind", "paths", "remember"})
 
 
+class ToolCallDraft(ServerFrame):
+    """A call that the model is writing, as far as it has come. Nothing can be decided before its `tool_call` comes.
+
+    Only for connections with `capabilities.drafts`. It is not logged, so it has no `seq` and is in no replay; a lost
+    one is made up for by the next.
+    """
+
+    extension: ClassVar[bool] = True
+
+    type: Literal["tool_call_draft"] = "tool_call_draft"
+    message_id: str = Field(description="The message whose calls these are; it may turn out to have no text.")
+    turn_id: str = Field(description="The turn that the message belongs to.")
+    index: int = Field(
+        description="The call's place in the answer, from 0. It replaces the draft with this index, and voids those "
+        "with higher ones."
+    )
+    tool_name: str | None = Field(default=None, description="The tool, not checked yet. Absent if `withdrawn`.")
+    path: str | None = Field(default=None, description="The file that the call names, once known; not checked yet.")
+    chars: int | None = Field(
+        default=None, description="Characters of the call's texts so far, paths not counted. Absent if `withdrawn`."
+    )
+    lines: int | None = Field(default=None, description="Lines of these texts so far. Absent if `withdrawn`.")
+    tail: str | None = Field(
+        default=None, description="The newest piece of the text that is being written, at most 1 KB, cut anywhere."
+    )
+    withdrawn: bool | None = Field(
+        default=None, description="True: the draft with this index is void, and so are those with higher ones."
+    )
+
+
 class AgentStatus(ServerFrame):
     """What the agent is doing, sent when it changes. `idle` ends a turn."""
 

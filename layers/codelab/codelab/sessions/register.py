@@ -68,6 +68,8 @@ class Connection:
     replaying_until: int = 0
     #: The platform that its `hello` named; empty if unknown.
     platform: str = ""
+    #: Its `hello` asked for drafts of calls.
+    drafts: bool = False
 
     def may_be_joining(self, now: int) -> bool:
         """Might `$connect` still run? Until it returns, API Gateway answers posts with 410, as if it were closed."""
@@ -388,7 +390,11 @@ _REGISTER = Layout(
     optional={register_field.name for register_field in fields(Register)},
     elsewhere={"version", "stored_due_at", "pk"},
     spread={
-        "connections": ("conn", str, Layout(Connection, names={"issued_at": "issued"}, optional={"platform"})),
+        "connections": (
+            "conn",
+            str,
+            Layout(Connection, names={"issued_at": "issued"}, optional={"platform", "drafts"}),
+        ),
         "outbox": ("post", int, Layout(OutboxEntry)),
     },
 )

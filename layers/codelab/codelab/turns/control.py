@@ -71,6 +71,8 @@ def hello(draft: Draft, caller: Caller, frame: Hello) -> Transition:
     _greet(draft, caller)
     if frame.platform is not None:
         draft.register.connections[caller.connection_id].platform = frame.platform
+    if frame.capabilities.drafts is not None:
+        draft.register.connections[caller.connection_id].drafts = frame.capabilities.drafts
     if own_tools.says_something(frame.capabilities):
         own_tools.declare(draft, caller, frame.capabilities)
     instructions.set_instructions(draft, caller, frame)

@@ -16,7 +16,7 @@ from codelab.llm.text_calls import TextCalls
 class PartialAnswer:
     """The choices of an answer, its usage, and what is wrong with it. text_calls: makes what a Choice takes."""
 
-    __slots__ = ("choices", "has_text", "is_finished", "mode", "problem", "thoughts", "usage")
+    __slots__ = ("call_pieces", "choices", "has_text", "is_finished", "mode", "problem", "thoughts", "usage")
 
     def __init__(self, n: int, mode: Mode, text_calls: Callable[[], TextCalls | None] = lambda: None) -> None:
         self.mode = mode
@@ -26,6 +26,8 @@ class PartialAnswer:
         self.has_text = False
         #: The thoughts of the first choice, in pieces.
         self.thoughts = self.choices[0].thoughts
+        #: The arguments of its calls, in pieces.
+        self.call_pieces = self.choices[0].call_pieces
         #: All choices have a finish reason.
         self.is_finished = False
         #: What is wrong with the chunks, until `check` raises it.

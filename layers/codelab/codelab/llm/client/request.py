@@ -30,8 +30,9 @@ from codelab.llm.errors import (
 from codelab.llm.form import Form
 from codelab.llm.functions import Functions, InvalidCall, excluded_keywords_of
 from codelab.llm.history import has_calls, in_answers_form, in_native_form
+from codelab.llm.item_texts import NativeItems, item_delta, string_paths
 from codelab.llm.modes import Mode, modes, past_reasoning, reads_calls, shows_schema
-from codelab.llm.outcome import Done, Event, ItemDone, Result, TextDelta, ThinkingDelta, Usage
+from codelab.llm.outcome import Done, Event, ItemDone, ItemsDropped, Result, TextDelta, ThinkingDelta, Usage
 from codelab.llm.overflow import context_overflow
 from codelab.llm.parsing import NoJson, parse
 from codelab.llm.pipeline import Registry, prepare
@@ -124,12 +125,14 @@ class Request:
         deadline: float | None = None,
         cancel: Cancellation | None = None,
         on_wait: Callable[[], object] | None = None,
+        shows_items: bool = False,
     ) -> Generator[Event, None, None]:
         """Yield ThinkingDelta, TextDelta and ItemDone while the model writes, then one Done.
 
-        Takes and raises what `run` does; on_wait: see `Call`. Closing the iterator closes the connection.
+        Takes and raises what `run` does; on_wait: see `Call`. shows_items: yield ItemDelta, too, and ItemsDropped.
+        Closing the iterator closes the connection.
         """
-        return self._events(transport, deadline, cancel, streaming=True, on_wait=on_wait)
+        return self._events(transport, deadline, cancel, streaming=True, on_wait=on_wait, shows_items=shows_items)
 
     def _events(
         self,
@@ -139,8 +142,9 @@ class Request:
         *,
         streaming: bool,
         on_wait: Callable[[], object] | None = None,
+        shows_items: bool = False,
     ) -> Generator[Event, None, None]:
-        run = _Run(self, transport, Call(cancel, deadline, self._clock, on_wait), streaming)
+        run = _Run(self, transport, Call(cancel, deadline, self._clock, on_wait), streaming, shows_items)
         try:
             yield from run.events()
         except ModelError as error:
@@ -188,13 +192,15 @@ class _InvalidCalls(Exception):
 class _Run:
     """The state of one run."""
 
-    def __init__(self, request: Request, transport: Transport, call: Call, streaming: bool) -> None:
+    def __init__(self, request: Request, transport: Transport, call: Call, streaming: bool, shows_items: bool) -> None:
         self._request = request
         self._config = request.config
         self._compiled = request._compiled
         self._transport = transport
         self._call = call
         self._streaming = streaming
+        self._shows_items = shows_items
+        self._has_shown_items = False
         self._profile = profile_of(request.config.provider, request.config.model)
         self._past_reasoning = past_reasoning(self._profile, request.config)
         self._fields = [tuple(name.split(".")) for name in request.config.stream_fields]
@@ -438,6 +444,9 @@ class _Run:
             )
             answer = PartialAnswer(config.n, mode, partial(self._text_calls, compiled_schema, body, mode))
             calls += 1
+            if self._has_shown_items:
+                self._has_shown_items = False
+                yield ItemsDropped()
             try:
                 self.attempts += 1
                 yield from self._receive(body, answer, compiled_schema, is_visible=is_visible)
@@ -508,11 +517,14 @@ class _Run:
         mode = answer.mode
         codec = compiled_schema.codec_for(mode, self._unsupported())
         scanner: Scanner | TextScanner | None = None
+        native_items: NativeItems | None = None
+        shown_items = self._items_path(codec) if self._shows_items else None
         names = dict[str, str]()
         if self._streaming and is_visible:
             if mode.strategy == "calls" and compiled_schema.functions is not None:
                 text_field = compiled_schema.functions.text_field
                 scanner = TextScanner(text_field, is_reported=(text_field,) in self._fields)
+                native_items = NativeItems(compiled_schema.functions) if self._shows_items else None
             else:
                 scanner, names = self._scanner(codec, mode)
         shown_parts = self._shown_parts
@@ -524,6 +536,10 @@ class _Run:
                 answer.thoughts.clear()
             for event in scanner.feed(text) if text and scanner is not None else ():
                 if type(event) is TextDelta:
+                    if shown_items is not None and (delta := item_delta(event, shown_items)) is not None:
+                        self._has_shown_items = True
+                        yield delta
+                        continue
                     name = names.get(event.field, event.field)
                     if name in shown_names:
                         continue  # an earlier attempt has shown it
@@ -535,6 +551,11 @@ class _Run:
                 elif type(event) is ItemDone and codec is not None and self._items is not None:
                     event.value = codec.decode_item(self._items, event.value)
                 yield event
+            if native_items is not None:
+                for delta in native_items.feed(answer.call_pieces):
+                    self._has_shown_items = True
+                    yield delta
+            answer.call_pieces.clear()
             if answer.problem is not None:
                 answer.check()
             if answer.is_finished:
@@ -553,7 +574,11 @@ class _Run:
             if path is not None:
                 fields.append(path)
                 names[".".join(path)] = ".".join(field)
-        items = self._items
-        if items is not None and codec is not None:
-            items = codec.strict_path(items)
+        items = self._items_path(codec)
+        if self._shows_items and items is not None:
+            fields += string_paths(items)
         return Scanner(fields, items, prose=mode.strategy != "native", attempt=self.attempts), names
+
+    def _items_path(self, codec: Any) -> tuple[str, ...] | None:
+        """The array of items in the strict form; None if no items are streamed, or the form has no such array."""
+        return self._items if self._items is None or codec is None else codec.strict_path(self._items)

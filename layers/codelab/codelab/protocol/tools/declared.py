@@ -95,6 +95,11 @@ class Capabilities(BaseModel):
         description="The tools of the catalogue that this client executes; the agent is offered no others. Absent: "
         "those of the seed documents, or what this connection said before.",
     )
+    drafts: bool | None = Field(
+        default=None,
+        description="True: send `tool_call_draft` frames while the model writes a call. Absent: as this connection "
+        "said before, at first false.",
+    )
 
     @model_validator(mode="after")
     def bounded(self) -> Self:
