@@ -175,9 +175,8 @@ class TerminalConversation:
                 if running := self.running.get(event.call_id):
                     running.output = (running.output + event.text)[-_KEPT_CHARS:]
             case on.CallFinished():
-                running_call = self.running.pop(event.call_id, None)
-                output = running_call.output if running_call is not None else ""
-                self._end_call(event.call_id, event.tool_name, event.outcome, output)
+                self.running.pop(event.call_id, None)
+                self._end_call(event.call_id, event.tool_name, event.outcome)
             case on.CallUpdate():
                 self._settled(event)
             case on.Compacted():
@@ -229,10 +228,10 @@ class TerminalConversation:
             self._is_thinking = False
             self._say(f"thought for {time.monotonic() - self._thinks_since:.0f} s · /thoughts shows it")
 
-    def _end_call(self, call_id: str, tool: str, outcome: ToolOutcome, output: str) -> None:
+    def _end_call(self, call_id: str, tool: str, outcome: ToolOutcome) -> None:
         self._end_text()
         arguments = self._arguments.get(call_id, {})
-        card = cards.finished(tool, arguments, outcome, output)
+        card = cards.finished(tool, arguments, outcome)
         self._order.end(call_id, card, cards.summary(tool, arguments))
 
     def _begin_turn(self, event: on.UserMessage) -> None:
@@ -317,7 +316,7 @@ class TerminalConversation:
         if event.arguments:
             self._arguments[event.call_id] = event.arguments
         if tool is not None and event.outcome is not None:
-            self._end_call(event.call_id, tool, event.outcome, "")
+            self._end_call(event.call_id, tool, event.outcome)
         approval = next((call for call in self.approvals if call.call_id == event.call_id), None)
         if approval is not None and event.state in ("rejected", "expired"):
             self._say_settled(event.state, approval, event.feedback)
@@ -533,7 +532,7 @@ class TerminalConversation:
 
         outcome = await self.local_commands.run(command, take)
         self.running.pop(_LOCAL, None)
-        self.screen.show(cards.finished(_LOCAL, arguments, outcome, running.output))
+        self.screen.show(cards.finished(_LOCAL, arguments, outcome))
 
     async def next_autonomy(self) -> str:
         """Choose the next level of autonomy, after the last one the first. Returns its name."""

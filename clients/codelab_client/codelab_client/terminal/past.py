@@ -42,7 +42,7 @@ def _call(call: Mapping[str, Any], results: Mapping[str, str]) -> RenderableType
     result = results.get(call_id) if isinstance(call_id, str) else None
     if result is None:
         return cards.notice(f"◌ {cards.summary(tool, arguments)}  no outcome yet")
-    return cards.finished(tool, arguments, _outcome(result), "")
+    return cards.finished(tool, arguments, _outcome(result))
 
 
 def _outcome(text: str) -> ToolOutcome:
