@@ -79,8 +79,8 @@ class Screen:
     async def pick(self, title: str, choices: Sequence[Any], preview: Any = None) -> str | None:
         return None
 
-    async def copy(self, text: str) -> bool:
-        return False
+    async def copy(self, text: str) -> str:
+        return ""
 
     async def lend(self, work: Callable[[], int]) -> int | None:
         return None

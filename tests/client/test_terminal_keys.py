@@ -5,6 +5,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -152,6 +153,21 @@ def test_ctrl_z_suspends_and_the_shell_continues_it(environment: dict[str, str],
         terminal.expect("› after it")
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_that_ends_it_leaves_no_process_and_restores_the_terminal(codelab: Codelab, number: int) -> None:
+    terminal = codelab()
+    terminal.type("!echo number $$.; exec sleep 600\r")
+    until(lambda: re.search(r"number \d+\.", terminal.shown()))
+    match = re.search(r"number (\d+)\.", terminal.shown())
+    assert match is not None
+    os.kill(terminal.process.pid, number)
+    assert terminal.ended() == 128 + number
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(match[1]), 0)
+    assert terminal.mode() == terminal.first_mode
+    assert terminal.raw.rindex(b"\x1b[?2004l") > terminal.raw.rindex(b"\x1b[?2004h")
+
+
 def test_forty_columns_without_colours_are_enough(environment: dict[str, str], folder: Path) -> None:
     with Terminal(CODELAB, {**environment, "NO_COLOR": "1"}, folder, columns=40) as terminal:
         terminal.expect("Tip: ")
@@ -200,7 +216,8 @@ async def test_the_user_sees_what_the_agent_reads(tmp_path: Path) -> None:
     outcome = await commands.run("echo a; echo b >&2; [[ 1 == 1 ]] && echo c; printf 'd\r' >&2; echo e", lambda _: None)
     assert outcome.result["stdout"] == "a\nb\nc\ne\n"
     assert "\na\nb\nc\ne\n```" in commands.take_reports()
-    outcome = await commands.run("seq 1 100000; sleep 60 & echo the end", lambda _: None)
+    begun = "[ ! -d /proc/self ] || until grep -q sleep /proc/$!/comm; do :; done"
+    outcome = await commands.run(f"seq 1 100000; sleep 60 & {begun}; echo the end", lambda _: None)
     assert outcome.result["stdout"].endswith("\n100000\nthe end\n")
     report = commands.take_reports()
     assert report.endswith("\n100000\nthe end\n```")

@@ -66,8 +66,8 @@ class Screen(Protocol):
         """Let the user choose. Returns the value; None if they choose none."""
         ...
 
-    async def copy(self, text: str) -> bool:
-        """Copy a text to the user's clipboard. Returns whether there is a way to it. Raises NothingToCopy."""
+    async def copy(self, text: str) -> str:
+        """Copy a text to the user's clipboard. Returns how; empty if there is no way to it. Raises NothingToCopy."""
         ...
 
     async def lend(self, work: Callable[[], int]) -> int | None:
@@ -276,6 +276,10 @@ class TerminalConversation:
     def answer_text(self) -> str:
         """The last answer, as the model has written it."""
         return "".join(self._answer)
+
+    def recall(self, answer: str) -> None:
+        """The last answer of a conversation that goes on."""
+        self._answer = [answer]
 
     def _discard(self) -> None:
         self.tail, self._answer = "", []

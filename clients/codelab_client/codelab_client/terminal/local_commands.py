@@ -72,7 +72,7 @@ class LocalCommands:
     def _shell(self, command: str) -> tuple[str, ...]:
         """The program that runs a command line as the user's shell does, with both streams in one."""
         own = self._environment.get("SHELL", "")
-        program = own if os.path.basename(own) in _SHELLS and os.access(own, os.X_OK) else "/bin/sh"
+        program = own if Path(own).name in _SHELLS and os.access(own, os.X_OK) else "/bin/sh"
         return ("/bin/sh", "-c", 'exec "$0" -c "$1" 2>&1', program, command)
 
     def stop(self) -> None:
