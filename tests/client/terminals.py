@@ -42,7 +42,7 @@ class _Screen(pyte.HistoryScreen):
 
 
 class Terminal:
-    """`with Terminal(command, …) as terminal`. `raw` is everything that the program wrote, `first_mode` its mode before."""
+    """`with Terminal(command, …) as terminal`. `raw` is all that it wrote, `first_mode` the mode before."""
 
     def __init__(
         self, command: Sequence[str], environment: Mapping[str, str], cwd: Path, *, columns: int = 80, rows: int = 60
