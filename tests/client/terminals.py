@@ -42,7 +42,7 @@ class _Screen(pyte.HistoryScreen):
 
 
 class Terminal:
-    """`with Terminal(command, …) as terminal`. `raw` is everything that the program wrote."""
+    """`with Terminal(command, …) as terminal`. `raw` is all that it wrote, `first_mode` the mode before."""
 
     def __init__(
         self, command: Sequence[str], environment: Mapping[str, str], cwd: Path, *, columns: int = 80, rows: int = 60
@@ -61,6 +61,7 @@ class Terminal:
     def __enter__(self) -> Self:
         self._near, far = pty.openpty()
         fcntl.ioctl(far, termios.TIOCSWINSZ, self._size)
+        self.first_mode = self.mode()
         self.process = subprocess.Popen(
             list(self._command),
             stdin=far,
@@ -83,6 +84,10 @@ class Terminal:
         self.process.wait()
         self._reading.join(5)
         os.close(self._near)
+
+    def mode(self) -> list[object]:
+        """How the terminal treats keys and output now (termios)."""
+        return termios.tcgetattr(self._near)
 
     def type(self, text: str) -> None:
         """Type characters; "\\r" is Enter, "\\x03" Ctrl-C."""

@@ -119,8 +119,38 @@ def test_much_output_is_bounded(executor: Executor) -> None:
     assert "characters left out" in text
     assert len(text) <= limits.OUTPUT_HEAD + limits.OUTPUT_TAIL + 100
     assert len(outcome.result["stderr"]) <= limits.OUTPUT_HEAD + limits.OUTPUT_TAIL + 100
-    assert output.of("stdout") == text[: limits.OUTPUT_HEAD]
+    assert output.of("stdout").startswith(text[: limits.OUTPUT_HEAD])
+    assert output.of("stdout").endswith("y\nend\n")
     assert max(len(piece) for _, piece in output.pieces) <= limits.PIECE_CHARS
+
+
+def test_an_output_without_end_still_comes_in_pieces() -> None:
+    """Whoever watches sees the newest of it, and each piece says that the call is not forgotten."""
+    output = processes.Output(head=4, tail=4)
+    pieces = []
+    for text in ("abcd", "efgh", "x" * (limits.PIECE_CHARS + 5)):
+        output.feed(text.encode())
+        pieces.append(output.fresh())
+    assert pieces[:2] == ["abcd", "efgh"]
+    assert pieces[2] == "\n[… 5 characters left out …]\n" + "x" * limits.PIECE_CHARS
+    assert output.fresh() == ""
+
+
+def test_a_stopped_command_tells_the_last_state_of_its_output(tmp_path: Path) -> None:
+    executor = Executor(DiskWorkspace(tmp_path))
+    command = "printf '1 %%\\r2 %%\\033[K'; sleep 60"
+
+    async def stopped() -> ToolOutcome:
+        printed = asyncio.Event()
+        running = executor.execute(ToolCall("c", "run_command", {"command": command}), Output(lambda _: printed.set()))
+        task = asyncio.ensure_future(running)
+        await printed.wait()
+        await executor.cancel("c")
+        return await task
+
+    outcome = asyncio.run(stopped())
+    assert outcome.error is not None
+    assert outcome.error.message.endswith("so far:\n2 %")
 
 
 def test_a_command_has_none_of_the_clients_secrets(tmp_path: Path, sandbox: Sandbox) -> None:

@@ -3,8 +3,6 @@
 import random
 
 import pytest
-from codelab_client.execution import ToolOutcome
-from codelab_client.terminal import cards
 from codelab_client.tools.last_state import last_state
 
 STATES = {
@@ -60,11 +58,3 @@ def test_no_output_grows_without_bound() -> None:
     ]
     for output in hostile:
         assert len(last_state(output)) <= len(output) + 100_000
-
-
-def test_cards_show_the_last_state() -> None:
-    outcome = ToolOutcome({"exit_code": 0})
-    card = cards.finished("run_command", {"command": "get"}, outcome, "\x1b[32m1 %\r50 %\r100 %\x1b[0m\nsaved\n")
-    assert "100 %" in (shown := cards.rendered(card, 80, colour=False))
-    assert "50 %" not in shown
-    assert "␛" not in shown

@@ -55,8 +55,8 @@ def printed(palette: Palette, folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
         cards.call("run_command", {"command": "ls", "cwd": "x"}, folder),
         cards.call("delete_file", {"path": "a.py"}, folder),
         cards.call("other", None, folder),
-        cards.finished("run_command", {"command": "ls"}, ToolOutcome({"exit_code": 1}), "out\n" * 30),
-        cards.finished("run_command", {"command": "ls"}, ToolOutcome.failed("X", "no"), ""),
+        cards.finished("run_command", {"command": "ls"}, ToolOutcome({"exit_code": 1, "stdout": "out\n" * 30})),
+        cards.finished("run_command", {"command": "ls"}, ToolOutcome.failed("X", "no")),
     ]
     return "".join(cards.rendered(card, 60, colour=True, palette=palette) for card in all_cards)
 

@@ -15,7 +15,7 @@ from codelab_client.config import ConfigError, config_file, load
 from codelab_client.session import Address, SessionError
 from codelab_client.terminal import cards, past
 from codelab_client.terminal.attention import Attention
-from codelab_client.terminal.clipboard import NothingToCopy, selection, sequence
+from codelab_client.terminal.clipboard import NothingToCopy, copied_by, selection, sequence
 from codelab_client.terminal.commands import Commands
 from codelab_client.terminal.conversations import conversations, newest
 from codelab_client.terminal.picker import Choice, Picker, pick
@@ -107,7 +107,7 @@ def test_copies_and_calls_go_to_the_terminal_if_they_are_wanted(
     config = Path(environment["XDG_CONFIG_HOME"]) / "codelab" / "config.toml"
     config.parent.mkdir(parents=True)
     config.write_text('notify = ["bell", "title", "desktop"]\n')
-    terminal = codelab()
+    terminal = codelab(SSH_CONNECTION="here", TMUX="")
     terminal.type(model.script("copy", Says("Take this:\n\n```sh\nmake\n```\n")) + "\r")
     terminal.expect("make")
     turn_ends(terminal)
@@ -261,6 +261,7 @@ def test_blocks_and_answers_are_copied_without_what_nobody_sees() -> None:
     answer = "Text\n\n```py\na = 1\n```\n\n~~~~\nb ```\n~~~~\n"
     assert selection(answer, "1") == "a = 1\n"
     assert selection(answer, "code") == "b ```\n"
+    assert selection("1. Run:\n   ```sh\n   make\n     x\n   ```\n", "1") == "make\n  x\n"
     assert selection(answer, "").startswith("Text")
     assert "\x1b" not in selection(f"x{EVIL}", "")
     for text, argument in (("", ""), ("no code", "code"), (answer, "3"), (answer, "-1")):
@@ -268,6 +269,19 @@ def test_blocks_and_answers_are_copied_without_what_nobody_sees() -> None:
             selection(text, argument)
     with pytest.raises(NothingToCopy):
         sequence("x" * 60_000)
+
+
+def test_tmux_gets_what_it_would_not_take_from_the_terminal(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin" / "tmux"
+    program.write_text('#!/bin/sh\necho "$@" > "$0.options"; cat > "$0.text"\n')
+    program.chmod(0o755)
+    environment = {"PATH": f"{tmp_path / 'bin'}:/bin:/usr/bin", "TMUX": "x"}
+    assert copied_by("ё\n", environment, tmp_path / "work") == "tmux"
+    assert (tmp_path / "bin/tmux.text").read_text() == "ё\n"
+    assert (tmp_path / "bin/tmux.options").read_text() == "load-buffer -w -\n"
+    assert copied_by("x", {**environment, "PATH": str(tmp_path / "bin")}, tmp_path) == ""  # it is of the workspace
+    assert copied_by("x", {**environment, "TMUX": "", "SSH_CONNECTION": "x", "DISPLAY": ":0"}, tmp_path) == ""
 
 
 def test_the_user_is_called_once_for_each_change() -> None:

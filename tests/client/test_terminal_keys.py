@@ -1,8 +1,11 @@
 """`codelab` on a terminal: keys that stop, clear, go back and suspend, and what the user runs with `!`."""
 
 import asyncio
+import os
 import re
 import shlex
+import shutil
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -102,6 +105,10 @@ def test_a_command_of_the_user_goes_with_the_next_message(codelab: Codelab, mode
     terminal.expect("◌ ! sleep 60")
     terminal.type(ESCAPE)
     terminal.expect("You have stopped it")
+    terminal.type("!echo seen; exec sleep 60\r")
+    terminal.expect("\n  seen")
+    terminal.type(ESCAPE)
+    terminal.expect("You have stopped it\n  seen")
 
 
 def test_the_menu_says_what_commands_do(codelab: Codelab) -> None:
@@ -146,6 +153,21 @@ def test_ctrl_z_suspends_and_the_shell_continues_it(environment: dict[str, str],
         terminal.expect("› after it")
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_that_ends_it_leaves_no_process_and_restores_the_terminal(codelab: Codelab, number: int) -> None:
+    terminal = codelab()
+    terminal.type("!echo number $$.; exec sleep 600\r")
+    until(lambda: re.search(r"number \d+\.", terminal.shown()))
+    match = re.search(r"number (\d+)\.", terminal.shown())
+    assert match is not None
+    os.kill(terminal.process.pid, number)
+    assert terminal.ended() == 128 + number
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(match[1]), 0)
+    assert terminal.mode() == terminal.first_mode
+    assert terminal.raw.rindex(b"\x1b[?2004l") > terminal.raw.rindex(b"\x1b[?2004h")
+
+
 def test_forty_columns_without_colours_are_enough(environment: dict[str, str], folder: Path) -> None:
     with Terminal(CODELAB, {**environment, "NO_COLOR": "1"}, folder, columns=40) as terminal:
         terminal.expect("Tip: ")
@@ -178,7 +200,7 @@ def test_a_terminal_that_can_nothing_gets_lines_only(environment: dict[str, str]
 async def test_reports_are_bounded_fenced_and_taken_once(tmp_path: Path) -> None:
     commands, written = LocalCommands(tmp_path), list[str]()
     outcome = await commands.run("printf '```\\nnot out\\n'; seq 1 20000", written.append)
-    assert outcome.result == {"exit_code": 0}
+    assert outcome.result["exit_code"] == 0
     report = commands.take_reports()
     assert "````\n$ printf" in report
     assert report.endswith("20000\n````")
@@ -186,6 +208,22 @@ async def test_reports_are_bounded_fenced_and_taken_once(tmp_path: Path) -> None
     assert len(report) < 13_000
     assert commands.take_reports() == ""
     assert "seq" not in "".join(written)
+
+
+async def test_the_user_sees_what_the_agent_reads(tmp_path: Path) -> None:
+    """Both streams in the order in which they were written, the end of a flood, and what was stopped with it."""
+    commands = LocalCommands(tmp_path, {**os.environ, "SHELL": shutil.which("bash") or "/bin/sh"})
+    outcome = await commands.run("echo a; echo b >&2; [[ 1 == 1 ]] && echo c; printf 'd\r' >&2; echo e", lambda _: None)
+    assert outcome.result["stdout"] == "a\nb\nc\ne\n"
+    assert "\na\nb\nc\ne\n```" in commands.take_reports()
+    begun = "[ ! -d /proc/self ] || until grep -q sleep /proc/$!/comm; do :; done"
+    outcome = await commands.run(f"seq 1 100000; sleep 60 & {begun}; echo the end", lambda _: None)
+    assert outcome.result["stdout"].endswith("\n100000\nthe end\n")
+    report = commands.take_reports()
+    assert report.endswith("\n100000\nthe end\n```")
+    if Path("/proc").is_dir():
+        assert "(exit code 0; ended with it: sleep)" in report
+        assert outcome.result["note"] == "ended with it: sleep"
 
 
 async def test_one_command_runs_at_a_time_and_can_be_stopped(tmp_path: Path) -> None:

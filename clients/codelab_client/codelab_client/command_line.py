@@ -6,11 +6,12 @@ import codecs
 import contextlib
 import io
 import os
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from codelab_client.arguments import parser
 from codelab_client.config import Config, ConfigError, load
@@ -32,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.command != "uninstall":  # which would find what was just made
         _close_state()
     try:
-        return asyncio.run(_COMMANDS[options.command](options))
+        return asyncio.run(_until_signal(_COMMANDS[options.command](options)))
     except KeyboardInterrupt:
         sys.stderr.write("\n")
         return 130
@@ -53,6 +54,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _failed(f"{error}.\n{_START}", 3)
     except SessionError as error:
         return _failed(str(error), 3)
+
+
+async def _until_signal(work: Coroutine[Any, Any, int]) -> int:
+    """Do the work. A signal that asks to end, such as that of a closed terminal, cancels it: its processes end with it.
+
+    Returns the exit code.
+    """
+    task, numbers = asyncio.ensure_future(work), list[int]()
+
+    def end(number: int) -> None:
+        numbers.append(number)
+        task.cancel()
+
+    loop = asyncio.get_running_loop()
+    for name in ("SIGTERM", "SIGHUP"):
+        with contextlib.suppress(AttributeError, NotImplementedError, RuntimeError):
+            number = getattr(signal, name)
+            loop.add_signal_handler(number, end, number)
+    try:
+        return await task
+    except (asyncio.CancelledError, OSError):  # a closed terminal cannot be written to
+        if not numbers:
+            raise
+        return 128 + numbers[0]
 
 
 def _close_state() -> None:

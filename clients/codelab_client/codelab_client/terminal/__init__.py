@@ -83,7 +83,9 @@ async def talk(
             commands = screen.commands = Commands(conversation, rest_api, executor, servers)
             last_sessions.remember(address, workspace, next_id)
             if draft is None:
-                for card in past.shown(past.messages_of(history)):
+                messages = past.messages_of(history)
+                conversation.recall(past.last_answer(messages))
+                for card in past.shown(messages):
                     screen.show(card)
             if draft or typed:
                 screen.put(draft or typed)

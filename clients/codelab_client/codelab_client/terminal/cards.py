@@ -14,19 +14,22 @@ from rich.text import Text
 from codelab_client.differences import Difference, spelled_out
 from codelab_client.execution import ToolOutcome
 from codelab_client.protected import is_protected
-from codelab_client.safe_text import exact, exact_line, safe, safe_line
+from codelab_client.safe_text import exact, exact_line, safe, safe_line, shortened
 from codelab_client.terminal.changes import edited, written
 from codelab_client.terminal.palette import DARK, Palette, rich_theme
 from codelab_client.terminal.wrapping import Whole
-from codelab_client.tools.last_state import last_state
 from codelab_client.tools.risks import normal_path
 
 #: Lines of a diff or of arguments that are printed before an approval; the rest is folded.
 _MOST_LINES = 2_000
 #: Begins what goes on with a line of a diff.
 _GOES_ON = "↪ "
-#: Lines of a command's output that stay on the screen.
-_OUTPUT_LINES = 12
+#: Lines of a command's output that stay on the screen, and characters of them.
+_OUTPUT_LINES, _OUTPUT_CHARS = 12, 3_000
+#: What a command's result says besides its exit code, in the order in which it is printed.
+_OUTPUTS = ("stdout", "stderr", "note")
+#: Characters of why a call has failed that are printed as one line.
+_REASON_CHARS = 500
 #: Lines of a message that are printed; of a longer one, half of them.
 _MESSAGE_LINES = 20
 #: Lines of a new file that are printed; of a longer one, the first of them, unless its path is protected.
@@ -241,26 +244,38 @@ def summary(tool: str, arguments: Mapping[str, Any]) -> str:
     return safe_line(tool)
 
 
-def finished(tool: str, arguments: Mapping[str, Any], outcome: ToolOutcome, output: str) -> RenderableType:
-    """A call that this client has executed, with the end of its output."""
+def finished(tool: str, arguments: Mapping[str, Any], outcome: ToolOutcome) -> RenderableType:
+    """A call that has ended, with the end of its output, which is the one that the agent reads."""
     if outcome.error is not None:
-        message = f"{safe_line(outcome.error.code)}: {safe_line(outcome.error.message, 500)}"
-        return Text("✗ ", style="error").append(summary(tool, arguments)).append(f"\n  {message}", style="error")
+        reason, _, output = safe(outcome.error.message).rstrip().partition("\n")
+        if len(reason) > _REASON_CHARS:
+            reason, output = shortened(reason, _REASON_CHARS), outcome.error.message
+        text = f"\n  {safe_line(outcome.error.code)}: {reason}"
+        line = Text("✗ ", style="error").append(summary(tool, arguments)).append(text, style="error")
+        return _with_output(line, output)
     line = (
         Text("● ", style="success").append(summary(tool, arguments)).append(f"  {_gist(outcome.result)}", style="quiet")
     )
-    lines = text.split("\n") if (text := safe(last_state(output)).rstrip()) else []
-    if not lines:
+    parts = [outcome.result.get(name) for name in _OUTPUTS] if isinstance(outcome.result, dict) else []
+    return _with_output(line, "\n".join(part.rstrip("\n") for part in parts if isinstance(part, str) and part))
+
+
+def _with_output(line: Text, output: str) -> RenderableType:
+    """A line and the output below it; of a long one the end, until the user unfolds it."""
+    text = safe(output).rstrip()
+    if not text:
         return line
-    whole = Group(line, _output(lines))
-    hidden_count = len(lines) - _OUTPUT_LINES
-    if hidden_count <= 0:
+    whole = Group(line, _output(text))
+    end = "\n".join(text.split("\n")[-_OUTPUT_LINES:])[-_OUTPUT_CHARS:]
+    if end == text:
         return whole
-    return Folded(Group(line, _output([f"… {hidden_count} more lines{UNFOLDS}", *lines[-_OUTPUT_LINES:]])), whole)
+    hidden_count = text.count("\n") - end.count("\n")
+    note = f"… {hidden_count} more lines" if hidden_count else f"… {len(text) - len(end)} more characters"
+    return Folded(Group(line, _output(f"{note}{UNFOLDS}\n{end}")), whole)
 
 
-def _output(lines: Sequence[str]) -> RenderableType:
-    return Padding(Text("\n".join(lines), style="quiet"), (0, 0, 0, 2))
+def _output(text: str) -> RenderableType:
+    return Padding(Whole(Text(text, style="quiet")), (0, 0, 0, 2))
 
 
 def _gist(result: Any) -> str:

@@ -362,8 +362,8 @@ class Commands:
 
         try:
             text = selection(self._conversation.answer_text, argument)
-            if await self._conversation.screen.copy(text):
-                self._say(f"copied {len(text):,} characters, if this terminal lets programs copy (OSC 52)")
+            if way := await self._conversation.screen.copy(text):
+                self._say(f"copied {len(text):,} characters, {way}")
             else:
                 self._say("Lines only cannot copy: /copy works without --plain", "warning")
         except NothingToCopy as reason:

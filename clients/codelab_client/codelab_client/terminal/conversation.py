@@ -67,8 +67,8 @@ class Screen(Protocol):
         """Let the user choose. Returns the value; None if they choose none."""
         ...
 
-    async def copy(self, text: str) -> bool:
-        """Copy a text to the user's clipboard. Returns whether there is a way to it. Raises NothingToCopy."""
+    async def copy(self, text: str) -> str:
+        """Copy a text to the user's clipboard. Returns how; empty if there is no way to it. Raises NothingToCopy."""
         ...
 
     async def lend(self, work: Callable[[], int]) -> int | None:
@@ -178,9 +178,8 @@ class TerminalConversation:
                 if running := self.running.get(event.call_id):
                     running.output = (running.output + event.text)[-_KEPT_CHARS:]
             case on.CallFinished():
-                running_call = self.running.pop(event.call_id, None)
-                output = running_call.output if running_call is not None else ""
-                self._end_call(event.call_id, event.tool_name, event.outcome, output)
+                self.running.pop(event.call_id, None)
+                self._end_call(event.call_id, event.tool_name, event.outcome)
             case on.CallUpdate():
                 self._settled(event)
             case on.Compacted():
@@ -232,10 +231,10 @@ class TerminalConversation:
             self._is_thinking = False
             self._say(f"thought for {time.monotonic() - self._thinks_since:.0f} s · /thoughts shows it")
 
-    def _end_call(self, call_id: str, tool: str, outcome: ToolOutcome, output: str) -> None:
+    def _end_call(self, call_id: str, tool: str, outcome: ToolOutcome) -> None:
         self._end_text()
         arguments = self._arguments.get(call_id, {})
-        card = cards.finished(tool, arguments, outcome, output)
+        card = cards.finished(tool, arguments, outcome)
         self._order.end(call_id, card, cards.summary(tool, arguments))
 
     def _begin_turn(self, event: on.UserMessage) -> None:
@@ -281,6 +280,10 @@ class TerminalConversation:
         """The last answer, as the model has written it."""
         return "".join(self._answer)
 
+    def recall(self, answer: str) -> None:
+        """The last answer of a conversation that goes on."""
+        self._answer = [answer]
+
     def _discard(self) -> None:
         self.tail, self._answer = "", []
         if self._printed:
@@ -320,7 +323,7 @@ class TerminalConversation:
         if event.arguments:
             self._arguments[event.call_id] = event.arguments
         if tool is not None and event.outcome is not None:
-            self._end_call(event.call_id, tool, event.outcome, "")
+            self._end_call(event.call_id, tool, event.outcome)
         approval = next((call for call in self.approvals if call.call_id == event.call_id), None)
         if approval is not None and event.state in ("rejected", "expired"):
             self._say_settled(event.state, approval, event.feedback)
@@ -536,7 +539,7 @@ class TerminalConversation:
 
         outcome = await self.local_commands.run(command, take)
         self.running.pop(_LOCAL, None)
-        self.screen.show(cards.finished(_LOCAL, arguments, outcome, running.output))
+        self.screen.show(cards.finished(_LOCAL, arguments, outcome))
 
     async def next_autonomy(self) -> str:
         """Choose the next level of autonomy, after the last one the first. Returns its name."""

@@ -34,7 +34,7 @@ from codelab_client.session.journal import state_folder
 from codelab_client.terminal import cards
 from codelab_client.terminal.asked import LOOK_S, Target, always, target
 from codelab_client.terminal.attention import Attention
-from codelab_client.terminal.clipboard import sequence
+from codelab_client.terminal.clipboard import copied_by, sequence
 from codelab_client.terminal.commands import Commands, is_command
 from codelab_client.terminal.completion import Suggestions
 from codelab_client.terminal.conversation import TerminalConversation
@@ -165,10 +165,12 @@ class InlineScreen:
         app.key_processor.process_keys()
         return chosen
 
-    async def copy(self, text: str) -> bool:
+    async def copy(self, text: str) -> str:
         """See Screen."""
+        if program := await asyncio.to_thread(copied_by, text, os.environ, self.conversation.workspace):
+            return f"with {program}"
         self._control(sequence(text))
-        return True
+        return "if this terminal lets programs copy (OSC 52)"
 
     async def lend(self, work: Callable[[], int]) -> int | None:
         """See Screen."""

@@ -1,4 +1,7 @@
-"""Commands that the user runs with `!`. They are the user's own, so they run as in a shell, without the sandbox."""
+"""Commands that the user runs with `!`. They are the user's own, so they run as in a shell, without the sandbox.
+
+Both streams are one, as on a terminal: the order is right, and the user sees what the agent reads.
+"""
 
 import asyncio
 import os
@@ -11,6 +14,8 @@ from codelab_client.tools.last_state import last_state
 
 #: Characters of an output that go with the next message: so many of its beginning and of its end.
 _HEAD, _TAIL = 4_000, 8_000
+#: Shells that take a command line as `-c` gives it.
+_SHELLS = ("bash", "zsh", "fish", "ksh", "dash", "sh")
 _NO_KEYS = {"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat"}
 
 OnOutput = Callable[[str], None]
@@ -31,32 +36,44 @@ class LocalCommands:
         return self._task is not None
 
     async def run(self, command: str, on_output: OnOutput) -> ToolOutcome:
-        """Run a command line to its end. on_output: gets what it writes. Its outcome is that of `run_command`."""
+        """Run a command line to its end, in the user's shell. on_output: gets what it writes.
+
+        Its outcome is that of `run_command`, with all of its output in `stdout`.
+        """
         from codelab_client.sandbox import Launch  # late, because the prompt should be there soon
-        from codelab_client.tools.processes import Process, shell
+        from codelab_client.tools.processes import Process
 
         if self._task is not None:
             return ToolOutcome.failed("EXECUTION_FAILED", "Another command runs: Esc stops it")
         self._task = asyncio.current_task()
-        output: list[str] = []
+        process: Process | None = None
 
         async def take(_: Stream, text: str) -> None:
-            output.append(text)
             on_output(text)
 
         try:
-            process = await Process.start(Launch(shell(command), cwd=self._workspace), self._environment)
+            process = await Process.start(Launch(self._shell(command), cwd=self._workspace), self._environment)
             end = await process.wait(take)
         except (OSError, ValueError) as error:
             return ToolOutcome.failed("EXECUTION_FAILED", f"The command does not start: {error}")
         except asyncio.CancelledError:
-            self._report(command, "stopped by the user", "".join(output))
-            return ToolOutcome.failed("CANCELLED", "You have stopped it")
+            output = last_state(process.stdout.text()) if process is not None else ""
+            self._report(command, "stopped by the user", output)
+            return ToolOutcome.failed("CANCELLED", f"You have stopped it\n{output}")
         finally:
             self._task = None
         state = f"ended by {end.signal}" if end.signal else f"exit code {end.exit_code}"
-        self._report(command, state, "".join(output))
-        return ToolOutcome({"exit_code": -1 if end.exit_code is None else end.exit_code})
+        left_behind = f"ended with it: {', '.join(process.left_behind)}" if process.left_behind else ""
+        output = last_state(process.stdout.text())
+        self._report(command, f"{state}; {left_behind}" if left_behind else state, output)
+        exit_code = -1 if end.exit_code is None else end.exit_code
+        return ToolOutcome({"exit_code": exit_code, "stdout": output, "note": left_behind})
+
+    def _shell(self, command: str) -> tuple[str, ...]:
+        """The program that runs a command line as the user's shell does, with both streams in one."""
+        own = self._environment.get("SHELL", "")
+        program = own if Path(own).name in _SHELLS and os.access(own, os.X_OK) else "/bin/sh"
+        return ("/bin/sh", "-c", 'exec "$0" -c "$1" 2>&1', program, command)
 
     def stop(self) -> None:
         """Stop the command that runs."""
@@ -74,7 +91,7 @@ class LocalCommands:
             self._reports.insert(0, reports)
 
     def _report(self, command: str, state: str, output: str) -> None:
-        text = last_state(output).rstrip("\n")
+        text = output.rstrip("\n")
         if len(text) > _HEAD + _TAIL:
             text = f"{text[:_HEAD]}\n[… {len(text) - _HEAD - _TAIL} characters left out …]\n{text[-_TAIL:]}"
         content = f"$ {command}\n{text}".rstrip("\n")

@@ -35,6 +35,12 @@ def shown(messages: Messages) -> Iterator[RenderableType]:
                     yield _call(call, results)
 
 
+def last_answer(messages: Messages) -> str:
+    """The newest text of the agent; empty if there is none."""
+    texts = (message["content"] for message in reversed(messages) if message.get("role") == "assistant")
+    return next((text for text in texts if text.strip()), "")
+
+
 def _call(call: Mapping[str, Any], results: Mapping[str, str]) -> RenderableType:
     tool, arguments = str(call.get("tool_name", "")), call.get("arguments")
     arguments = arguments if isinstance(arguments, dict) else {}
@@ -42,7 +48,7 @@ def _call(call: Mapping[str, Any], results: Mapping[str, str]) -> RenderableType
     result = results.get(call_id) if isinstance(call_id, str) else None
     if result is None:
         return cards.notice(f"◌ {cards.summary(tool, arguments)}  no outcome yet")
-    return cards.finished(tool, arguments, _outcome(result), "")
+    return cards.finished(tool, arguments, _outcome(result))
 
 
 def _outcome(text: str) -> ToolOutcome:

@@ -89,9 +89,9 @@ class PlainScreen:
         place = actions.index(chosen) if chosen is not None else len(choices)
         return choices[place].value if place < len(choices) else None
 
-    async def copy(self, text: str) -> bool:
+    async def copy(self, text: str) -> str:
         """See Screen."""
-        return False
+        return ""
 
     async def lend(self, work: Callable[[], int]) -> int | None:
         """See Screen."""

@@ -28,6 +28,7 @@ from codelab_client.tools.handlers.git import git_handlers
 from codelab_client.tools.handlers.questions import question_handlers
 from codelab_client.tools.hooks import Hooks
 from codelab_client.tools.instructions import project_instructions
+from codelab_client.tools.last_state import last_state
 from codelab_client.tools.paths import components
 from codelab_client.tools.processes import own_path, scrubbed
 from codelab_client.tools.ripgrep import Ripgrep
@@ -234,7 +235,7 @@ class Executor:
         except ToolFailure as failure:
             return ToolOutcome.failed(failure.code, failure.message)
         except asyncio.CancelledError:
-            last_output = f" The last of its output so far:\n{run.last_output}" if run.last_output else ""
+            last_output = f" The last of its output so far:\n{last_state(run.last_output)}" if run.last_output else ""
             if is_late:
                 return ToolOutcome.failed("TIMEOUT", f"The call was not done in time and was stopped.{last_output}")
             return ToolOutcome.failed("CANCELLED", f"The call was cancelled.{last_output}")

@@ -17,6 +17,7 @@ class Output:
         self._tail_chars = 0
         self._left_out = 0
         self._fresh: list[str] = []
+        self._newest, self._passed_over = "", 0  # what is fresh beyond the beginning, and how much was before that
 
     def feed(self, data: bytes, *, final: bool = False) -> None:
         """Add what was read; `final` at the end of the stream."""
@@ -29,15 +30,21 @@ class Output:
         if remainder:
             self._tail.append(remainder)
             self._tail_chars += len(remainder)
+        if remainder and self._tail_most:
+            surplus = max(0, len(self._newest) + len(remainder) - limits.PIECE_CHARS)
+            self._passed_over += surplus
+            self._newest = (self._newest + remainder)[surplus:]
         while self._tail and self._tail_chars - len(self._tail[0]) >= self._tail_most:
             piece = self._tail.popleft()
             self._tail_chars -= len(piece)
             self._left_out += len(piece)
 
     def fresh(self) -> str:
-        """What was added to the beginning since the last time. The rest is not streamed: it is not bounded."""
-        text = "".join(self._fresh)
+        """What was added since the last time; of what is beyond the beginning, which has no bound, the newest piece."""
+        note = _left_out(self._passed_over) if self._passed_over else ""
+        text = "".join(self._fresh) + note + self._newest
         self._fresh.clear()
+        self._newest, self._passed_over = "", 0
         return text
 
     def text(self) -> str:
@@ -45,5 +52,9 @@ class Output:
         tail = "".join(self._tail)
         surplus = max(0, len(tail) - self._tail_most)
         left_out = self._left_out + surplus
-        note = f"\n[… {left_out} characters left out …]\n" if left_out else ""
+        note = _left_out(left_out) if left_out else ""
         return "".join(self._head) + note + tail[surplus:]
+
+
+def _left_out(count: int) -> str:
+    return f"\n[… {count} characters left out …]\n"

@@ -14,7 +14,7 @@ from codelab_client.execution import OnOutput, Stream
 from codelab_client.sandbox import Launch
 from codelab_client.tools import limits
 from codelab_client.tools.output import Output
-from codelab_client.tools.terminal_readers import EVERY_S, members, terminal_readers
+from codelab_client.tools.terminal_readers import EVERY_S, members, names, terminal_readers
 
 _CHUNK = 65_536
 #: Seconds to wait for the pipes of an ended process, which a daemon may hold open.
@@ -71,6 +71,8 @@ class Process:
         self.stderr = Output()
         #: The programs that were ended because they waited for a terminal, in that order, each once.
         self.wanted_terminal: dict[str, None] = {}
+        #: The programs that it left in the background, and that ended with it. Linux only; none elsewhere.
+        self.left_behind: Sequence[str] = ()
         outputs = (self.stdout, self.stderr)
         self._readers = [asyncio.create_task(self._read(*pair)) for pair in zip(pipes, outputs, strict=True)]
         self._writer = asyncio.create_task(self._write(stdin)) if stdin is not None else None
@@ -137,6 +139,7 @@ class Process:
                 if streaming and streaming.done():
                     streaming.result()
                 await waiting
+                self.left_behind = names(self._process.pid)
                 await self._finish()
             finally:
                 for task in (watching, *([streaming] if streaming else [])):

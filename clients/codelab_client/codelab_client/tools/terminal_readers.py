@@ -32,6 +32,22 @@ def members(group: int) -> Iterator[int]:
                 yield int(entry.name)
 
 
+def names(group: int) -> list[str]:
+    """The names of the programs of a group that run, each once."""
+    try:
+        os.killpg(group, 0)
+    except OSError:  # mostly there are none, and all processes of the machine need not be looked at
+        return []
+    return list(dict.fromkeys(_name(process) for process in members(group) if _runs(process)))
+
+
+def _runs(process: int) -> bool:
+    """Whether a process has not ended: what waits for its parent to take note of its end has no arguments."""
+    with suppress(OSError):
+        return bool((_PROCESSES / str(process) / "cmdline").read_bytes())
+    return False
+
+
 def _reads(process: int, outputs: Collection[int]) -> bool:
     with suppress(OSError):
         status = (_PROCESSES / str(process) / "fd/0").stat()
