@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
+from codelab.http.event_stream import messages
 from codelab.llm.client.answers import MISSHAPEN, checked_object, misshapen, refusal_of
 from codelab.llm.client.direct import DirectTransport
 from codelab.llm.client.request import Request
@@ -26,6 +27,7 @@ from codelab.llm.scanner import Mender, Scanner
 from codelab.llm.schema.validation import compile_validator
 
 from tests.fakes.http import Exchange, Script, event
+from tests.fakes.model import converse
 from tests.fakes.model.apis import SPOKEN, client, spoken
 from tests.fakes.model.wire import ScriptedServer, argument, delta
 from tests.llm.answer import Answer, answer_of
@@ -40,7 +42,10 @@ ANY = optional(_tool={"const": "any"}, value={}) | {"required": ["_tool"]}
 TURN = closed(obj(message=STRING, calls=array({"anyOf": [READ, ANY]})))
 ASK = [{"role": "user", "content": "What now?"}]
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
+CONVERSE = "bedrock-converse"
 APIS = ("openai", *SPOKEN)
+#: What may be missing of a stream of text.
+DONE = b"\n\ndata: [DONE]\n\n"
 
 
 class Replayed:
@@ -103,18 +108,8 @@ def test_a_stream_cut_at_any_byte_executes_nothing(provider: str) -> None:
             continue
         complete_at.append(end)
         assert len(answer.result.solution["calls"]) == 2, "a part of the calls"
-    assert all(end >= _end_of_answer(provider, whole) for end in complete_at), "before the end was said"
-
-
-def _end_of_answer(provider: str, stream: bytes) -> int:
-    """How much of a stream says that the answer is whole: all but `[DONE]`, or Converse's last message, the usage."""
-    if provider != "bedrock-converse":
-        return len(stream) - len(b"\n\ndata: [DONE]\n\n")
-    start, size = 0, 0
-    while start + size < len(stream):
-        start += size
-        size = int.from_bytes(stream[start : start + 4])  # each message begins with its length
-    return start
+    behind = converse.event("metadata", usage={}, metrics={"latencyMs": 100}) if provider == CONVERSE else DONE
+    assert all(end >= len(whole) - len(behind) for end in complete_at), "before the end was said"
 
 
 _VALUES: list[Any] = [None, True, -1, 10**400, 1.5, "", "x", "\ud83d", [], {}, [None], {"a": []}, [[[]]], "\0"]
@@ -126,6 +121,24 @@ def _places(value: Any) -> Iterator[tuple[Any, Any]]:
         yield value, key
         if isinstance(child, dict | list):
             yield from _places(child)
+
+
+def _events_of(provider: str) -> list[bytes]:
+    """The events of a stream, each a line that ends with its JSON."""
+    data = stream_of(provider, *CALLING)
+    if provider != CONVERSE:
+        return [line for line in data.split(b"\n") if b"{" in line]
+    return [one.headers[":event-type"].encode() + one.payload for batch in messages([data], len(data)) for one in batch]
+
+
+def _stream(provider: str, lines: list[bytes]) -> bytes:
+    if provider != CONVERSE:
+        return b"\n\n".join([*lines, b""])
+    parts = [line.partition(b"{") for line in lines]
+    return b"".join(
+        converse.message({":message-type": "event", ":event-type": kind.decode()}, start + text)
+        for kind, start, text in parts
+    )
 
 
 def _damaged(lines: list[bytes], chance: random.Random) -> list[bytes]:
@@ -150,13 +163,12 @@ def _damaged(lines: list[bytes], chance: random.Random) -> list[bytes]:
     return lines
 
 
-# Converse's messages have checksums, see test_converse_api.py.
-@pytest.mark.parametrize("provider", [name for name in APIS if name != "bedrock-converse"])
+@pytest.mark.parametrize("provider", APIS)
 def test_a_damaged_stream_ends_in_a_valid_answer_or_a_typed_error(provider: str) -> None:
     chance, validator = random.Random(7), compile_validator(TURN)
-    lines = [line for line in stream_of(provider, *CALLING).split(b"\n") if b"{" in line]
+    lines = _events_of(provider)
     for _ in range(400):
-        data = b"\n\n".join([*_damaged(lines, chance), b""])
+        data = _stream(provider, _damaged(lines, chance))
         answer = Answer()
         reason = ""
         try:
@@ -250,7 +262,7 @@ class Checked(Replayed):
 
     paths: ClassVar = {"anthropic-messages": "/v1/messages", "openai-responses": "/v1/responses",
                        "ollama-chat": "/v1/chat",
-                       "bedrock-converse": "/model/anthropic.claude-sonnet-4-5/converse-stream"}  # fmt: skip
+                       CONVERSE: "/v1/model/claude-sonnet-4-5/converse-stream"}  # fmt: skip
 
     def __init__(self, provider: str, *answers: bytes) -> None:
         super().__init__(provider)
@@ -258,7 +270,7 @@ class Checked(Replayed):
 
     def send(self, body: Mapping[str, Any], call: Call) -> Iterator[list[Json]]:
         content = self._api.encode(body)
-        headers = {"x-api-key": "k", "anthropic-version": "2023-06-01", "authorization": "Bearer k"}
+        headers = {"x-api-key": "k", "authorization": "k", "anthropic-version": "2023-06-01"}
         asked = SimpleNamespace(path=self._path, headers=headers, content=content, body=json.loads(content))
         self._spoken.asked(asked)  # type: ignore[arg-type]
         self.pieces = (self._answers.pop(0),)

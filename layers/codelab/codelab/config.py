@@ -188,7 +188,7 @@ class Settings:
     aws_client: Literal["direct", "boto3"] = _choice("direct", "boto3")
     llm_api_key: str = ""
     llm_api_key_secret_arn: str = ""
-    #: An application of Microsoft Entra, which signs in with the key as its secret: its tenant, its id, and where.
+    #: An application of Microsoft Entra, whose secret the key then is, and where it signs in.
     llm_entra_tenant: str = ""
     llm_entra_client_id: str = ""
     llm_entra_authority: str = _url()

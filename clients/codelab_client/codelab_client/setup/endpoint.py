@@ -63,7 +63,7 @@ async def chat(model: Model, question: str, more_fields: Mapping[str, Any], most
     api = api_of(model)
     body = {**api.question_fields(question), **api.fields, **more_fields}
     if "{model}" not in api.chat_path:
-        body = {"model": model.name, **body, "stream": False}
+        body = {"model": model.name, "stream": False, **body}
     path = api.chat_path.format(model=quote(model.name, safe=""))
     return await _ask("POST", path, model, json.dumps(body).encode(), most_s)
 

@@ -166,7 +166,7 @@ PROFILES: dict[str, Profile] = {
                 *_NO_STRICT,
                 UnsupportedWhen("tool_choice", thinking=True),
                 UnsupportedWhen("json_object"),
-                UnsupportedWhen("calls", thinking=True),  # which must repeat the reasoning
+                UnsupportedWhen("calls", thinking=True),
             ),
             thinking_models=_THINKING_CLAUDE,
             thinking_body=_enabled(),

@@ -25,6 +25,7 @@ from codelab.llm.client.messages_api import (
     lacks_thoughts,
     thinking_fields,
     token_usage,
+    without_thoughts,
 )
 from codelab.llm.encoding import encode
 from codelab.llm.errors import InvalidRequest, TransportError
@@ -89,6 +90,8 @@ def _request(body: Mapping[str, Any]) -> Json:
     if body.get("n", 1) != 1:
         raise InvalidRequest(f"{_NAME} gives one answer to a call", "/config/n")
     system, turns = conversation(body["messages"])
+    thinking = _thinking(body, is_without=lacks_thoughts(turns))
+    turns = without_thoughts(turns)  # which are not kept
     is_cached = _CACHING.search(body["model"]) is not None
     request: Json = {
         "messages": [{"role": turn["role"], "content": _blocks(turn["content"], is_cached)} for turn in turns]
@@ -98,7 +101,6 @@ def _request(body: Mapping[str, Any]) -> Json:
     tools = _tools(body, turns)
     if tools:
         request["toolConfig"] = tools
-    thinking = _thinking(body, turns)
     output = {**thinking.pop("output_config", {}), **_format(body.get("response_format") or {})}
     settings = {name: value for name, value in body.items() if name not in _TRANSLATED | _OWN} | thinking
     fields = {
@@ -110,11 +112,11 @@ def _request(body: Mapping[str, Any]) -> Json:
     return request | {name: value for name, value in body.items() if name in _OWN}
 
 
-def _thinking(body: Mapping[str, Any], turns: Sequence[Json]) -> Json:
+def _thinking(body: Mapping[str, Any], *, is_without: bool) -> Json:
     """The model's own settings that switch its thinking; for Claude also `output_config`, which has its effort."""
     effort, switch = body.get("reasoning_effort"), body.get("thinking")
     if _CLAUDE.search(body["model"]):
-        return thinking_fields(body, lacks_thoughts=lacks_thoughts(turns))
+        return thinking_fields(body, lacks_thoughts=is_without)
     if effort is None and switch is None:
         return {}
     if _NOVA.search(body["model"]):

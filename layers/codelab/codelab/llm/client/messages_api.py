@@ -85,7 +85,7 @@ def _request(body: Mapping[str, Any]) -> Json:
     request: Json = {"model": body["model"]}
     request |= thinking_fields(body, lacks_thoughts=lacks_thoughts(messages))
     if (request.get("thinking") or {}).get("type") == "disabled":
-        messages = _without_thoughts(messages)
+        messages = without_thoughts(messages)
     request["max_tokens"] = _max_tokens(body, (request.get("thinking") or {}).get("budget_tokens", 0))
     if body.get("tools"):
         request["tools"] = [_tool(tool, streams=bool(body.get("stream"))) for tool in body["tools"]]
@@ -104,7 +104,7 @@ def _request(body: Mapping[str, Any]) -> Json:
 
 
 def thinking_fields(body: Mapping[str, Any], *, lacks_thoughts: bool) -> Json:
-    """The fields `thinking` and `output_config`. lacks_thoughts: see `lacks_thoughts`.
+    """The fields `thinking` and `output_config`. lacks_thoughts: see the function.
 
     A model with a budget must see them to go on, and thinks no more without.
     """
@@ -209,7 +209,7 @@ def lacks_thoughts(turns: Sequence[Json]) -> bool:
     return first_answer["content"][0]["type"] not in _THOUGHTS
 
 
-def _without_thoughts(turns: Sequence[Json]) -> list[Json]:
+def without_thoughts(turns: Sequence[Json]) -> list[Json]:
     """The messages of a model that does not think, which takes no thoughts."""
     return [
         {**message, "content": [block for block in message["content"] if block["type"] not in _THOUGHTS]}
