@@ -121,6 +121,15 @@ def test_a_lost_draft_is_made_up_for_by_the_next(stage: Stage) -> None:
     assert (stage.last["chars"], stage.last["tail"]) == (6, "a\nb\ncd")
 
 
+def test_a_draft_that_nobody_could_take_is_offered_again(stage: Stage) -> None:
+    stage.takes = False
+    stage.writes(*WRITING)
+    stage.takes = True
+    stage.tick()
+    stage.tick()
+    assert [frame["chars"] for _, _, frame in stage.posts] == [5]
+
+
 def test_what_the_server_executes_itself_has_none(stage: Stage) -> None:
     stage.writes(("_tool", "update_plan"), ("steps.0.text", "Read the file"))
     stage.commit()

@@ -110,9 +110,12 @@ class CallDrafts:
         """Post what is due to those of the connections that asked for drafts."""
         with self._lock:
             frame = self._due(register.turn_id)
-        if frame is not None and not self._offer(frame, register, connection_ids) and "withdrawn" in frame:
-            with self._lock:
-                self._is_shown = self._is_void = True
+        if frame is not None and not self._offer(frame, register, connection_ids):
+            with self._lock:  # Something waits for all of them: again at the next look.
+                if "withdrawn" in frame:
+                    self._is_shown = self._is_void = True
+                else:
+                    self._has_news = True
 
     def end(self, commit: Transition, connection_ids: Iterable[str]) -> None:
         """The answer is committed: withdraw the drafts, unless frames of the commit end them."""
