@@ -160,6 +160,12 @@ def test_after_a_failure_of_the_model_the_user_can_try_again(tab: Tab, model: Sc
     script = model.script("page-retry", Says(status=400))
     tab.say(script)
     tab.page.get_by_role("button", name="Try again").wait_for()
+    assert tab.page.locator(".failure b").inner_text().strip() == "The model failed."
+    tab.press("Settings")
+    tab.page.get_by_label("Language").select_option(label="Русский")
+    assert tab.page.locator(".failure b").inner_text().strip() == "Сбой модели."
+    tab.page.get_by_label("Язык").select_option(label="English")
+    tab.page.keyboard.press("Escape")
     model.script("page-retry", Says("Now it works."))
     tab.press("Try again")
     tab.ended(2)

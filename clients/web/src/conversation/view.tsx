@@ -1,7 +1,7 @@
 import { useSignal } from '@preact/signals';
 import { memo } from 'preact/compat';
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
-import { counted, n, t, type Key } from '../i18n/index.ts';
+import { counted, errorTitle, n, t, type Key } from '../i18n/index.ts';
 import { type Live, link, loadEarlier, send, sendInstead } from '../live.ts';
 import { CopyButton } from '../shell/copy.tsx';
 import { Icon } from '../shell/icon.tsx';
@@ -183,7 +183,10 @@ const EntryView = memo(function EntryView({ entry }: { entry: Entry }) {
       return (
         <div class="failure" role="alert">
           <Icon name="warn" />
-          <p dir="auto">{visible(entry.text)}</p>
+          <p dir="auto">
+            {errorTitle(entry.code) && <b>{errorTitle(entry.code)}. </b>}
+            {visible(entry.text)}
+          </p>
           {entry.code && <code>{entry.code}</code>}
         </div>
       );

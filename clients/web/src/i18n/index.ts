@@ -19,6 +19,12 @@ export function t(key: Key, values: Record<string, string | number> = {}): strin
   return TEXTS[language.value][key].replace(/\{(\w+)\}/g, (whole, name: string) => String(values[name] ?? whole));
 }
 
+/** What an error code of the protocol means, in the page's language; empty for one whose message has to do. */
+export function errorTitle(code: string): string {
+  const key = `error.${code}`;
+  return Object.hasOwn(en, key) ? t(key as Key) : '';
+}
+
 /** The text of `key` for a number of things, which the language may decline: `key.one`, `key.few`, `key.many` and `key.other`. */
 export function counted(key: CountedKey, number: number, values: Record<string, string | number> = {}): string {
   const form = new Intl.PluralRules(language.value).select(number);
