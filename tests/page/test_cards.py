@@ -194,6 +194,10 @@ def test_the_tab_says_that_a_decision_is_waited_for(open_tab: OpenTab, model: Sc
         assert tab.run(icon) == "/favicon.svg"
 
 
+#: Of a block's text, and of the block.
+_BOTTOMS = ("(() => { const range = document.createRange(); range.selectNodeContents(it); return range; })()", "it")
+
+
 def test_a_call_is_shown_while_it_is_written_and_then_asks(tab: Tab, model: ScriptedModel) -> None:
     goes_on = threading.Event()
     content = "".join(f"line {number}\n" for number in range(40)) + "\u202ehidden\n" * 40
@@ -204,6 +208,8 @@ def test_a_call_is_shown_while_it_is_written_and_then_asks(tab: Tab, model: Scri
     tab.page.get_by_role("status").get_by_text("Writing new.py").wait_for()
     card.get_by_text("being written").wait_for()
     assert card.get_by_role("button").count() == 0
+    text, box = (card.locator("pre").evaluate(f"(it) => {what}.getBoundingClientRect().bottom") for what in _BOTTOMS)
+    assert text <= box, "its newest line is seen"
     assert violations(tab) == []
     goes_on.set()
     ready(tab)
