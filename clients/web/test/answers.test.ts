@@ -55,10 +55,11 @@ describe('formulas', () => {
 
   test('stand between dollars, or between brackets with backslashes', () => {
     expect(tokens('It is $a^2$, or \\(b_1\\).')).toEqual(['inline_math a^2', 'inline_math b_1']);
+    expect(tokens('It is $$a^2$$, then.')).toEqual(['inline_math a^2']);
     expect(tokens('So:\n\n$$\nx = 1\n$$\n\nand\n\n\\[\ny\n\\]\n')).toEqual(['math x = 1', 'math y']);
   });
 
-  test.each(['It is $5 and $6.', 'US$ 5, $ x $', '`$a$`', '```\n$$x$$\n```', 'a \\$5\\$ b', '$HOME/$USER1'])('%j has none', (text) => {
+  test.each(['It is $5 and $6.', 'US$ 5, $ x $', '`$a$`', '```\n$$x$$\n```', 'a \\$5\\$ b', '$HOME/$USER1', 'the shells $$ and $$'])('%j has none', (text) => {
     expect(tokens(text)).toEqual([]);
   });
 

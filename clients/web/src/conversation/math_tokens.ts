@@ -9,8 +9,8 @@ export interface MathToken extends Tokens.Generic {
 
 /** `$$…$$` and `\[…\]`, with nothing else on their lines. The length is limited, for texts that never close them. */
 const BLOCK = /^(?:\$\$((?:[^$]|\$(?!\$)){1,2000}?)\$\$|\\\[([\s\S]{1,2000}?)\\\]) *(?:\n|$)/;
-/** `$…$` and `\(…\)`. `$5 and $6` is none: a dollar before a blank closes nothing, nor one before a letter or a digit. */
-const INLINE = /^(?:\$(?![\s$])((?:\\.|[^\\$\n]){1,1000}?)(?<!\s)\$(?![\w$])|\\\(([^\n]{1,1000}?)\\\))/;
+/** `$…$`, `$$…$$` and `\(…\)`. `$5 and $6` is none: dollars before a blank close nothing, nor do those before a letter or a digit. */
+const INLINE = /^(?:\$\$(?!\s)((?:\\.|[^\\$\n]){1,1000}?)(?<!\s)\$\$(?![\w$])|\$(?![\s$])((?:\\.|[^\\$\n]){1,1000}?)(?<!\s)\$(?![\w$])|\\\(([^\n]{1,1000}?)\\\))/;
 
 const block: TokenizerAndRendererExtension = {
   name: 'math',
@@ -32,7 +32,7 @@ const inline: TokenizerAndRendererExtension = {
   start: (source) => firstOf(source, '$', '\\('),
   tokenizer(source) {
     const found = INLINE.exec(source);
-    return found ? { type: 'inline_math', raw: found[0], text: (found[1] ?? found[2] ?? '').trim() } : undefined;
+    return found ? { type: 'inline_math', raw: found[0], text: (found[1] ?? found[2] ?? found[3] ?? '').trim() } : undefined;
   },
   renderer: ({ text }) => `<code class="math">${escaped(String(text))}</code>`,
 };
