@@ -1,6 +1,6 @@
 import { signal, useSignal } from '@preact/signals';
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
-import { n, t } from '../i18n/index.ts';
+import { n, reasonOf, t } from '../i18n/index.ts';
 import { type Live, link, live, send, sendInstead } from '../live.ts';
 import { Icon } from '../shell/icon.tsx';
 import { folder, pathsOf, version } from '../workspace/open.ts';
@@ -92,7 +92,7 @@ export function Composer({ live: here }: { live: Live }) {
   const run = (command: Command) => {
     clear();
     menu.look();
-    const failed = (error: Error) => (problem.value = error.message);
+    const failed = (error: unknown) => (problem.value = reasonOf(error));
     void Promise.resolve(command.run!()).then((text) => (notice.value = text ?? ''), failed);
   };
   const optionsOf = (begun: Beginning): Option[] => {

@@ -1,7 +1,7 @@
 import { useSignal } from '@preact/signals';
 import { memo } from 'preact/compat';
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
-import { counted, errorTitle, n, t, type Key } from '../i18n/index.ts';
+import { counted, errorTitle, n, reasonOf, t, type Key } from '../i18n/index.ts';
 import { type Live, link, loadEarlier, send, sendInstead } from '../live.ts';
 import { CopyButton } from '../shell/copy.tsx';
 import { Icon } from '../shell/icon.tsx';
@@ -89,7 +89,7 @@ function Earlier({ live }: { live: Live }) {
   const problem = useSignal('');
   const load = () => {
     problem.value = '';
-    loadEarlier(live).catch((error: Error) => (problem.value = error.message));
+    loadEarlier(live).catch((error: unknown) => (problem.value = reasonOf(error)));
   };
   return (
     <>
@@ -109,7 +109,7 @@ function Again({ live }: { live: Live }) {
   const isOver = entries.value.at(-1)?.kind === 'end' && status.value === 'idle' && !retryOf(entries.value);
   if (!isOver || last?.kind !== 'user' || !last.isWhole || link.value.state !== 'online') return null;
   const again = () =>
-    void sendInstead(last.key, last.text, last.attached).catch((error: Error) => (problem.value = error.message));
+    void sendInstead(last.key, last.text, last.attached).catch((error: unknown) => (problem.value = reasonOf(error)));
   return (
     <div>
       <button type="button" class="quiet" onClick={again}>

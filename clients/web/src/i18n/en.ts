@@ -98,6 +98,7 @@ export const en = {
   'error.AGENT_ERROR': 'The agent failed',
   'error.TIMEOUT': 'No result in time',
   'error.FILE_TOO_LARGE': 'The file is too large',
+  'error.unreachable': 'Nothing answers',
   'turn.completed': 'Done',
   'turn.cancelled': 'Stopped',
   'turn.max_steps': 'Stopped: too many steps',

@@ -25,6 +25,14 @@ export function errorTitle(code: string): string {
   return Object.hasOwn(en, key) ? t(key as Key) : '';
 }
 
+/** Why something failed: what its code or kind means, in the page's language, and its own words. */
+export function reasonOf(error: unknown): string {
+  const words = error instanceof Error ? error.message : String(error);
+  const { code, kind } = Object(error) as { code?: unknown; kind?: unknown };
+  const title = errorTitle(`${code}`) || errorTitle(`${kind}`);
+  return title ? `${title}. ${words}` : words;
+}
+
 /** The text of `key` for a number of things, which the language may decline: `key.one`, `key.few`, `key.many` and `key.other`. */
 export function counted(key: CountedKey, number: number, values: Record<string, string | number> = {}): string {
   const form = new Intl.PluralRules(language.value).select(number);

@@ -99,6 +99,7 @@ export const ru: Record<Key, string> = {
   'error.AGENT_ERROR': 'Сбой агента',
   'error.TIMEOUT': 'Результат не пришёл вовремя',
   'error.FILE_TOO_LARGE': 'Файл слишком большой',
+  'error.unreachable': 'Сервер не отвечает',
   'turn.completed': 'Готово',
   'turn.cancelled': 'Остановлено',
   'turn.max_steps': 'Остановлено: слишком много шагов',

@@ -1,7 +1,7 @@
 import { useSignal, useSignalEffect } from '@preact/signals';
 import type { SessionSummary } from '@codelab/client';
 import { readable } from '../conversation/safe.ts';
-import { ago, t } from '../i18n/index.ts';
+import { ago, reasonOf, t } from '../i18n/index.ts';
 import { go, listSessions, live, open, sessionsChanged } from '../live.ts';
 import { Dialog } from '../shell/dialog.tsx';
 import { Icon } from '../shell/icon.tsx';
@@ -25,7 +25,7 @@ export function SessionsView({ onChoice }: { onChoice(): void }) {
         found.value = page.sessions;
         cursor.value = page.next_cursor ?? undefined;
       },
-      (error: Error) => (problem.value = error.message),
+      (error: unknown) => (problem.value = reasonOf(error)),
     );
     return () => {
       superseded = true;
@@ -38,7 +38,7 @@ export function SessionsView({ onChoice }: { onChoice(): void }) {
       found.value = [...found.value, ...page.sessions];
       cursor.value = page.next_cursor ?? undefined;
     } catch (error) {
-      problem.value = (error as Error).message;
+      problem.value = reasonOf(error);
     }
   };
   const needle = query.value.trim().toLowerCase();
@@ -102,7 +102,7 @@ function Actions({ session, onClose, onOpen }: { session: SessionSummary; onClos
       sessionsChanged.value++;
       onClose();
     } catch (error) {
-      problem.value = (error as Error).message;
+      problem.value = reasonOf(error);
     }
   };
   const shown = readable(session.title).trim() || t('sessions.untitled');

@@ -2,7 +2,7 @@ import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import type { RuleInfo, Session } from '@codelab/client';
 import { visible } from '../conversation/safe.ts';
-import { t } from '../i18n/index.ts';
+import { reasonOf, t } from '../i18n/index.ts';
 import { Problem } from './problem.tsx';
 
 /** The remembered decisions of the session and of the user, each of which can be revoked. */
@@ -15,7 +15,7 @@ export function Rules({ session }: { session: Session }) {
         rules.value = found;
         problem.value = '';
       },
-      (error: Error) => (problem.value = error.message),
+      (error: unknown) => (problem.value = reasonOf(error)),
     );
   const look = () => show(session.rules());
   useEffect(() => void look(), [session]);

@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals';
 import { readable, visible } from '../conversation/safe.ts';
-import { counted, language, type Language, n, t } from '../i18n/index.ts';
+import { counted, language, n, reasonOf, t, type Language } from '../i18n/index.ts';
 import { link, live, signOut } from '../live.ts';
 import { user } from '../signin/login.ts';
 import { Dialog } from './dialog.tsx';
@@ -96,7 +96,7 @@ function SettingsDialog({ onClose }: { onClose(): void }) {
   const levels = models.find((model) => model.name === info?.model)?.thinking ?? [];
   const configure = (change: Record<string, string>) => {
     problem.value = '';
-    void open?.session.configure(change).catch((error: Error) => (problem.value = error.message));
+    void open?.session.configure(change).catch((error: unknown) => (problem.value = reasonOf(error)));
   };
   return (
     <Dialog title={t('nav.settings')} onClose={onClose}>
