@@ -35,6 +35,7 @@ def documents() -> dict[str, str]:
     return {
         "docs/asyncapi.yaml": asyncapi.text(bundle),
         "docs/schemas/frames.json": _json(bundle),
+        "clients/codelab_client/codelab_client/judge/frames.json": _json(bundle),
         "clients/typescript/src/protocol.ts": declarations,
         "clients/typescript/src/protected.ts": protected_paths.module(),
         "clients/web/src/conversation/characters.ts": characters.module(),

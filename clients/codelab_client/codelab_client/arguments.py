@@ -245,6 +245,25 @@ def parser() -> argparse.ArgumentParser:
     setup.add_argument("--no-keyring", dest="keyring", action="store_false", help="keep the key in the file")
     setup.add_argument("--no-test", dest="test", action="store_false", help="ask the model nothing")
     setup.set_defaults(command="setup")
+    judge = commands.add_parser(
+        "judge",
+        help="judge a client that you write: which rules of the protocol it breaks",
+        description="Listen on 127.0.0.1, play scenarios of docs/protocol.md to the client that connects, and report "
+        "which rules it breaks. Without --client, says what to do, one line each.",
+        **formatted,  # type: ignore[arg-type]
+    )
+    judge.add_argument("--client", metavar="COMMAND", help="start the client so, with {url} for the address")
+    judge.add_argument("--approve", default="y", metavar="LINE", help="what the client reads as an approval")
+    judge.add_argument("--reject", default="n", metavar="LINE", help="what the client reads as a rejection")
+    judge.add_argument("--edit", metavar="LINE", help="what the client reads as a call with other arguments")
+    judge.add_argument("--port", type=int, default=0, help="the port to listen on; default: a free one")
+    judge.add_argument(
+        "--patience", type=float, default=10.0, metavar="SECONDS", help="how long the client may take; default: 10"
+    )
+    judge.add_argument(
+        "--browser", action="store_true", help="the client has a browser's WebSocket, which hides HTTP statuses"
+    )
+    judge.set_defaults(command="judge")
     uninstall = commands.add_parser(
         "uninstall",
         help="remove what codelab keeps on this machine",

@@ -358,6 +358,14 @@ async def _setup(options: argparse.Namespace) -> int:
         return _failed(str(error), 1)
 
 
+async def _judge(options: argparse.Namespace) -> int:
+    from codelab_client.judge import command
+
+    decisions = {"approve": options.approve, "reject": options.reject, "edit": options.edit}
+    lines = {decision: line for decision, line in decisions.items() if line is not None}
+    return await command.run(options.client, options.port, lines, options.patience, is_browser=options.browser)
+
+
 async def _uninstall(options: argparse.Namespace) -> int:
     from codelab_client.uninstall import uninstall
 
@@ -381,6 +389,7 @@ _COMMANDS = {
     "login": _login,
     "logout": _logout,
     "setup": _setup,
+    "judge": _judge,
     "uninstall": _uninstall,
 }
 
