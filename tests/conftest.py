@@ -27,7 +27,6 @@ TEMPLATE = TESTS.parent / "template.yaml"
 #: One process runs a whole file. If one of these were the last to begin, the other processes would wait for it.
 LONGEST = (
     "docs/test_tutorials.py",
-    "client/test_judge.py",
     "client/test_terminal.py",
     "client/test_terminal_keys.py",
     "client/test_terminal_commands.py",

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
 from codelab_client.judge import refusals, scenarios
 from codelab_client.judge.command import SCENARIOS, Scenario, judge
 from codelab_client.judge.drivers import Command
@@ -62,15 +63,26 @@ async def judged(client: Callable[..., Any], folder: Path, *faults: str, playlis
         await driver.stop()
 
 
-async def test_each_fault_is_reported_and_only_it(tmp_path: Path) -> None:
+def _is_slow(playlist: tuple[Scenario, ...]) -> bool:
+    """Whether how long a client waits decides. On a machine that stalls, it may wait longer than it wants to."""
+    return any(scenario.__module__ == refusals.__name__ for scenario in playlist)
+
+
+#: The scenarios to play: those that need no patience, and all.
+LENGTHS = [False, pytest.param(True, marks=pytest.mark.deep)]
+
+
+@pytest.mark.parametrize("is_whole", LENGTHS)
+async def test_each_fault_is_reported_and_only_it(tmp_path: Path, is_whole: bool) -> None:
     assert {rule for rule, _ in FAULTS.values()} == RULES.keys() - {"executes"}
+    faults = {fault: it for fault, it in FAULTS.items() if is_whole or not _is_slow(it[1])}
 
     async def complaints(fault: str, playlist: tuple[Scenario, ...]) -> set[str]:
         folder = tmp_path / re.sub(r"\W", "-", fault)
         return set((await judged(Pupil, folder, fault, playlist=playlist)).complaints)
 
-    found = await asyncio.gather(*(complaints(fault, playlist) for fault, (_, playlist) in FAULTS.items()))
-    assert dict(zip(FAULTS, found, strict=True)) == {fault: {rule} for fault, (rule, _) in FAULTS.items()}
+    found = await asyncio.gather(*(complaints(fault, playlist) for fault, (_, playlist) in faults.items()))
+    assert dict(zip(faults, found, strict=True)) == {fault: {rule} for fault, (rule, _) in faults.items()}
 
 
 def test_a_complaint_has_its_reason_its_frame_and_its_source() -> None:
@@ -190,7 +202,9 @@ class SeedDriver:
         return None
 
 
-async def test_there_is_no_complaint_about_clients_that_keep_the_rules(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_whole", LENGTHS)
+async def test_there_is_no_complaint_about_clients_that_keep_the_rules(tmp_path: Path, is_whole: bool) -> None:
+    playlist = tuple(scenario for scenario in SCENARIOS if is_whole or not _is_slow((scenario,)))
     program = tmp_path / "client.py"
     program.write_text(re.findall(r"^```python\n(.*?)^```", PAGE.read_text("utf-8"), re.DOTALL | re.MULTILINE)[0])
     command = f"{sys.executable} {program} {{url}}"
@@ -205,16 +219,18 @@ async def test_there_is_no_complaint_about_clients_that_keep_the_rules(tmp_path:
         zip(
             clients,
             await asyncio.gather(
-                *(judged(client, tmp_path / name, playlist=SCENARIOS) for name, client in clients.items())
+                *(judged(client, tmp_path / name, playlist=playlist) for name, client in clients.items())
             ),
             strict=True,
         )
     )
     for name, report in reports.items():
         assert not report.complaints, f"{name}\n{report.text()}"
+    assert reports["seed"].kept_rules >= SEEDS
+    if not is_whole:
+        return
     unobserved = {name: RULES.keys() - report.kept_rules for name, report in reports.items()}
     assert unobserved["pupil"] == {"pings"}
     assert unobserved["own"] <= {"pings", "size-limits"}  # it asks for an upload
     assert unobserved["tutorial"] <= {"executes-the-edit", "retry-after"}
-    assert reports["seed"].kept_rules >= SEEDS
     assert "24 rules held, 0 broken, 1 not seen" in reports["pupil"].text()
