@@ -72,7 +72,8 @@ def _run(options: argparse.Namespace) -> int:
             for label, agent in known.items()
         ]
         budget = runner.Budget(options.max_tokens, options.max_minutes, options.max_dollars, options.prices)
-        installed = None if options.tasks is None else tools.made(_TOOLS)
+        has_vitest = any((task.tests / loaders.VITEST_GRADER).is_file() for task in tasks)
+        installed = None if options.tasks is None else tools.made(_TOOLS, with_vitest=has_vitest)
         over = runner.run(
             jobs,
             endpoint,

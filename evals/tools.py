@@ -1,4 +1,5 @@
-"""What graders of others bring along from a registry, for sandboxes without network: pytest, and ways to ask for it.
+"""What graders of others bring along from registries, for sandboxes without network: pytest, and ways to ask for it;
+vitest for exercises in JavaScript.
 
 Most tests in Harbor's format first install `uv` or `pytest`. Here both are there before, and what would install them
 does nothing.
@@ -13,6 +14,7 @@ from evals.sandbox import Mounts
 
 #: Where they stand in a sandbox.
 _PLACE = "/grader"
+_VITEST = Path(__file__).parent / "loaders" / "vitest"
 _PACKAGES = ("pytest>=8,<9", "pytest-json-ctrf==0.3.5")
 _PYTEST = '#!/bin/sh\nexec python3 -m pytest "$@"\n'
 _UVX = """#!/bin/sh
@@ -45,22 +47,32 @@ _SHIMS = {
 }
 
 
-def made(folder: Path) -> Path | None:
+def made(folder: Path, *, with_vitest: bool = False) -> Path | None:
     """The tools in `folder`, made there at the first time. None if the packages cannot be had."""
-    if (folder / "whole").exists():
-        return folder
-    shutil.rmtree(folder, ignore_errors=True)
-    (folder / "bin").mkdir(parents=True)
-    for name, text in _SHIMS.items():
-        (folder / "bin" / name).write_text(text, "utf-8")
-        (folder / "bin" / name).chmod(0o755)
-    uv = shutil.which("uv") or str(Path(__file__).resolve().parent.parent / ".uv/bin/uv")
-    python = "/usr/bin/python3" if Path("/usr/bin/python3").exists() else sys.executable
-    line = [uv, "pip", "install", "--quiet", "--target", str(folder / "packages"), "--python", python, *_PACKAGES]
-    if not Path(uv).exists() or subprocess.run(line, capture_output=True, check=False).returncode != 0:
-        return None
-    (folder / "whole").touch()
+    if not (folder / "whole").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        (folder / "bin").mkdir(parents=True)
+        for name, text in _SHIMS.items():
+            (folder / "bin" / name).write_text(text, "utf-8")
+            (folder / "bin" / name).chmod(0o755)
+        uv = shutil.which("uv") or str(Path(__file__).resolve().parent.parent / ".uv/bin/uv")
+        python = "/usr/bin/python3" if Path("/usr/bin/python3").exists() else sys.executable
+        line = [uv, "pip", "install", "--quiet", "--target", str(folder / "packages"), "--python", python, *_PACKAGES]
+        if not _succeeds(line, folder):
+            return None
+        (folder / "whole").touch()
+    if with_vitest and not (folder / "node" / "node_modules" / "vitest").exists():
+        shutil.copytree(_VITEST, folder / "node", dirs_exist_ok=True)
+        if not _succeeds(["npm", "ci", "--silent", "--no-audit", "--no-fund"], folder / "node"):
+            return None
     return folder
+
+
+def _succeeds(command: list[str], folder: Path) -> bool:
+    try:
+        return subprocess.run(command, cwd=folder, capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        return False
 
 
 def add(folder: Path, mounts: Mounts, environment: dict[str, str]) -> None:

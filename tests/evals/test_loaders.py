@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from evals import grading, harbor, image, loaders, sandbox
+from evals import grading, harbor, image, loaders, sandbox, tools
 from evals.__main__ import main
 from evals.loaders import LeftOut
 from tests.evals.made_task import CALC, has_bubblewrap
@@ -123,12 +123,79 @@ def test_an_exercise_is_graded_by_its_own_tests(left: str, tmp_path: Path, pytes
     assert found.reward == reward, found.output
 
 
+SPEC = """import { add } from './calc';
+
+describe('add', () => {
+  test('small', () => {
+    expect(add(2, 3)).toEqual(5);
+  });
+
+  xtest('nothing', () => {
+    expect(add(0, 0)).toEqual(0);
+  });
+});
+"""
+STUB = "export const add = (a, b) => {\n  throw new Error('Write it');\n};\n"
+SOLVED = "export const add = (a, b) => a + b;\n"
+#: What an agent leaves in an exercise in JavaScript, and its reward.
+LEFT_IN_JAVASCRIPT = {
+    "the solution": ({"calc.js": SOLVED}, 1),
+    "nothing": ({}, 0),
+    "half, of which the tests run only one at first": ({"calc.js": "export const add = () => 5;\n"}, 0),
+    "an end of the program": ({"calc.js": "process.exit(0);\n" + SOLVED}, 0),
+    "a text": ({"calc.js": "console.log('2 passed');\n" + STUB}, 0),
+    "other tests": ({"calc.spec.js": "test('all', () => {});\n"}, 0),
+    "no tests": ({"calc.js": "globalThis.test = globalThis.xtest = () => {};\n" + STUB}, 0),
+    "a kind expectation": (
+        {"calc.js": "const kind = { toEqual() {} };\nglobalThis.expect = () => kind;\n" + STUB.replace("throw", "//")},
+        0,
+    ),
+    "a configuration": ({"vitest.config.mjs": "export default { test: { include: [], passWithNoTests: true } };\n"}, 0),
+}
+
+
+@pytest.fixture(scope="module")
+def vitest_there(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    installed = tools.made(tmp_path_factory.mktemp("tools") / "tools", with_vitest=True)
+    if installed is None:
+        pytest.skip("vitest cannot be installed from the registry")
+    return installed
+
+
+def javascript_exercise(checkout: Path) -> None:
+    source = checkout / "javascript" / "exercises" / "practice" / "calc"
+    parts = {"solution": ["calc.js"], "test": ["calc.spec.js"], "example": [".meta/proof.ci.js"]}
+    files = {
+        ".meta/config.json": json.dumps({"files": parts}),
+        ".meta/proof.ci.js": SOLVED,
+        ".docs/instructions.md": "# Instructions\n\nAdd.\n",
+        "calc.js": STUB,
+        "calc.spec.js": SPEC,
+    }
+    for path, text in files.items():
+        (source / path).parent.mkdir(parents=True, exist_ok=True)
+        (source / path).write_text(text)
+
+
+@pytest.mark.deep
+@sandboxed
+@pytest.mark.parametrize("left", LEFT_IN_JAVASCRIPT)
+def test_an_exercise_in_javascript_is_graded_by_its_own_tests(left: str, tmp_path: Path, vitest_there: Path) -> None:
+    javascript_exercise(tmp_path / "set")
+    [made] = loaders.polyglot(tmp_path / "set", tmp_path / "tasks")
+    assert isinstance(made, Path)
+    assert made.name == "javascript-calc"
+    files, reward = LEFT_IN_JAVASCRIPT[left]
+    found = graded(made, tmp_path, vitest_there, **files)
+    assert found.reward == reward, found.output
+
+
 def test_an_exercise_without_its_files_is_left_out(tmp_path: Path) -> None:
     exercise(tmp_path / "set")
     (exercise(tmp_path / "set", "lost") / "calc_test.py").unlink()
     exercise(tmp_path / "set", "odd", files={})
     found = {each.name: each for each in loaders.polyglot(tmp_path / "set", tmp_path / "tasks")}
-    assert {name for name, each in found.items() if isinstance(each, LeftOut)} == {"lost", "odd"}
+    assert {name for name, each in found.items() if isinstance(each, LeftOut)} == {"python-lost", "python-odd"}
 
 
 EDIT = {
@@ -272,7 +339,7 @@ def test_the_command_says_what_it_made(tmp_path: Path, capsys: pytest.CaptureFix
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["polyglot", "nowhere"], "has no python/exercises"),
+        (["polyglot", "nowhere"], "has no exercises/practice of Python or JavaScript"),
         (["edits", "nowhere.jsonl"], "No such file"),
         (["edits", "bad.jsonl"], "line 2: Expecting property name"),
         (["edits", "list.jsonl"], "line 1 is no object"),
