@@ -113,7 +113,7 @@ def _serve(listener: socket.socket) -> None:
 
 # -- The functions, in this process ----------------------------------------------------------------------------------
 
-_FUNCTIONS = ("connect", "user_message", "llm_request", "hitl_decision", "tool_result")
+FUNCTIONS = ("connect", "user_message", "llm_request", "hitl_decision", "tool_result")
 
 #: Of an event and Lambda's context.
 Handler = Callable[[Any, Any], Any]
@@ -138,7 +138,7 @@ def surroundings() -> Iterator[str]:
         try:
             emulator.start(["dynamodb", "s3"])
             template, url = Template(), f"http://127.0.0.1:{listener.getsockname()[1]}"
-            for function in _FUNCTIONS:
+            for function in FUNCTIONS:
                 os.environ.update(template.environment(function))
             os.environ.update(
                 {
@@ -292,7 +292,7 @@ def main(what: str = "all", traces: str = "") -> None:
     with surroundings() as url:
         if traces:
             os.environ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"] = f"{url}/v1/traces"
-        handlers = {function: load(function) for function in _FUNCTIONS}
+        handlers = {function: load(function) for function in FUNCTIONS}
         timing, counting = Timing(), Counting()
         sessions: list[Measure] = [timing] * TIMED + [counting] * (0 if what == "cpu" else COUNTED)
         for number, measure in enumerate(sessions):
