@@ -34,29 +34,42 @@ Extension frames are sent only to connections that asked for them, with `extensi
 If a frame is too large for a WebSocket message, upload it and send `{type, call_id?, payload_ref}` instead.
 """
 
+_SESSION_ID: Document = {"description": "1 to 128 of A-Z a-z 0-9 _ . : -", "examples": ["my_session"]}
+_TOKENS: list[Document] = [
+    {"$ref": "#/components/securitySchemes/bearer"},
+    {"$ref": "#/components/securitySchemes/subprotocol"},
+    {"$ref": "#/components/securitySchemes/query"},
+]
 _SERVERS: Document = {
     "local": {
         "host": "localhost:8000",
         "pathname": "/ws/{session_id}",
         "protocol": "ws",
         "description": "`make run`. Every client is the user `local`, unless AUTH_MODE=jwt.",
-        "variables": {"session_id": {"description": "1 to 128 of A-Z a-z 0-9 _ . : -", "examples": ["my_session"]}},
+        "variables": {"session_id": _SESSION_ID},
+    },
+    "edge": {
+        "host": "{host}",
+        "pathname": "/ws/{session_id}",
+        "protocol": "wss",
+        "description": "A stack with Edge=true. The address is an output of the stack.",
+        "variables": {
+            "host": {"description": "CloudFront's name, or EdgeDomain.", "examples": ["codelab.example.com"]},
+            "session_id": _SESSION_ID,
+        },
+        "security": _TOKENS,
     },
     "deployed": {
         "host": "{api}.execute-api.{region}.amazonaws.com",
         "pathname": "/{stage}",
         "protocol": "wss",
-        "description": "The address is an output of the stack. The session is in the query.",
+        "description": "A stack without Edge. The address is an output of the stack. The session is in the query.",
         "variables": {
             "api": {"description": "The WebSocket API's id."},
             "region": {"description": "The stack's region.", "examples": ["eu-central-1"]},
             "stage": {"description": "The API's stage.", "examples": ["v1"]},
         },
-        "security": [
-            {"$ref": "#/components/securitySchemes/bearer"},
-            {"$ref": "#/components/securitySchemes/subprotocol"},
-            {"$ref": "#/components/securitySchemes/query"},
-        ],
+        "security": _TOKENS,
     },
 }
 

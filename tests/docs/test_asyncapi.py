@@ -17,7 +17,8 @@ from tests.frames import DOCUMENT
 
 # AsyncAPI's own JSON Schema, from the npm package @asyncapi/specs 6.11.1 (Apache-2.0, its licence lies beside it).
 OFFICIAL = Path(__file__).with_name("asyncapi") / "3.0.0.json"
-PUBLISHED = Path(__file__).parents[2] / "docs/asyncapi.yaml"
+DOCS = Path(__file__).parents[2] / "docs"
+PUBLISHED = DOCS / "asyncapi.yaml"
 
 WRITTEN = document(DOCUMENT)
 
@@ -58,6 +59,15 @@ def test_the_official_schema_rejects_errors(path: str, value: str | None) -> Non
 def test_every_reference_resolves() -> None:
     for reference in set(re.findall(r'"\$ref": "([^"]+)"', json.dumps(WRITTEN))):
         assert resolve(reference), reference
+
+
+def test_every_address_of_the_protocol_has_a_server_whose_variables_are_described() -> None:
+    section = (DOCS / "protocol.md").read_text(encoding="utf-8").partition("## Connecting")[2].partition("\n## ")[0]
+    servers = WRITTEN["servers"].values()
+    found = {f"{server['protocol']}://{server['host']}{server['pathname']}" for server in servers}
+    assert found == set(re.findall(r"^\| .* \| `(wss?://[^?`]+)", section, re.MULTILINE))
+    for server in servers:
+        assert set(re.findall(r"{(\w+)}", server["host"] + server["pathname"])) == set(server["variables"])
 
 
 def test_every_frame_has_an_operation() -> None:
