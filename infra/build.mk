@@ -111,6 +111,9 @@ revoke: $(VENV)/.synced  ## revoke a user's tokens: USER=alice [STACK=…]
 	$(if $(filter USER,$(GIVEN)),,$(error name the user: make revoke USER=alice))
 	@$(PYTHON) -m infra.stack revoke
 
+rotate-edge: $(VENV)/.synced  ## give the secret of Edge=true a new value: [STACK=…]
+	@$(PYTHON) -m infra.stack rotate-edge
+
 smoke: $(VENV)/.synced  ## test a deployed stack: [STACK=…]
 	@$(PYTHON) -m infra.stack smoke
 
@@ -131,4 +134,4 @@ destroy: $(VENV)/.synced  ## delete a stack: [STACK=…] [YES=1] [KEEP_DATA=1]
 	@$(PYTHON) -m infra.stack destroy
 
 .PHONY: lint lint-python lint-template lint-sam lint-requirements lint-docs docs cost requirements build release-check
-.PHONY: deploy token smoke connect export restore destroy revoke
+.PHONY: deploy token smoke connect export restore destroy revoke rotate-edge

@@ -22,6 +22,7 @@ from infra.stack.parameters import of_model, read
 from infra.stack.preflight import check
 from infra.stack.restore import EXISTING, restore
 from infra.stack.revoke import revoke
+from infra.stack.rotate import rotate
 from infra.stack.smoke import USERS, run
 from infra.stack.stack import DEFAULT_NAME, Refused, Stack, outputs
 from infra.stack.token import hours_of, mint, mint_all
@@ -65,6 +66,11 @@ def _token(stack: Stack, environment: Environment) -> int:
 
 def _revoke(stack: Stack, environment: Environment) -> int:
     revoke(stack, environment.get("USER", ""), sys.stdout)
+    return 0
+
+
+def _rotate_edge(stack: Stack, environment: Environment) -> int:
+    rotate(stack, sys.stdout)
     return 0
 
 
@@ -138,6 +144,7 @@ COMMANDS: dict[str, Callable[[Stack, Environment], int]] = {
     "deploy": _deploy,
     "token": _token,
     "revoke": _revoke,
+    "rotate-edge": _rotate_edge,
     "smoke": _smoke,
     "connect": _connect,
     "export": _export,

@@ -200,7 +200,12 @@ def _retention(before: Mapping[str, str], values: Mapping[str, str]) -> Iterator
 
 
 def _edge(before: Mapping[str, str], values: Mapping[str, str]) -> Iterator[Finding]:
-    """Clients that know the addresses of before are refused as soon as there is an edge, and the other way round."""
+    """Clients that know the addresses of before are refused as soon as there is an edge, and the other way round.
+
+    A new edge has a new secret, without the versions of an earlier one.
+    """
+    if values["Edge"] == "true" and before.get("Edge") != "true" and values["EdgeSecretVersion"]:
+        yield Finding(f"EdgeSecretVersion={values['EdgeSecretVersion']} is of an earlier edge: add EdgeSecretVersion=")
     if values["Edge"] == "true" and values["RestStreaming"] == "true":
         message = "Edge=true does not cover the function URL of RestStreaming=true, nor does its firewall"
         yield Finding(message, stops=False)

@@ -7,6 +7,7 @@ import boto3
 import pytest
 from codelab.gateway import edge
 
+from infra.stack.rotate import LEARNT_S
 from tests.functions import events
 from tests.functions.system import Function, System
 from tests.functions.template import REGION
@@ -77,6 +78,22 @@ def test_while_the_secret_is_rotated_both_values_are_good_for_old_and_new_proces
         for _ in range(2):
             assert connects(process, OLD), "some of CloudFront's places still send it"
             assert connects(process, NEW)
+
+
+def test_wrong_values_delay_what_a_process_learns_for_less_than_the_rotation_waits(
+    authorize: Function, behind: System
+) -> None:
+    """Anybody can send them to the API's own address, also in the second before a rotation begins."""
+    now = [1_000.0]
+    comes_through = edge.edge_check(lambda: now[0])
+    with behind.aws.paused():
+        assert not comes_through({"headers": {edge.HEADER: "wrong"}})
+    keep(behind, "EdgeSecret", NEW)
+    with behind.aws.paused():
+        assert not comes_through({"headers": {edge.HEADER: NEW}}), "or the rotation need not wait"
+        now[0] += LEARNT_S
+        assert comes_through({"headers": {edge.HEADER: NEW}})
+        assert comes_through({"headers": {edge.HEADER: OLD}})
 
 
 def test_a_value_that_is_withdrawn_is_forgotten(authorize: Function, behind: System) -> None:

@@ -1,5 +1,6 @@
 """The edge: CloudFront's function that turns paths into queries, what the stack makes of it, and its deployment."""
 
+import io
 import json
 import re
 import shutil
@@ -9,6 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from botocore.exceptions import ClientError
 from codelab.config import Settings
 from codelab.gateway import edge
 from codelab_client.session.address import Address
@@ -16,7 +18,8 @@ from codelab_client.session.address import Address
 from infra.intrinsics import decided, text
 from infra.stack.deploy import summary
 from infra.stack.page import is_served
-from infra.stack.stack import Stack, outputs
+from infra.stack.rotate import LEARNT_S, rotate
+from infra.stack.stack import Stack, outputs, parameters
 from tests.fakes.aws.emulated import TEMPLATE, EmulatedAws
 from tests.infra.test_page import _answering, _cors
 from tests.infra.test_stack import AT_THE_EDGE, template
@@ -284,14 +287,44 @@ def _headers(origin: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _can_be_rotated(aws: EmulatedAws) -> None:
-    """As docs/operations.md says."""
+    """Whenever a rotation begins, the functions accept what CloudFront sends; a third value is never made."""
     arn = outputs(Stack("one").deployed())["EdgeSecretArn"]
-    secrets = aws.client("secretsmanager")
-    version = secrets.put_secret_value(SecretId=arn, SecretString="another")["VersionId"]
-    aws.update("one", Edge="true", WebPage="true", EdgeSecretVersion=version)
+    secrets, first = aws.client("secretsmanager"), _sent(aws)
+    _rotated(aws, arn, accepted={*first})
+    second = _sent(aws)
+    assert first.isdisjoint(second)
+    assert parameters(Stack("one").deployed())["WebPage"] == "true", "other parameters stay"
+    secrets.put_secret_value(SecretId=arn, SecretString="begun")
+    assert "finishing" in _rotated(aws, arn, accepted={"begun", *second})
+    assert _sent(aws) == {"begun"}
+    for value in ("by hand", "again by hand"):
+        secrets.put_secret_value(SecretId=arn, SecretString=value)
+    _rotated(aws, arn, accepted={"by hand", "again by hand"})
+    assert _sent(aws) == {"again by hand"}
+
+
+def _rotated(aws: EmulatedAws, arn: str, accepted: set[str]) -> str:
+    """Rotate the secret. `accepted`: what the functions know besides a new value while CloudFront gets one."""
+    secrets, out, waits = aws.client("secretsmanager"), io.StringIO(), []
+
+    def get(stage: str) -> str:
+        return str(secrets.get_secret_value(SecretId=arn, VersionStage=stage)["SecretString"])
+
+    def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        assert accepted <= {get("AWSCURRENT"), get("AWSPREVIOUS")}
+
+    rotate(Stack("one"), out, sleep)
+    assert waits == [LEARNT_S]
+    assert _sent(aws) == {get("AWSCURRENT")}
+    with pytest.raises(ClientError, match="ResourceNotFound"):
+        get("AWSPREVIOUS")
+    return out.getvalue()
+
+
+def _sent(aws: EmulatedAws) -> set[str]:
     origins = distribution(aws, "one")["DistributionConfig"]["Origins"]["Items"]
-    assert {header["HeaderValue"] for origin in origins for header in _headers(origin)} == {"another"}
-    assert len(secrets.get_secret_value(SecretId=arn, VersionStage="AWSPREVIOUS")["SecretString"]) == 64
+    return {header["HeaderValue"] for origin in origins for header in _headers(origin)}
 
 
 def _has_a_name_of_its_own(aws: EmulatedAws, host: str) -> None:

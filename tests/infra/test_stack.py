@@ -476,6 +476,13 @@ def test_a_deployment_that_changes_the_addresses_says_so(stack: Stack) -> None:
     assert findings(Stack("unborn"), Edge="true") == []
 
 
+def test_a_version_of_an_earlier_edges_secret_is_refused(stack: Stack) -> None:
+    for new in (Stack("unborn"), stack):
+        named = [one for one in findings(new, Edge="true", EdgeSecretVersion="abc") if "earlier edge" in one.message]
+        assert [(one.stops, "add EdgeSecretVersion=" in one.message) for one in named] == [(True, True)]
+    assert findings(stack, Edge="false", EdgeSecretVersion="abc") == []
+
+
 def test_streams_at_a_function_url_go_around_the_edge(stack: Stack) -> None:
     given = {"Edge": "true", "RestStreaming": "true", "StreamReservedConcurrency": "50"}
     (one,) = findings(Stack("unborn"), **given)
