@@ -8,10 +8,11 @@ file has comes last, and only if nobody else has written it.
 import secrets
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
 from codelab.sessions import keys
 from codelab.sessions.dynamodb.values import to_dynamodb
 from codelab.sessions.register import Register
@@ -73,7 +74,7 @@ def _is_left_by_a_restore(exported: Exported, register: Item) -> bool:
     if not register.get("lease", {}).get("S", "").startswith(_LEASE):
         return False
     if int(register["lease_until"]["N"]) - _LEASE_MS + _ALIVE_MS > _now():
-        raise Refused(f"{exported} is being restored by another process, or was until it died: try again in 5 minutes")
+        raise Refused(f"{exported} is being restored by another process, or was until that was killed: try again in 5 minutes")
     return True
 
 
@@ -84,9 +85,30 @@ def _now() -> int:
 def _restore_session(data: Data, exported: Exported, lease: str) -> None:
     """Objects before the items that refer to them, all of them before anything is deleted; the register first hidden,
     then as it was."""
+    version = _hide(data, exported, lease)
+    try:
+        _fill(data, exported, lease, version)
+    except BaseException:
+        _let_go(data, exported, lease)
+        raise
+
+
+def _let_go(data: Data, exported: Exported, lease: str) -> None:
+    """Have the next `make restore` go on at once, because this one ends by itself: by Ctrl-C or an error."""
+    left = {":lease": lease, ":left": _now() + _LEASE_MS - _ALIVE_MS}
+    with suppress(ClientError, BotoCoreError):  # then it waits
+        data.dynamodb.update_item(
+            TableName=data.table,
+            Key={"pk": {"S": exported.pk}, "sk": {"S": keys.REGISTER}},
+            UpdateExpression="SET lease_until = :left",
+            ConditionExpression="lease = :lease",
+            ExpressionAttributeValues=to_dynamodb(left),
+        )
+
+
+def _fill(data: Data, exported: Exported, lease: str, version: int) -> None:
     kept = {item["sk"]["S"]: item for item in exported.items}
     register = kept.pop(keys.REGISTER)
-    version = _hide(data, exported, lease)
 
     def check() -> None:
         """Raise Refused if another process restores the session by now, or the sweep deletes it."""

@@ -189,18 +189,18 @@ def test_a_revocation_is_restored_and_a_later_one_stays(talked: System, backup: 
 
 
 class Dying:
-    """A client of AWS whose process dies before its nth call that writes."""
+    """A client of AWS whose process dies before its nth call that writes, and writes nothing more."""
 
     def __init__(self, client: Any, calls: Iterator[int], nth: int) -> None:
         self._client, self._calls, self._nth = client, calls, nth
 
     def __getattr__(self, name: str) -> Any:
         method: Callable[..., Any] = getattr(self._client, name)
-        if not name.startswith(("put_", "batch_write")):
+        if not name.startswith(("put_", "batch_write", "update_")):
             return method
 
         def made(**request: Any) -> Any:
-            if next(self._calls) == self._nth:
+            if next(self._calls) >= self._nth:
                 raise Died
             return method(**request)
 
@@ -210,6 +210,41 @@ class Dying:
 def _dying(data: Data, nth: int) -> Data:
     calls = iter(range(1, 1_000))
     return Data(Dying(data.dynamodb, calls, nth), data.table, Dying(data.s3, calls, nth), data.bucket)
+
+
+class Interrupted(Dying):
+    """A client whose process is interrupted by Ctrl-C before its nth call that writes."""
+
+    def __getattr__(self, name: str) -> Any:
+        method: Callable[..., Any] = getattr(self._client, name)
+
+        if not name.startswith(("put_", "batch_write")):
+            return method
+
+        def made(**request: Any) -> Any:
+            if next(self._calls) == self._nth:
+                raise KeyboardInterrupt
+            return method(**request)
+
+        return made
+
+
+def test_a_restore_that_was_interrupted_goes_on_at_once(talked: System, backup: Backup) -> None:
+    history = talked.history()
+    backup.export("ann", "s1")
+    interruptions = 0
+    for nth in range(1, 50):
+        talked.http("DELETE", "/sessions/s1")
+        calls, here = iter(range(1, 1_000)), backup.here
+        try:
+            backup.restore(Data(Interrupted(here.dynamodb, calls, nth), here.table, here.s3, here.bucket))
+            break
+        except KeyboardInterrupt:
+            interruptions += 1
+            assert talked.http("GET", "/chat/history/s1")[0] == 404
+        backup.restore()
+        assert talked.history() == history
+    assert interruptions > 2
 
 
 @pytest.mark.parametrize("then", ["again", "sweep"])
