@@ -184,6 +184,13 @@ def test_only_the_functions_that_let_somebody_in_know_the_secret() -> None:
     assert knowing == {"AuthorizeFunction", "RestApiFunction"}
 
 
+def test_nobody_is_refused_before_there_is_an_edge() -> None:
+    """A distribution takes minutes, and fails if its name is another's. Meanwhile users have only the old addresses."""
+    for function in ("AuthorizeFunction", "RestApiFunction"):
+        variables = resources()[function]["Properties"]["Environment"]["Variables"]
+        assert '{"Ref": "Distribution"}' in json.dumps(variables["EDGE_SECRET_ARN"]), function
+
+
 def test_the_origins_send_what_the_functions_look_for() -> None:
     headers = [header for origin in config()["Origins"] for header in origin["OriginCustomHeaders"]]
     assert {header["HeaderName"] for header in headers} == {edge.HEADER}
