@@ -74,7 +74,9 @@ def _is_left_by_a_restore(exported: Exported, register: Item) -> bool:
     if not register.get("lease", {}).get("S", "").startswith(_LEASE):
         return False
     if int(register["lease_until"]["N"]) - _LEASE_MS + _ALIVE_MS > _now():
-        raise Refused(f"{exported} is being restored by another process, or was until that was killed: try again in 5 minutes")
+        raise Refused(
+            f"{exported} is being restored by another process, or was until that was killed: try again in 5 minutes"
+        )
     return True
 
 

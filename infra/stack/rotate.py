@@ -16,8 +16,8 @@ from infra.stack.stack import Refused, Stack, outputs, parameters
 _VERSION = "EdgeSecretVersion"
 #: The value of a new secret has as many characters.
 _CHARACTERS = 64
-#: Seconds after which each process reads the secret again when it gets a value that it does not know. Before that, wrong
-#: values that somebody sends to the APIs' own addresses may have used up its reading.
+#: Seconds after which each process has read the new value, or does so when it is sent. Earlier, wrong values that
+#: somebody has sent to the APIs' own addresses may have used up its reading, which it repeats once a minute.
 LEARNT_S = 65
 
 

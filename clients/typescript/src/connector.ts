@@ -87,7 +87,7 @@ export class Connector {
         throw new SessionError(
           "closed",
           end.code === 1000
-            ? "The server closed the session: it was deleted, or newer connections replaced this one"
+            ? "The server closed the session: it was deleted, the tokens were revoked, or newer connections replaced this one"
             : "The server does not accept binary data",
         );
       }

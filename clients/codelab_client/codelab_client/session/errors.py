@@ -25,7 +25,10 @@ class Unauthorized(SessionError):
 
 
 class SessionClosed(SessionError):
-    """The server closed the session for good: newer connections replaced this one, or the session was deleted."""
+    """The server closed the session for good.
+
+    It was deleted, the user's tokens were revoked, or newer connections replaced this one.
+    """
 
 
 class Refused(SessionError):

@@ -318,7 +318,8 @@ class Link:
         by_server = not (self._stopped or self._replacing)
         if by_server and code in (1000, 1003):
             raise SessionClosed(
-                "The server closed the session: it was deleted, or newer connections replaced this one"
+                "The server closed the session: it was deleted, the tokens were revoked, "
+                "or newer connections replaced this one"
                 if code == 1000
                 else "The server does not accept binary data"
             )
