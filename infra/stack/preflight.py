@@ -111,6 +111,8 @@ def _account(stack: Stack, template: Mapping[str, Any], given: Mapping[str, str]
     yield from _concurrency(stack, values, _reserved(before))
     yield from _retention(before, values)
     yield from _edge(before, values)
+    if values.get("RestStreaming") == "true":
+        yield from _foreign_layers(stack, template)
     if values["AccessLogs"] == "true":
         yield from _access_logs(stack)
     if values["LlmProvider"] in _BEDROCK and not values["LlmBaseUrl"]:  # Other endpoints have other model names.
@@ -212,6 +214,22 @@ def _edge(before: Mapping[str, str], values: Mapping[str, str]) -> Iterator[Find
     if before and values["Edge"] != before.get("Edge", "false"):
         message = f"Edge={values['Edge']}: the WebSocket, the REST API and the page get other addresses"
         yield Finding(f"{message}; clients that use the present ones are refused from then on", stops=False)
+
+
+def _foreign_layers(stack: Stack, template: Mapping[str, Any]) -> Iterator[Finding]:
+    """The stream's layer is another account's, which publishes it region by region."""
+    partition = stack.session.get_partition_for_region(stack.region)
+    function = template["Resources"].get("RestStreamFunction", {}).get("Properties", {})
+    for layer in function.get("Layers", ()):
+        arn = str(layer.get("Fn::Sub", "") if isinstance(layer, dict) else layer)
+        arn = arn.replace("${AWS::Partition}", partition).replace("${AWS::Region}", str(stack.region))
+        if ":layer:" not in arn:
+            continue
+        try:
+            stack.client("lambda").get_layer_version_by_arn(Arn=arn)
+        except ClientError as error:
+            message = f"the layer {arn} of RestStreaming=true cannot be read ({error.response['Error']['Code']})"
+            yield Finding(f"{message}: the deployment fails if {stack.region} does not have it", stops=False)
 
 
 def _left_logs(stack: Stack, template: Mapping[str, Any]) -> Iterator[Finding]:

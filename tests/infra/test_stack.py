@@ -295,7 +295,9 @@ def test_rejected_credentials_are_named(stack: Stack, monkeypatch: pytest.Monkey
 def limit_concurrency(stack: Stack, monkeypatch: pytest.MonkeyPatch, limit: int, unreserved: int | None = None) -> None:
     account = {"ConcurrentExecutions": limit, "UnreservedConcurrentExecutions": unreserved or limit}
     answer = {"AccountLimit": account}
-    _answer_with(monkeypatch, stack, **{"lambda": SimpleNamespace(get_account_settings=lambda: answer)})
+    layer = Mock(return_value={})
+    lambdas = SimpleNamespace(get_account_settings=lambda: answer, get_layer_version_by_arn=layer)
+    _answer_with(monkeypatch, stack, **{"lambda": lambdas})
 
 
 def test_low_concurrency_is_only_a_warning(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -327,6 +329,18 @@ def test_streams_without_a_reservation_are_a_warning(stack: Stack, monkeypatch: 
     assert findings(stack, RestStreaming="true", StreamReservedConcurrency="50") == []
     limit_concurrency(stack, monkeypatch, 100)
     the_finding(stack, "can reserve 0 more", stops=False, RestStreaming="true")
+
+
+def test_a_region_without_the_layer_of_streams_is_a_warning(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    limit_concurrency(stack, monkeypatch, 1000)
+    layer = stack.client("lambda").get_layer_version_by_arn
+    layer.side_effect = ClientError({"Error": {"Code": "ResourceNotFoundException"}}, "GetLayerVersionByArn")
+    given = {"RestStreaming": "true", "StreamReservedConcurrency": "50"}
+    one = the_finding(stack, "fails if us-east-1 does not have it", stops=False, **given)
+    (call,) = layer.call_args_list
+    assert re.fullmatch(r"arn:aws:lambda:us-east-1:\d+:layer:LambdaAdapterLayerArm64:\d+", call.kwargs["Arn"])
+    assert call.kwargs["Arn"] in one.message
+    assert findings(stack, RestStreaming="false") == []
 
 
 def test_the_check_covers_every_reservation_parameter() -> None:
@@ -483,9 +497,11 @@ def test_a_version_of_an_earlier_edges_secret_is_refused(stack: Stack) -> None:
     assert findings(stack, Edge="false", EdgeSecretVersion="abc") == []
 
 
-def test_streams_at_a_function_url_go_around_the_edge(stack: Stack) -> None:
+def test_streams_at_a_function_url_go_around_the_edge(aws: EmulatedAws, monkeypatch: pytest.MonkeyPatch) -> None:
     given = {"Edge": "true", "RestStreaming": "true", "StreamReservedConcurrency": "50"}
-    (one,) = findings(Stack("unborn"), **given)
+    unborn = Stack("unborn")
+    limit_concurrency(unborn, monkeypatch, 1000)
+    (one,) = findings(unborn, **given)
     assert ("does not cover the function URL" in one.message, one.stops) == (True, False)
 
 
