@@ -24,13 +24,17 @@ LEARNT_S = 65
 def rotate(stack: Stack, out: TextIO, sleep: Callable[[float], None] = time.sleep) -> None:
     """Have CloudFront send a new value, and withdraw the one before. Run again, it finishes what was interrupted.
 
-    The stack's template and its other parameters stay as they are. Raises Refused if the stack has no edge, or
-    CloudFormation fails.
+    The stack's template and its other parameters stay as they are. Raises Refused if the stack has no edge or is
+    being updated, or CloudFormation fails.
     """
     described = stack.deployed()
     arn = outputs(described).get("EdgeSecretArn")
     if arn is None:
         raise Refused(f"{stack.name} has no edge, and so no secret of it: deploy it with Edge=true first")
+    if not described["StackStatus"].endswith("_COMPLETE"):
+        raise Refused(
+            f"{stack.name} is in the state {described['StackStatus']}: wait until that ends, then run it again"
+        )
     client = stack.client("secretsmanager")
     current = client.get_secret_value(SecretId=arn)
     if _sent(stack) == {current["SecretString"]}:

@@ -30,6 +30,7 @@ from infra.stack.destroy import Kept, destroy
 from infra.stack.parameters import as_arguments, of_model, read
 from infra.stack.preflight import Finding, check
 from infra.stack.revoke import revoke
+from infra.stack.rotate import rotate
 from infra.stack.stack import Refused, Stack, outputs
 from infra.stack.token import hours_of, mint
 from infra.translate import translate
@@ -495,6 +496,17 @@ def test_a_version_of_an_earlier_edges_secret_is_refused(stack: Stack) -> None:
         named = [one for one in findings(new, Edge="true", EdgeSecretVersion="abc") if "earlier edge" in one.message]
         assert [(one.stops, "add EdgeSecretVersion=" in one.message) for one in named] == [(True, True)]
     assert findings(stack, Edge="false", EdgeSecretVersion="abc") == []
+
+
+def test_a_secret_gets_no_new_value_without_an_edge_or_during_an_update(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(Refused, match="has no edge"):
+        rotate(stack, io.StringIO())
+    edge = {"OutputKey": "EdgeSecretArn", "OutputValue": "arn"}
+    monkeypatch.setattr(stack, "deployed", lambda: {"StackStatus": "UPDATE_IN_PROGRESS", "Outputs": [edge]})
+    with pytest.raises(Refused, match="wait until that ends"):
+        rotate(stack, io.StringIO())
 
 
 def test_streams_at_a_function_url_go_around_the_edge(aws: EmulatedAws, monkeypatch: pytest.MonkeyPatch) -> None:
