@@ -218,7 +218,7 @@ def _edge(before: Mapping[str, str], values: Mapping[str, str]) -> Iterator[Find
 
 def _foreign_layers(stack: Stack, template: Mapping[str, Any]) -> Iterator[Finding]:
     """The stream's layer is another account's, which publishes it region by region."""
-    partition = stack.session.get_partition_for_region(stack.region)
+    partition = stack.session.get_partition_for_region(str(stack.region))
     function = template["Resources"].get("RestStreamFunction", {}).get("Properties", {})
     for layer in function.get("Layers", ()):
         arn = str(layer.get("Fn::Sub", "") if isinstance(layer, dict) else layer)
