@@ -86,6 +86,8 @@ class Request:
         self.config, self.schema, self.messages = prepare(config, schema, context, registry)
         #: The messages with past calls as the caller wrote them.
         self._history = self.messages
+        #: Whether the context ends with results of calls: then the model may have nothing to add.
+        self.follows_results = self.messages[-1].get("role") == "tool"
         reads_native_calls = reads_calls(profile_of(config.provider, config.model), config)
         if has_calls(self.schema) and self.config.stream_fields and not reads_native_calls:
             self.messages = in_answers_form(self.messages, self.config.stream_fields[-1], behind_results)
@@ -246,7 +248,7 @@ class _Run:
         streamed_texts: dict[str, Any] = {}
         repairs = 0
         while True:
-            cut = finish_problem(choice)
+            cut = finish_problem(choice, may_be_empty=not repairs and self._may_be_empty(choice.mode))
             answer, problem = self._read(choice, compiled_schema)
             if choice.retracted and is_visible:
                 streamed_texts = self._valid_texts([])  # text that was shown stays, even if it was a thought
@@ -302,7 +304,7 @@ class _Run:
 
     def _read(self, choice: Choice, compiled_schema: CompiledSchema) -> tuple[Any, Exception | None]:
         """The decoded answer, or why it cannot be decoded."""
-        if choice.mode.strategy == "calls" and compiled_schema.functions is not None:
+        if compiled_schema.functions is not None and (choice.mode.strategy == "calls" or choice.is_empty):
             return self._read_calls(choice, compiled_schema.functions)
         tool = choice.mode.strategy == "tool"
         if tool and choice.called and choice.tool_name not in (None, TOOL_NAME):
@@ -318,6 +320,14 @@ class _Run:
         codec = compiled_schema.codec_for(choice.mode, self._unsupported())
         return (codec.decode(value) if codec is not None else value), None
 
+    def _may_be_empty(self, mode: Mode) -> bool:
+        """Whether an answer of nothing ends the model's turn. With `native` and `json`, the form is missing then."""
+        return (
+            mode.strategy in ("calls", "tool")
+            and self._request.follows_results
+            and self._compiled.functions is not None
+        )
+
     def _read_calls(self, choice: Choice, functions: Functions) -> tuple[Any, Exception | None]:
         """As `_read`, for an answer with native calls."""
         excluded_keywords = excluded_keywords_of(self._unsupported())
@@ -331,7 +341,7 @@ class _Run:
                 errors.append(f"/{CALLS}/{index}: {error}")
         if errors:
             return None, _InvalidCalls(errors)
-        answer = {functions.text_field: choice.text, CALLS: items}
+        answer = {functions.text_field: choice.text if choice.text.strip() else "", CALLS: items}
         return {name: answer[name] for name in properties_of(self._request.schema)}, None
 
     def _complete(self, answer: Any, streamed_texts: dict[str, Any]) -> Any:
