@@ -221,7 +221,7 @@ def test_each_call_marks_what_the_next_one_begins_with(server: ScriptedServer, t
     for earlier, later in pairwise(bodies):
         assert (later["toolConfig"], later["system"]) == (earlier["toolConfig"], earlier["system"])
         marked = [turn for turn in later["messages"] if turn["content"][-1] == POINT]
-        assert marked == later["messages"][-2:-1]
+        assert marked == [turn for turn in later["messages"] if turn["role"] == "user"][-4:-1]
         plain = [[block for block in turn["content"] if block != POINT] for turn in later["messages"]]
         assert plain[: len(earlier["messages"])] == [
             [block for block in turn["content"] if block != POINT] for turn in earlier["messages"]
@@ -234,9 +234,12 @@ def test_each_call_marks_what_the_next_one_begins_with(server: ScriptedServer, t
      ("anthropic.claude-3-5-haiku-20241022-v1:0", True), ("anthropic.claude-3-5-sonnet-20240620-v1:0", False),
      ("anthropic.claude-3-7-sonnet-20250219-v1:0", True), ("meta.llama3-3-70b-instruct-v1:0", False)],
 )  # fmt: skip
-def test_only_models_that_cache_get_marks(model: str, marks: bool) -> None:
-    body = encoded(model=model, messages=[{"role": "system", "content": "Be brief."}, *ASK])
-    assert (POINT in body["system"]) == marks
+def test_only_models_that_cache_get_marks(
+    server: ScriptedServer, transport: DirectTransport, model: str, marks: bool
+) -> None:
+    server.says(SAID)
+    request([{"role": "system", "content": "Be brief."}, *ASK], model=model).run(transport)
+    assert (POINT in sent(server)["system"]) == marks
 
 
 def test_what_is_read_from_the_cache_and_written_to_it_counts_as_prompt(
@@ -246,7 +249,7 @@ def test_what_is_read_from_the_cache_and_written_to_it_counts_as_prompt(
     server.says(SAID, usage={"prompt_tokens": 100, "completion_tokens": 5, "prompt_tokens_details": details})
     for streamed in (True, False):
         usage = answer_of(request(), transport, streamed=streamed).result.usage
-        assert (usage.prompt, usage.completion, usage.cached) == (100, 5, 60)
+        assert (usage.prompt, usage.completion, usage.cached, usage.cache_writes) == (100, 5, 60, 30)
 
 
 def test_thoughts_are_shown_and_signatures_are_not() -> None:

@@ -66,7 +66,7 @@ class SpokenConverse:
     name = "bedrock-converse"
     key_header = "Authorization"
     content_type = "application/vnd.amazon.eventstream"
-    reports = frozenset({"cached"})
+    reports = frozenset({"cached", "cache_writes"})
     has_json_object = False
 
     def client(self) -> Api:

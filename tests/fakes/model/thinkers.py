@@ -156,12 +156,19 @@ _CHECKS: Mapping[str, Callable[[Sequence[Mapping[str, Any]], Sequence[str]], Non
 }
 
 
+_MARKS = ("cache_control", "prompt_cache_breakpoint")
+
+
 def without_marks(messages: Any) -> Any:
     """What a provider got without its marks for the cache, which move on with each request."""
     if isinstance(messages, list):
         return [without_marks(it) for it in messages]
     if isinstance(messages, dict):
-        return {name: without_marks(it) for name, it in messages.items() if name != "cache_control"}
+        kept = {name: without_marks(it) for name, it in messages.items() if name not in _MARKS}
+        match kept.get("content"):
+            case [{"type": "text", "text": text}]:  # as it is if it has no mark
+                kept["content"] = text
+        return kept
     return messages
 
 

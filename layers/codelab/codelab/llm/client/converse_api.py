@@ -37,15 +37,12 @@ _NAME = "Amazon Bedrock's Converse API"
 _TRANSLATED = frozenset(
     {"model", "messages", "stream", "stream_options", "response_format", "tools", "tool_choice", "parallel_tool_calls",
      "seed", "n", "max_tokens", "max_completion_tokens", "temperature", "top_p", "reasoning_effort", "thinking",
-     "output_config", "inferenceConfig", "additionalModelRequestFields", "outputConfig"}
+     "output_config", "inferenceConfig", "additionalModelRequestFields", "outputConfig",
+     "prompt_cache_key"}
 )  # fmt: skip
 #: Fields of its own, which an operator may set. All others are the model's.
 _OWN = frozenset(
     {"guardrailConfig", "performanceConfig", "serviceTier", "requestMetadata", "additionalModelResponseFieldPaths"}
-)
-#: Models that take marks for the cache; others refuse them.
-_CACHING = re.compile(
-    r"claude-(?!(v2|instant|3-(opus|sonnet|haiku)|3-5-sonnet))|nova-(micro|lite|pro|premier|2)", re.IGNORECASE
 )
 _CLAUDE, _NOVA = re.compile(r"claude|anthropic", re.IGNORECASE), re.compile(r"amazon\.nova", re.IGNORECASE)
 _OFF = frozenset({"none", "minimal"})
@@ -92,12 +89,9 @@ def _request(body: Mapping[str, Any]) -> Json:
     system, turns = conversation(body["messages"])
     thinking = _thinking(body, is_without=lacks_thoughts(turns))
     turns = without_thoughts(turns)  # which are not kept
-    is_cached = _CACHING.search(body["model"]) is not None
-    request: Json = {
-        "messages": [{"role": turn["role"], "content": _blocks(turn["content"], is_cached)} for turn in turns]
-    }
+    request: Json = {"messages": [{"role": turn["role"], "content": _blocks(turn["content"])} for turn in turns]}
     if system:
-        request["system"] = _blocks(system, is_cached)
+        request["system"] = _blocks(system)
     tools = _tools(body, turns)
     if tools:
         request["toolConfig"] = tools
@@ -170,12 +164,12 @@ def _tool(function: Mapping[str, Any]) -> Json:
     return {"toolSpec": spec}
 
 
-def _blocks(blocks: Iterable[Mapping[str, Any]], is_cached: bool) -> list[Json]:
+def _blocks(blocks: Iterable[Mapping[str, Any]]) -> list[Json]:
     """The blocks of the Messages API in this one's form, and a mark behind each that is marked there."""
     translated: list[Json] = []
     for block in blocks:
         translated.append(_block(block))
-        if is_cached and "cache_control" in block:
+        if "cache_control" in block:
             translated.append(_MARK)
     return translated
 
@@ -189,7 +183,7 @@ def _block(block: Mapping[str, Any]) -> Json:
         case "tool_use":
             return {"toolUse": {"toolUseId": _id(block["id"]), "name": block["name"], "input": block["input"]}}
         case _:
-            content = _blocks(block.get("content", ()), is_cached=False) or [_NO_CONTENT]
+            content = _blocks(block.get("content", ())) or [_NO_CONTENT]
             return {"toolResult": {"toolUseId": _id(block["tool_use_id"]), "content": content}}
 
 

@@ -63,7 +63,8 @@ class Request:
     support. remember: whether this Request adds to it; must be False if a caller of the program chose its settings or
     schema. retry: how failed calls are repeated. clock: measures deadlines, in seconds. admit: called with the config,
     the schema and the messages that the content handlers have made, before anything costly is done; it may raise.
-    behind_results: a text for the end of the context, if it ends with results of calls.
+    behind_results: a text for the end of the context, if it ends with results of calls. is_continued: the context of a
+    later Request will begin with this one, so all of it is worth being cached.
 
     Raises InvalidRequest with the pointer of the invalid value, before anything is sent.
     """
@@ -81,6 +82,7 @@ class Request:
         clock: Callable[[], float] = time.monotonic,
         admit: Callable[[RequestConfig, Any, list[dict[str, Any]]], None] | None = None,
         behind_results: str = "",
+        is_continued: bool = False,
     ) -> None:
         config.check()
         self.config, self.schema, self.messages = prepare(config, schema, context, registry)
@@ -88,6 +90,9 @@ class Request:
         self._history = self.messages
         #: Whether the context ends with results of calls: then the model may have nothing to add.
         self.follows_results = self.messages[-1].get("role") == "tool"
+        self._is_continued = is_continued
+        #: Whether a text stands behind these results in the form of the answer, which the next Request does not repeat.
+        self._has_reminder = self.follows_results and behind_results != ""
         reads_native_calls = reads_calls(profile_of(config.provider, config.model), config)
         if has_calls(self.schema) and self.config.stream_fields and not reads_native_calls:
             self.messages = in_answers_form(self.messages, self.config.stream_fields[-1], behind_results)
@@ -108,6 +113,10 @@ class Request:
             if mode.strategy == "calls" and self._compiled.functions is not None:
                 self._compiled.functions.definitions(mode, excluded_keywords_of(unsupported))
             return
+
+    def is_repeated(self, mode: Mode) -> bool:
+        """Whether a later Request repeats the messages as they are sent in this mode, to the last one."""
+        return self._is_continued and (mode.strategy == "calls" or not self._has_reminder)
 
     def run(self, transport: Transport, *, deadline: float | None = None, cancel: Cancellation | None = None) -> Result:
         """Run without streaming and return the result.
@@ -451,6 +460,7 @@ class _Run:
                 unsupported=unsupported,
                 form=self._form(compiled_schema, mode, unsupported),
                 functions=compiled_schema.functions if mode.strategy == "calls" else None,
+                repeats_end=not exchanges and self._request.is_repeated(mode),
             )
             answer = PartialAnswer(config.n, mode, partial(self._text_calls, compiled_schema, body, mode))
             calls += 1
