@@ -391,5 +391,5 @@ def test_an_answer_of_another_api_is_named(streamed: bool) -> None:
 
 def test_the_list_of_models_shows_whether_the_key_is_taken(server: ScriptedServer, transport: DirectTransport) -> None:
     server.answer(lambda exchange: exchange.send(response(200 if "x-api-key" in exchange.headers else 401, {})))
-    assert transport.is_available(5)
+    assert transport.is_available(5, "m")
     assert server.received[0].path == "/v1/models"

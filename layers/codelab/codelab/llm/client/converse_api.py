@@ -59,7 +59,7 @@ class ConverseApi:
 
     base_url = ""  # that of a region, see `bedrock.runtime_url`
     path = "/model/{model}/converse-stream"
-    models_path = "/models"  # There is no list.
+    models_path = ""
     headers: Mapping[str, str] = {"Accept": "application/vnd.amazon.eventstream"}
 
     def encode(self, body: Mapping[str, Any]) -> bytes:
@@ -88,7 +88,8 @@ def _request(body: Mapping[str, Any]) -> Json:
         raise InvalidRequest(f"{_NAME} gives one answer to a call", "/config/n")
     system, turns = conversation(body["messages"])
     thinking = _thinking(body, is_without=lacks_thoughts(turns))
-    turns = without_thoughts(turns)  # which are not kept
+    if not _CLAUDE.search(body["model"]) or (thinking.get("thinking") or {}).get("type") == "disabled":
+        turns = without_thoughts(turns)
     request: Json = {"messages": [{"role": turn["role"], "content": _blocks(turn["content"])} for turn in turns]}
     if system:
         request["system"] = _blocks(system)
@@ -180,6 +181,11 @@ def _block(block: Mapping[str, Any]) -> Json:
             return {"text": block["text"]}
         case "image":
             return {"image": _image(block["source"])}
+        case "thinking":
+            thoughts = {"text": block["thinking"], "signature": block["signature"]}
+            return {"reasoningContent": {"reasoningText": thoughts}}
+        case "redacted_thinking":
+            return {"reasoningContent": {"redactedContent": block["data"]}}
         case "tool_use":
             return {"toolUse": {"toolUseId": _id(block["id"]), "name": block["name"], "input": block["input"]}}
         case _:
@@ -244,9 +250,16 @@ class _Stream(BlockStream):
         if "toolUse" in delta:
             return self.delta(number, {"type": "input_json_delta", "partial_json": delta["toolUse"]["input"]})
         if "reasoningContent" in delta:
-            thought = delta["reasoningContent"].get("text")
-            return [{"choices": [chunk_choice({"reasoning_content": thought})]}] if thought else []
+            return self._thought(number, delta["reasoningContent"])
         return self.delta(number, {"type": "text_delta", "text": delta.get("text")})
+
+    def _thought(self, number: int, thought: Json) -> list[Json]:
+        """The chunks of a thought, in the Messages API's words. Its data is encrypted, or its text signed."""
+        if "redactedContent" in thought:
+            return self.started(number, {"type": "redacted_thinking", "data": thought["redactedContent"]})
+        if "signature" in thought:
+            return self.delta(number, {"type": "signature_delta", "signature": thought["signature"]})
+        return self.delta(number, {"type": "thinking_delta", "thinking": thought.get("text") or ""})
 
 
 def _payload(data: bytes) -> Json:

@@ -311,7 +311,7 @@ class BlockStream:
             case "input_json_delta" if number in self._calls and delta["partial_json"]:
                 self._without_arguments.discard(number)
                 return [_arguments(self._calls[number], delta["partial_json"])]
-            case "thinking_delta":
+            case "thinking_delta" if delta["thinking"]:
                 self._add_thoughts(number, "thinking", delta["thinking"])
                 return [{"choices": [chunk_choice({"reasoning_content": delta["thinking"]})]}]
             case "signature_delta":
@@ -322,9 +322,11 @@ class BlockStream:
         """The chunks of a block's end."""
         if number in self._without_arguments:
             return [_arguments(self._calls[number], "{}")]
-        if number in self._thoughts:
-            return [{"choices": [chunk_choice({"thinking_blocks": [self._whole_thoughts(number)]})]}]
-        return []
+        if number not in self._thoughts:
+            return []
+        block = self._whole_thoughts(number)
+        is_kept = block["type"] != "thinking" or block.get("signature")  # no thought goes back without
+        return [{"choices": [chunk_choice({"thinking_blocks": [block]})]}] if is_kept else []
 
     def _add_thoughts(self, number: int, name: str, piece: str) -> None:
         self._thoughts.setdefault(number, {"type": "thinking", "thinking": ""})
