@@ -220,6 +220,8 @@ def _checked(pieces: Iterator[bytes]) -> Iterator[bytes]:
 class _Stream(BlockStream):
     """The events of one answer, as chunks. Without `messageStop` the answer is cut; its usage comes after that."""
 
+    _keeps_plain_thoughts = False
+
     def chunks(self, message: Message) -> list[Json]:
         """The chunks of a message. Raises ModelError for an error of the provider."""
         headers = message.headers

@@ -280,6 +280,9 @@ def _id(call_id: Any) -> str:
 class BlockStream:
     """The content blocks of one answer, as chunks; `number` is a block's."""
 
+    #: Whether thoughts that are not signed can go back.
+    _keeps_plain_thoughts = True
+
     def __init__(self) -> None:
         self.has_ended = False
         #: By the number of a block, the number of its call; and the calls of which no argument has arrived.
@@ -325,8 +328,10 @@ class BlockStream:
         if number not in self._thoughts:
             return []
         block = self._whole_thoughts(number)
-        is_kept = block["type"] != "thinking" or block.get("signature")  # no thought goes back without
-        return [{"choices": [chunk_choice({"thinking_blocks": [block]})]}] if is_kept else []
+        is_plain = block["type"] == "thinking" and not block.get("signature")
+        if is_plain and not self._keeps_plain_thoughts:
+            return []
+        return [{"choices": [chunk_choice({"thinking_blocks": [block]})]}]
 
     def _add_thoughts(self, number: int, name: str, piece: str) -> None:
         self._thoughts.setdefault(number, {"type": "thinking", "thinking": ""})
