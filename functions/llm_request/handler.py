@@ -15,7 +15,7 @@ from codelab.engine.step_runner import StepRunner
 from codelab.llm.caller import CallerBounds
 from codelab.llm.client.api import Api, api_named
 from codelab.llm.client.bare import run_bare
-from codelab.llm.client.bedrock import BedrockKey, BothApis, bedrock_base_url, converse_url
+from codelab.llm.client.bedrock import BedrockKey, BothApis, bedrock_base_url, converse_url, region_in
 from codelab.llm.client.direct import DirectTransport
 from codelab.llm.client.unsupported_cache import KEPT_S, UnsupportedFeatures
 from codelab.llm.errors import ModelError, RequestError
@@ -86,7 +86,7 @@ def _endpoint(profile: Profile, api: Api) -> dict[str, Any]:
     """The address, and how a call proves whose it is."""
     base_url = service_settings.llm_base_url
     if profile.name == "bedrock":
-        return {"base_url": base_url or bedrock_base_url(), "api_key": BedrockKey()}
+        return {"base_url": base_url or bedrock_base_url(), "api_key": BedrockKey(region_in(base_url))}
     key = secret(service_settings.llm_api_key, service_settings.llm_api_key_secret_arn)
     if profile.name == "bedrock-converse":
         base_url = converse_url(base_url)
@@ -146,7 +146,7 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any] | None:
 def handle(event: dict[str, Any], context: Any) -> dict[str, Any] | None:
     """What `handler` does with the event."""
     if event.get("kind") == "health":
-        return {"available": transport.is_available(_HEALTH_S)}
+        return {"available": transport.is_available(_HEALTH_S, service_settings.llm_model)}
     if event.get("kind") == "look":
         try:
             return runner.next_request(event["user"], event["session_id"], event["message"], event["environment"])

@@ -44,7 +44,8 @@ _SECTIONS: dict[str, dict[str, str]] = {
         "LLM_CAPABILITIES": "what models can take that the server's table does not know: "
         '`{"my-model": {"window": 65536, "images": true, "thinking": ["none", "high"]}}`',
         "LLM_PRICES": "prices by model in US dollars per million model tokens, so that `turn_end` reports the cost: "
-        '`{"gpt-4.1-mini": {"prompt": 0.4, "completion": 1.6, "cached": 0.1}}`',
+        '`{"gpt-4.1-mini": {"prompt": 0.4, "completion": 1.6, "cached": 0.1}}`. '
+        "`cache_write` is the price of tokens that are written to the cache",
     },
     "Approvals": {
         "HITL_ENABLED": "dangerous tools wait for a human's approval. Commands, and changes of "

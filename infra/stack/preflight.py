@@ -117,7 +117,9 @@ def _account(stack: Stack, template: Mapping[str, Any], given: Mapping[str, str]
         yield from _access_logs(stack)
     if values["LlmProvider"] in _BEDROCK and not values["LlmBaseUrl"]:  # Other endpoints have other model names.
         yield from _names(values)
-        yield from _model(stack, values.get("LlmFoundationModel") or values["LlmModel"])
+        yield from _model(
+            stack, values.get("LlmFoundationModel") or values["LlmModel"].rpartition("foundation-model/")[2]
+        )
 
 
 #: Parameters whose values only the functions' own settings can check: to CloudFormation, 0.5 is a number, too.
@@ -302,15 +304,12 @@ def _unbounded_streams(hint: str) -> Finding:
 def _names(values: Mapping[str, str]) -> Iterator[Finding]:
     """Names of models of Bedrock from which the template makes no permission that suffices."""
     model = values["LlmModel"]
-    if model.startswith("arn:"):
-        yield Finding(
-            f"the role's permission is made of a name, and LlmModel={model} is an ARN: give the id of the "
-            "model or of the system's inference profile"
-        )
-    elif _is_profile(model) and not values.get("LlmFoundationModel") and not values.get("LlmModels"):
+    if _is_profile(model) and not values.get("LlmFoundationModel") and not values.get("LlmModels"):
+        profile = model.rpartition("/")[2]
+        foundation_model = "…" if "application-inference-profile/" in model else profile.partition(".")[2]
         yield Finding(
             f"{model} is an inference profile, and the role also needs the model behind it: "
-            f"add LlmFoundationModel={model.partition('.')[2]}"
+            f"add LlmFoundationModel={foundation_model}"
         )
 
 

@@ -3,11 +3,13 @@
 import datetime
 from unittest.mock import patch
 
+import pytest
 from botocore import auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import ReadOnlyCredentials
 from codelab.aws.session import Keys
 from codelab.aws.signing import signed_headers
+from codelab.wiring import bedrock_signature
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -42,3 +44,14 @@ def test_the_signature_is_the_sdks(
     assert {name.lower(): value for name, value in ours.items()} == {
         name.lower(): value for name, value in request.headers.items()
     }
+
+
+def test_bedrock_is_signed_for_the_region_of_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("codelab.aws.signing.credentials", lambda: lambda: Keys("AKIDEXAMPLE", "secret", "token"))
+    monkeypatch.setattr("codelab.aws.signing.region", lambda: "us-east-1")
+    for url, region in (
+        ("https://bedrock-runtime.eu-west-1.amazonaws.com", "eu-west-1"),
+        ("https://bedrock.example", "us-east-1"),
+    ):
+        headers = bedrock_signature(url)("POST", "/model/m/converse-stream", {}, b"{}")
+        assert f"/{region}/bedrock/aws4_request" in headers["Authorization"]

@@ -94,6 +94,27 @@ def test_a_model_may_be_asked_for_native_calls(ide: Open, model: ScriptedModel) 
     assert asked[2]["messages"][: len(asked[1]["messages"])] == asked[1]["messages"], "what caches have stays as it was"
 
 
+@pytest.mark.parametrize("natively", [True, False])
+def test_a_turn_may_end_without_a_word_after_results(ide: Open, model: ScriptedModel, natively: bool) -> None:
+    name = f"without-a-word-{natively}"
+    session = ide(name, extensions=True)
+    session.request("session_config", **({"model": "other"} if natively else {}), title="Done")
+    asked = session.call_for(model.script("done", Says("I look.", [READ]), Says("")))
+    session.result(asked, {"content": "x"})
+    assert session.idle() == "I look."
+    [end] = session.of_type("turn_end")
+    assert (end["reason"], "final_text_sha256" in end) == ("completed", False)
+    assert len({frame["message_id"] for frame in session.of_type("assistant_message")}) == 1
+    follower = ide(name, extensions=True)
+    follower.send("resume", last_seq=0)
+    follower.expect("resumed")
+    assert (follower.text(), follower.of_type("turn_end")) == ("I look.", [end])
+    assert len({frame["message_id"] for frame in follower.of_type("assistant_message")}) == 1
+    assert session.ask(model.script("and then", Says("More"))) == "I look.More"
+    assert session.ask(model.script("first", Says(""))) == "I look.More"
+    assert session.of_type("error")[-1]["details"]["reason"] == "empty", "the user has asked, and gets no answer"
+
+
 def test_arguments_that_the_model_left_null_do_not_reach_the_client(ide: Open, model: ScriptedModel) -> None:
     session = ide()
     script = model.script("null", Says("", [call("list_files", path="src", recursive=None, pattern=None)]), Says("ok"))

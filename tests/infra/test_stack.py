@@ -249,6 +249,19 @@ def test_the_role_may_call_the_models_of_an_inference_profile(aws: EmulatedAws, 
     assert "inference-profile/eu.vendor.model-1:0" in resources
 
 
+def test_the_role_may_call_the_one_profile_that_an_arn_names(aws: EmulatedAws) -> None:
+    arn = "arn:aws:bedrock:us-east-1:123456789012:application-inference-profile/a1"
+    for models, resource in (("", ":*inference-profile/a1"), ("other", ":*inference-profile/*")):
+        name = f"arn-{'with' if models else 'without'}-others"
+        aws.create(name, LlmModel=arn, LlmFoundationModel="anthropic.claude-x", LlmModels=models)
+        role = aws.function(f"{name}-llm-request")["Role"].rpartition("/")[2]
+        iam = aws.client("iam")
+        names = iam.list_role_policies(RoleName=role)["PolicyNames"]
+        policies = json.dumps([iam.get_role_policy(RoleName=role, PolicyName=it)["PolicyDocument"] for it in names])
+        assert resource in policies
+        assert ("inference-profile/*" in policies) == bool(models)
+
+
 # -- the preflight ---------------------------------------------------------------------------------------------------
 
 
@@ -384,8 +397,13 @@ def test_names_of_which_no_permission_follows_are_refused(stack: Stack, aws: Emu
     the_finding(stack, "add LlmFoundationModel=anthropic.claude-x", **given)
     assert findings(stack, **given, LlmFoundationModel="anthropic.claude-x") == []
     arn = "arn:aws:bedrock:us-east-1:123456789012:application-inference-profile/a1"
-    aws.models[arn] = {"status": "ACTIVE"}
-    the_finding(stack, "is an ARN", **{**given, "LlmModel": arn, "LlmFoundationModel": "anthropic.claude-x"})
+    system_arn = "arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.anthropic.claude-x"
+    aws.models |= {arn: {"status": "ACTIVE"}, system_arn: {"status": "ACTIVE"}}
+    the_finding(stack, "add LlmFoundationModel=…", **{**given, "LlmModel": arn})
+    assert findings(stack, **{**given, "LlmModel": arn}, LlmFoundationModel="anthropic.claude-x") == []
+    the_finding(stack, "add LlmFoundationModel=anthropic.claude-x", **{**given, "LlmModel": system_arn})
+    model_arn = "arn:aws:bedrock:us-east-1::foundation-model/anthropic.claude-x"
+    assert findings(stack, **{**given, "LlmModel": model_arn}) == []
 
 
 @pytest.mark.parametrize(

@@ -380,6 +380,65 @@ def test_an_answer_of_nothing_is_an_error(server: ScriptedServer, transport: Any
         answer_of(request(), transport, streamed=streamed)
 
 
+#: A context whose newest messages are results, and one in which the user has said something since.
+_CALLED = {"id": "1", "type": "function", "function": {"name": "read", "arguments": '{"path": "a"}'}}
+RESULTS = [
+    *ASK,
+    {"role": "assistant", "content": "", "tool_calls": [_CALLED]},
+    {"role": "tool", "tool_call_id": "1", "content": "x"},
+]
+NOTHING = {"message": "", "calls": []}
+
+
+def saying_nothing(text: str, finish: str | None) -> Script:
+    """An answer of this text, in no form, whatever is asked for."""
+
+    def script(exchange: Exchange) -> None:
+        if exchange.body.get("stream"):
+            exchange.events([delta(text), delta(finish=finish)])
+        else:
+            exchange.json(whole(text, finish=finish))
+
+    return script
+
+
+@both
+@pytest.mark.parametrize("strategy", ["calls", "tool"])
+def test_after_results_an_answer_of_nothing_says_that_the_model_is_done(
+    server: ScriptedServer, transport: Any, strategy: str, streamed: bool
+) -> None:
+    for text in ("", " \n", "<think>All is done.</think>\n"):
+        server.answer(saying_nothing(text, "stop"))
+        answer = answer_of(request(context=RESULTS, strategy=strategy), transport, streamed=streamed)
+        assert (answer.result.solution, answer.text.strip(), answer.result.attempts) == (NOTHING, "", 1)
+    for finish in ("length", "tool_calls", "content_filter"):
+        server.answer(saying_nothing("", finish))
+        with pytest.raises((Empty, Length, ContentFilter)):
+            answer_of(request(context=RESULTS, strategy=strategy), transport, streamed=streamed)
+    for context in (ASK, [*RESULTS, {"role": "user", "content": "And b?"}]):
+        server.answer(saying_nothing("", "stop"))
+        with pytest.raises(Empty):
+            answer_of(request(context=context, strategy=strategy), transport, streamed=streamed)
+
+
+@pytest.mark.parametrize("strategy", ["native", "json"])
+def test_after_results_an_answer_without_its_form_is_an_error(
+    server: ScriptedServer, transport: Any, strategy: str
+) -> None:
+    server.answer(saying_nothing("", "stop"))
+    with pytest.raises(Empty):
+        answer_of(request(context=RESULTS, strategy=strategy), transport)
+
+
+@both
+def test_nothing_is_no_answer_to_the_errors_of_calls(server: ScriptedServer, transport: Any, streamed: bool) -> None:
+    """The model is told that its calls were not executed: it cannot be done then."""
+    server.answer(answering("", ("unknown", "{}")), saying_nothing("", "stop"))
+    with pytest.raises(Empty):
+        answer_of(request(context=RESULTS), transport, streamed=streamed)
+    assert len(server.requests) == 2
+
+
 def test_a_connection_lost_among_the_calls_is_an_error(server: ScriptedServer, transport: Any) -> None:
     def lost(exchange: Exchange) -> None:
         exchange.events([delta(tool_calls=[piece(0, "x", "read", A)])], done=False)

@@ -6,9 +6,10 @@ import json
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any
+from urllib.parse import quote
 
 import pytest
-from codelab.llm.client.bedrock import BothApis, converse_url
+from codelab.llm.client.bedrock import BothApis, converse_url, region_in
 from codelab.llm.client.converse_api import ConverseApi
 from codelab.llm.client.direct import DirectTransport
 from codelab.llm.client.request import Request
@@ -221,7 +222,7 @@ def test_each_call_marks_what_the_next_one_begins_with(server: ScriptedServer, t
     for earlier, later in pairwise(bodies):
         assert (later["toolConfig"], later["system"]) == (earlier["toolConfig"], earlier["system"])
         marked = [turn for turn in later["messages"] if turn["content"][-1] == POINT]
-        assert marked == later["messages"][-2:-1]
+        assert marked == [turn for turn in later["messages"] if turn["role"] == "user"][-4:-1]
         plain = [[block for block in turn["content"] if block != POINT] for turn in later["messages"]]
         assert plain[: len(earlier["messages"])] == [
             [block for block in turn["content"] if block != POINT] for turn in earlier["messages"]
@@ -234,9 +235,12 @@ def test_each_call_marks_what_the_next_one_begins_with(server: ScriptedServer, t
      ("anthropic.claude-3-5-haiku-20241022-v1:0", True), ("anthropic.claude-3-5-sonnet-20240620-v1:0", False),
      ("anthropic.claude-3-7-sonnet-20250219-v1:0", True), ("meta.llama3-3-70b-instruct-v1:0", False)],
 )  # fmt: skip
-def test_only_models_that_cache_get_marks(model: str, marks: bool) -> None:
-    body = encoded(model=model, messages=[{"role": "system", "content": "Be brief."}, *ASK])
-    assert (POINT in body["system"]) == marks
+def test_only_models_that_cache_get_marks(
+    server: ScriptedServer, transport: DirectTransport, model: str, marks: bool
+) -> None:
+    server.says(SAID)
+    request([{"role": "system", "content": "Be brief."}, *ASK], model=model).run(transport)
+    assert (POINT in sent(server)["system"]) == marks
 
 
 def test_what_is_read_from_the_cache_and_written_to_it_counts_as_prompt(
@@ -246,15 +250,61 @@ def test_what_is_read_from_the_cache_and_written_to_it_counts_as_prompt(
     server.says(SAID, usage={"prompt_tokens": 100, "completion_tokens": 5, "prompt_tokens_details": details})
     for streamed in (True, False):
         usage = answer_of(request(), transport, streamed=streamed).result.usage
-        assert (usage.prompt, usage.completion, usage.cached) == (100, 5, 60)
+        assert (usage.prompt, usage.completion, usage.cached, usage.cache_writes) == (100, 5, 60, 30)
 
 
-def test_thoughts_are_shown_and_signatures_are_not() -> None:
-    reasoning = ({"text": "Hm."}, {"signature": "c2ln"}, {"redactedContent": "eA=="})
-    stream = [event("contentBlockDelta", contentBlockIndex=0, delta={"reasoningContent": one}) for one in reasoning]
-    chunks = chunks_of(*stream, event("contentBlockStop", contentBlockIndex=0), END)
-    deltas = [choice["delta"] for chunk in chunks for choice in chunk["choices"]]
-    assert deltas == [{"reasoning_content": "Hm."}, {}]
+def test_thoughts_are_shown_and_kept_if_they_are_signed_or_encrypted() -> None:
+    def deltas(*reasoning: Json) -> list[Json]:
+        stream = [event("contentBlockDelta", contentBlockIndex=0, delta={"reasoningContent": it}) for it in reasoning]
+        chunks = chunks_of(*stream, event("contentBlockStop", contentBlockIndex=0), END)
+        return [choice["delta"] for chunk in chunks for choice in chunk["choices"]]
+
+    shown = [{"reasoning_content": "H"}, {"reasoning_content": "m."}]
+    signed = {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}
+    pieces = ({"text": "H"}, {"text": "m."})
+    assert deltas(*pieces, {"signature": "c2ln"}) == [*shown, {"thinking_blocks": [signed]}, {}]
+    assert deltas(*pieces) == [*shown, {}], "Nova's thoughts have no signature"
+    hidden = {"type": "redacted_thinking", "data": "eA=="}
+    assert deltas({"redactedContent": "eA=="}) == [{"thinking_blocks": [hidden]}, {}]
+    call = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+    answer = {"role": "assistant", "content": None, "thinking_blocks": [signed, hidden], "tool_calls": [call]}
+    messages = [*ASK, answer, {"role": "tool", "tool_call_id": "c1", "content": "x"}]
+    asked = {"messages": messages, "tools": [{"type": "function", "function": {"name": "read"}}]}
+    told = encoded(**asked, reasoning_effort="low")["messages"][1]["content"]
+    assert told[:2] == [
+        {"reasoningContent": {"reasoningText": {"text": "Hm.", "signature": "c2ln"}}},
+        {"reasoningContent": {"redactedContent": "eA=="}},
+    ]
+    for other in ({"reasoning_effort": "none"}, {"model": NOVA}):
+        assert "reasoningContent" not in json.dumps(encoded(**asked, **other)), "who does not think refuses them"
+
+
+def test_the_health_check_asks_nothing_and_takes_no_foreign_server_for_bedrock() -> None:
+    with ScriptedServer() as server:
+        transport = DirectTransport(base_url=server.url, api_key="key", api=ConverseApi())
+        for status, is_available in ((400, True), (403, False), (404, False), (500, False)):
+            server.answer(failing(status))
+            assert transport.is_available(5, CLAUDE) is is_available, status
+        transport.close()
+        path = f"/v1/model/{quote(CLAUDE, safe='')}/converse-stream"
+        assert {(exchange.path, exchange.content) for exchange in server.received} == {(path, b"{}")}
+
+
+@pytest.mark.parametrize(
+    ("url", "region"),
+    [
+        ("https://bedrock-runtime.eu-west-1.amazonaws.com", "eu-west-1"),
+        ("https://bedrock-runtime-fips.us-gov-west-1.amazonaws.com/openai/v1", "us-gov-west-1"),
+        ("https://bedrock-runtime.cn-north-1.amazonaws.com.cn", "cn-north-1"),
+        ("https://vpce-0a1-b2.bedrock-runtime.ap-south-1.vpce.amazonaws.com", "ap-south-1"),
+        ("https://bedrock-runtime.example", None),
+        ("https://bedrock-runtimes.eu-west-1.amazonaws.com", None),
+        ("http://127.0.0.1:9000", None),
+        ("", None),
+    ],
+)
+def test_the_region_to_sign_for_is_that_of_the_address(url: str, region: str | None) -> None:
+    assert region_in(url) == region
 
 
 def test_a_call_without_arguments_has_empty_ones() -> None:

@@ -58,7 +58,7 @@ def test_a_result_cannot_end_its_fence_and_speak_as_the_user() -> None:
 
 
 def test_what_the_user_says_next_and_images_follow_the_results() -> None:
-    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
     shown = {"role": "user", "content": [{"type": "text", "text": "The images of c1:"}, image]}
     told = in_answers_form([USER, called(("c1", "read_file", {})), result("c1", "r"), shown], "message")
     assert [message["role"] for message in told] == ["user", "assistant", "user"]
@@ -123,7 +123,7 @@ SCHEMA: Any = closed(obj(message=STRING, calls=array({"anyOf": []})))
 for name in ("read_file", "edit_file", "run_command"):
     SCHEMA = with_tool(SCHEMA, name, obj(path=STRING), f"To {name}")
 
-IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}
+IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
 #: Six steps: two parallel calls, an error, an image, thoughts in a text, a text alone, and a call without a result.
 CONVERSATION: list[dict[str, Any]] = [
     {"role": "system", "content": "You are an agent."},

@@ -104,9 +104,8 @@ def test_messages_take_turns_and_results_follow_their_calls() -> None:
             {"role": "assistant", "content": "Well."},
         ]
     )  # fmt: skip
-    cached = {"cache_control": {"type": "ephemeral"}}
     assert body["system"] == [
-        {"type": "text", "text": "Be brief.", **cached},
+        {"type": "text", "text": "Be brief."},
         {"type": "text", "text": "State: 1"},
     ]
     assert body["messages"] == [
@@ -126,7 +125,7 @@ def test_messages_take_turns_and_results_follow_their_calls() -> None:
                 {"type": "text", "text": "And?"},
             ],
         },
-        {"role": "assistant", "content": [{"type": "text", "text": "Well.", **cached}]},
+        {"role": "assistant", "content": [{"type": "text", "text": "Well."}]},
         {"role": "user", "content": [{"type": "text", "text": "Continue."}]},
     ]
 
@@ -249,11 +248,11 @@ def test_what_is_read_from_the_cache_and_written_to_it_counts_as_prompt(
     details = {"cached_tokens": 60, "cache_write_tokens": 30}
     server.says(SAID, usage={"prompt_tokens": 100, "completion_tokens": 5, "prompt_tokens_details": details})
     for streamed in (True, False):
-        assert answer_of(request(), transport, streamed=streamed).result.usage == Usage(100, 5, 60, None)
+        assert answer_of(request(), transport, streamed=streamed).result.usage == Usage(100, 5, 60, None, 30)
     reported = {"input_tokens": 10, "cache_read_input_tokens": 60, "cache_creation_input_tokens": 30}
     body = {"type": "message", "content": [], "stop_reason": "end_turn", "usage": {**reported, "output_tokens": 5}}
     [[chunk]] = MessagesApi().chunks(iter([json.dumps(body).encode()]), streams=False)
-    assert Usage.parse(chunk["usage"]) == Usage(100, 5, 60, None)
+    assert Usage.parse(chunk["usage"]) == Usage(100, 5, 60, None, 30)
 
 
 def test_each_call_marks_what_the_next_one_begins_with(server: ScriptedServer, transport: DirectTransport) -> None:
@@ -269,7 +268,7 @@ def test_each_call_marks_what_the_next_one_begins_with(server: ScriptedServer, t
         assert later["system"] == earlier["system"]
         assert plain(later["messages"])[: len(earlier["messages"])] == plain(earlier["messages"])
         marked = [turn for turn in later["messages"] if "cache_control" in turn["content"][-1]]
-        assert marked == later["messages"][-2:-1]
+        assert marked == [turn for turn in later["messages"] if turn["role"] == "user"][-4:-1]
     assert all("cache_control" in body["system"][-1] for body in bodies)
 
 
@@ -392,5 +391,5 @@ def test_an_answer_of_another_api_is_named(streamed: bool) -> None:
 
 def test_the_list_of_models_shows_whether_the_key_is_taken(server: ScriptedServer, transport: DirectTransport) -> None:
     server.answer(lambda exchange: exchange.send(response(200 if "x-api-key" in exchange.headers else 401, {})))
-    assert transport.is_available(5)
+    assert transport.is_available(5, "m")
     assert server.received[0].path == "/v1/models"

@@ -288,5 +288,5 @@ def test_a_line_that_is_no_json_ends_the_answer(server: ScriptedServer, transpor
 
 def test_the_list_of_models_shows_that_the_server_is_there(server: ScriptedServer, transport: DirectTransport) -> None:
     server.answer(lambda exchange: exchange.send(response(200, {"models": []})))
-    assert transport.is_available(5)
+    assert transport.is_available(5, "m")
     assert server.received[0].path == "/v1/tags"

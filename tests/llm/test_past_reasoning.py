@@ -30,6 +30,9 @@ THINKERS: dict[str, RequestConfig] = {
     "openrouter": RequestConfig("anthropic/claude-sonnet-4.5", provider="openrouter", reasoning_effort="high"),
     "anthropic-messages": RequestConfig("claude-sonnet-4-5", provider="anthropic-messages", reasoning_effort="low"),
     "anthropic-messages, adaptive": RequestConfig("claude-sonnet-5", provider="anthropic-messages", thinking=True),
+    "bedrock-converse": RequestConfig(
+        "us.anthropic.claude-sonnet-4-5-v1:0", provider="bedrock-converse", reasoning_effort="low"
+    ),
     "openai-responses": RequestConfig("gpt-5-mini", provider="openai-responses"),
 }
 #: Two calls at once, one that fails, one with an image, one that is repaired, one more, and a text.
@@ -112,6 +115,7 @@ def test_reasoning_that_was_lost_costs_no_refusal(name: str) -> None:
         ("moonshot", "The results of these calls."),
         ("gemini", "skip_thought_signature_validator"),
         ("anthropic-messages", '"tool_use"'),
+        ("bedrock-converse", '"toolUse"'),
         ("openai-responses", '"function_call"'),
     ],
 )

@@ -182,14 +182,21 @@ def test_the_solution_has_the_shape_of_the_schema(
     server: ScriptedServer, transport: Any, api: SpokenApi | None, strategy: str, streamed: bool
 ) -> None:
     said = json.dumps(ANSWER if strategy == "json" else STRICT)
-    server.says(said, usage={"prompt_tokens": 7, "completion_tokens": 9, "prompt_tokens_details": {"cached_tokens": 3}})
+    server.says(
+        said,
+        usage={
+            "prompt_tokens": 7,
+            "completion_tokens": 9,
+            "prompt_tokens_details": {"cached_tokens": 3, "cache_write_tokens": 2},
+        },
+    )
     answer = answer_of(request(strategy=strategy), transport, streamed=streamed)
     result = answer.result
     if streamed:
         assert (answer.text, answer.items) == (ANSWER["message"], ANSWER["calls"])
         assert result.streamed == {"message": ANSWER["message"]}
     assert result.solution == ANSWER
-    assert result.usage == reported(api, prompt=7, completion=9, cached=3)
+    assert result.usage == reported(api, prompt=7, completion=9, cached=3, cache_writes=2)
     assert result.finish_reason == ("tool_calls" if strategy in ("tool", "calls") and api is not None else "stop")
 
 
@@ -248,13 +255,16 @@ def test_repairs_are_limited(server: ScriptedServer, transport: Any) -> None:
 def test_each_end_without_an_answer_has_its_error(
     server: ScriptedServer, transport: Any, api: SpokenApi | None, finish: Any, message: Any, error: Any, streamed: bool
 ) -> None:
-    details = {"prompt_tokens_details": {"cached_tokens": 1}, "completion_tokens_details": {"reasoning_tokens": 2}}
+    details = {
+        "prompt_tokens_details": {"cached_tokens": 1, "cache_write_tokens": 2},
+        "completion_tokens_details": {"reasoning_tokens": 2},
+    }
     usage = {"prompt_tokens": 3, "completion_tokens": 4, **details}
     server.answer(saying('{"message": "half an ans', finish=finish, usage=usage, **message))
     with pytest.raises(error) as caught:
         answer_of(request(), transport, streamed=streamed)
     if finish is not None or api is None:  # the others report it at the end only
-        assert caught.value.usage == reported(api, prompt=3, completion=4, cached=1, reasoning=2)
+        assert caught.value.usage == reported(api, prompt=3, completion=4, cached=1, cache_writes=2, reasoning=2)
     assert caught.value.streamed == ({"message": "half an ans"} if streamed else {})
     assert caught.value.code == error.code
 

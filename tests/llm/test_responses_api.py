@@ -66,6 +66,7 @@ def test_a_step_is_asked_as_the_documents_say(server: ScriptedServer, transport:
     body = json.loads(server.received[0].content)
     answer_format = body.pop("text")["format"]
     assert (answer_format["type"], answer_format["name"], answer_format["strict"]) == ("json_schema", "answer", True)
+    assert len(body.pop("prompt_cache_key")) == 32
     assert body == {
         "model": "gpt-6",
         "input": ASK,
@@ -73,6 +74,7 @@ def test_a_step_is_asked_as_the_documents_say(server: ScriptedServer, transport:
         "store": False,
         "max_output_tokens": 100,
         "reasoning": {"effort": "low"},
+        "prompt_cache_options": {"mode": "explicit"},
     }
 
 

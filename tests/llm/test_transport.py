@@ -387,11 +387,11 @@ def test_an_endpoint_is_available_if_it_accepts_the_key(
     transport = kind(base_url=server.url, api_key=Key("only"))
     answered = (lambda exchange: exchange.json({"object": "list", "data": []})) if status == 200 else failing(status)
     server.answer(answered)
-    assert transport.is_available(5) is available
+    assert transport.is_available(5, "m") is available
     assert [it.headers["authorization"] for it in server.received] == ["Bearer only"]
 
 
 def test_availability_follows_a_rotated_key_and_a_lost_endpoint(server: ScriptedServer, kind: Kind) -> None:
     server.answer(failing(401), lambda exchange: exchange.json({"object": "list", "data": []}))
-    assert kind(base_url=server.url, api_key=Key("old", "new")).is_available(5)
-    assert not kind(base_url="http://127.0.0.1:9/v1", api_key="x").is_available(5)
+    assert kind(base_url=server.url, api_key=Key("old", "new")).is_available(5, "m")
+    assert not kind(base_url="http://127.0.0.1:9/v1", api_key="x").is_available(5, "m")

@@ -295,7 +295,7 @@ def test_a_bare_request_returns_json(server: ScriptedServer, transport: Any) -> 
     server.says('{"city": "Paris"}', usage={"prompt_tokens": 5, "completion_tokens": 3})
     assert run_bare(payload, transport, defaults={"model": "m", "temperature": 1}) == {
         "solution": {"city": "Paris"},
-        "usage": {"prompt": 5, "completion": 3, "cached": None, "reasoning": None},
+        "usage": {"prompt": 5, "completion": 3, "cached": None, "reasoning": None, "cache_writes": None},
         "strategy": "native",
         "attempts": 1,
         "finish_reason": "stop",

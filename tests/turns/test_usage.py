@@ -66,6 +66,14 @@ def test_all_requests_of_a_turn_are_summed_up() -> None:
 def test_a_turn_costs_what_its_tokens_cost() -> None:
     usage = usage_amounts(Usage(prompt=1_000_000, completion=100_000, cached=400_000), PRICE)
     assert turn_usage(usage).cost_usd == pytest.approx(0.6 * 2 + 0.4 * 0.5 + 0.1 * 10)
+    assert "cache_write_tokens" not in usage, "no turn stores a count of nothing"
+    writing = Usage(prompt=1_000_000, completion=0, cached=400_000, cache_writes=200_000)
+    price = Price(prompt=2, completion=10, cached=0.5, cache_write=2.5)
+    counted = usage_amounts(writing, price)
+    assert counted["cache_write_tokens"] == 200_000
+    assert counted["cost_nano_usd"] == (400_000 * 2 + 400_000 * 0.5 + 200_000 * 2.5) * 1000
+    assert turn_usage(counted).cache_write_tokens == 200_000
+    assert usage_amounts(writing, PRICE)["cost_nano_usd"] == (600_000 * 2 + 400_000 * 0.5) * 1000, "as it was"
     without_cache = usage_amounts(Usage(prompt=1_000_000, completion=0, cached=400_000), Price(prompt=2, completion=10))
     assert turn_usage(without_cache).cost_usd == pytest.approx(2)
 

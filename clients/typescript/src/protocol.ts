@@ -1123,6 +1123,8 @@ export interface TurnUsage {
   completion_tokens: number;
   /** The part of `prompt_tokens` that the provider read from its cache. */
   cached_tokens: number;
+  /** The part of `prompt_tokens` that it wrote to its cache, if it reports any. */
+  cache_write_tokens?: number;
   /** The number of Requests to the model. */
   llm_calls: number;
   /** True: some numbers are estimates, because a Request was broken off before the provider counted. */

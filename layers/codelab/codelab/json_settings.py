@@ -11,13 +11,18 @@ Natural = Annotated[int, Field(ge=0)]
 
 
 class Price(BaseModel):
-    """What a model costs, in US dollars for a million tokens. `cached` is for those that the provider had cached."""
+    """What a model costs, in US dollars for a million tokens.
+
+    cached, cache_write: for those of the prompt that the provider reads from its cache, and writes to it; None: as
+    `prompt`.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     prompt: Annotated[float, Field(ge=0)]
     completion: Annotated[float, Field(ge=0)]
     cached: Annotated[float, Field(ge=0)] | None = None
+    cache_write: Annotated[float, Field(ge=0)] | None = None
 
 
 class ModelCapabilities(BaseModel):

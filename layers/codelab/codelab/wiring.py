@@ -67,14 +67,15 @@ def posting_engine(*, starts_steps: bool = False) -> Engine:
 
 
 def bedrock_signature(url: str) -> "Sign":
-    """Signs the requests to Bedrock's runtime at `url` with the credentials of the process.
+    """Signs the requests to Bedrock's runtime at `url`, for its region, with the credentials of the process.
 
     Raises TransportError if there are none, or new ones cannot be had.
     """
     from codelab.aws.signing import Signer
     from codelab.http.route import Route
+    from codelab.llm.client.bedrock import region_in
 
-    signer = Signer("bedrock", url, Route(url).authority)
+    signer = Signer("bedrock", url, Route(url).authority, region_in(url))
 
     def sign(method: str, path: str, headers: Mapping[str, str], body: bytes) -> Mapping[str, str]:
         try:

@@ -154,7 +154,7 @@ class SpokenMessages:
     name = "anthropic-messages"
     key_header = "x-api-key"
     content_type = "text/event-stream; charset=utf-8"
-    reports = frozenset({"cached"})
+    reports = frozenset({"cached", "cache_writes"})
     has_json_object = False
 
     def client(self) -> Api:
@@ -579,7 +579,8 @@ class _OllamaAnswer:
 
 _RESPONSES_FIELDS = frozenset(
     {"model", "input", "instructions", "stream", "store", "text", "tools", "tool_choice", "parallel_tool_calls",
-     "reasoning", "max_output_tokens", "temperature", "top_p", "include", "metadata"}
+     "reasoning", "max_output_tokens", "temperature", "top_p", "include", "metadata", "prompt_cache_key",
+     "prompt_cache_options"}
 )  # fmt: skip
 
 
@@ -587,7 +588,7 @@ class SpokenResponses:
     name = "openai-responses"
     key_header = "Authorization"
     content_type = "text/event-stream; charset=utf-8"
-    reports = frozenset({"cached", "reasoning"})
+    reports = frozenset({"cached", "cache_writes", "reasoning"})
     has_json_object = True
 
     def __init__(self) -> None:
@@ -670,7 +671,8 @@ def _from_items(items: list[Json]) -> list[Json]:
             case "function_call_output":
                 need(item["call_id"] in waiting, f"No tool call found for function call output {item['call_id']}.")
                 waiting.remove(item["call_id"])
-                told.append({"role": "tool", "tool_call_id": item["call_id"], "content": item["output"]})
+                output = item["output"] if isinstance(item["output"], str) else text_of(item["output"], "input_text")
+                told.append({"role": "tool", "tool_call_id": item["call_id"], "content": output})
             case kind:
                 raise Refused(f"Invalid value: '{kind}'.")
     need(not waiting, f"No tool output found for function call {waiting}.")

@@ -5,6 +5,7 @@ prompt caching and structured output, and the shapes of the SDK's service model.
 """
 
 import base64
+import itertools
 import json
 import re
 import struct
@@ -17,7 +18,7 @@ from codelab.llm.client.api import Api
 from codelab.llm.client.converse_api import ConverseApi
 
 from tests.fakes.http import Exchange
-from tests.fakes.model.apis import Answering, Refused, need
+from tests.fakes.model.apis import Answering, Refused, need, signature_of
 
 Json = dict[str, Any]
 
@@ -62,11 +63,14 @@ def exception(type_: str, text: str) -> bytes:
     return message(headers, json.dumps({"message": text}).encode())
 
 
+EVENT_STREAM = "application/vnd.amazon.eventstream"
+
+
 class SpokenConverse:
     name = "bedrock-converse"
     key_header = "Authorization"
-    content_type = "application/vnd.amazon.eventstream"
-    reports = frozenset({"cached"})
+    content_type = EVENT_STREAM
+    reports = frozenset({"cached", "cache_writes"})
     has_json_object = False
 
     def client(self) -> Api:
@@ -75,8 +79,12 @@ class SpokenConverse:
     def error(self, status: int, message: str) -> Json:
         return {"message": message}
 
+    def __init__(self) -> None:
+        #: Whether the model that was asked last signs its thoughts.
+        self._signs = False
+
     def answering(self) -> Answering:
-        return _Answer()
+        return _Answer(signs=self._signs)
 
     def asked(self, exchange: Exchange) -> Json:
         path = _PATH.fullmatch(exchange.path)
@@ -94,6 +102,8 @@ class SpokenConverse:
         _check_blocks(body)
         _check_tools(body, model)
         _check_turns(body["messages"])
+        self._signs = "claude" in model
+        _check_thoughts(body, signs=self._signs)
         return _completion(body, model)
 
 
@@ -176,6 +186,28 @@ def _check_turns(turns: list[Json]) -> None:
         waiting = [call["toolUseId"] for call in calls]
 
 
+def _check_thoughts(body: Json, *, signs: bool) -> None:
+    """As the Messages API has it: thoughts come first and unchanged, and a model with a budget begins with them."""
+    thinking = body.get("additionalModelRequestFields", {}).get("thinking", {}).get("type")
+    for number, turn in enumerate(body["messages"]):
+        kinds = ["reasoningContent" in block for block in turn["content"]]
+        need(kinds == sorted(kinds, reverse=True), f"messages.{number}: thinking blocks must come first")
+        need(not any(kinds) or (signs and turn["role"] == "assistant"), f"messages.{number}: unexpected reasoning")
+        need(not any(kinds) or thinking != "disabled", "thinking blocks require thinking to be enabled")
+        for block in turn["content"]:
+            thought = block.get("reasoningContent", {}).get("reasoningText")
+            is_own = thought is None or thought["signature"] == signature_of(thought["text"])
+            need(is_own, f"messages.{number}: Invalid `signature` in `thinking` block")
+    turns = itertools.takewhile(_is_of_the_models_turn, reversed(body["messages"]))
+    answers = [turn for turn in turns if turn["role"] == "assistant"]
+    if thinking == "enabled" and answers:
+        need("reasoningContent" in answers[-1]["content"][0], "Expected `thinking`, but found another block")
+
+
+def _is_of_the_models_turn(turn: Json) -> bool:
+    return turn["role"] == "assistant" or any("toolResult" in block for block in turn["content"])
+
+
 def _text(blocks: list[Json]) -> str:
     return "\n".join(block["text"] for block in blocks if "text" in block)
 
@@ -217,7 +249,8 @@ def _told(turn: Json) -> Iterator[Json]:
 
 
 class _Answer:
-    def __init__(self) -> None:
+    def __init__(self, *, signs: bool) -> None:
+        self._signs, self._thoughts = signs, ""
         self._block, self._kind = -1, ""
         self._reason: str | None = None
         self._usage: Json = {}
@@ -243,6 +276,7 @@ class _Answer:
     def _delta(self, delta: Json) -> bytes:
         sent = b""
         if delta.get("reasoning_content"):
+            self._thoughts += delta["reasoning_content"]
             sent += self._piece("thinking", None, reasoningContent={"text": delta["reasoning_content"]})
         if delta.get("content"):
             sent += self._piece("text", None, text=delta["content"])
@@ -263,7 +297,11 @@ class _Answer:
         return sent + event("contentBlockDelta", contentBlockIndex=self._block, delta=delta)
 
     def _stopped(self) -> bytes:
-        return event("contentBlockStop", contentBlockIndex=self._block) if self._kind else b""
+        sent = b""
+        if self._kind == "thinking" and self._signs:
+            delta = {"reasoningContent": {"signature": signature_of(self._thoughts)}}
+            sent = event("contentBlockDelta", contentBlockIndex=self._block, delta=delta)
+        return sent + (event("contentBlockStop", contentBlockIndex=self._block) if self._kind else b"")
 
     def end(self) -> bytes:
         if self._reason is None:

@@ -8,12 +8,14 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import quote
 
 from codelab.llm.client.transport import Call
 from codelab.llm.errors import TransportError
 from codelab.llm.past_reasoning import ReasoningCollector
 
 from tests.fakes.model.apis import Refused, spoken
+from tests.fakes.model.converse import EVENT_STREAM
 from tests.fakes.model.in_process import Body, Chunk, InProcess
 from tests.fakes.model.wire import delta, in_pieces, whole
 
@@ -67,9 +69,9 @@ class Thinker:
                 check([it for it in body["messages"] if it.get("tool_calls")], self._thoughts)
             return
         api = self._spoken.client()
-        headers = {**api.headers, "x-api-key": "k"}
-        content = api.encode(body)
-        self._spoken.asked(SimpleNamespace(path=f"/v1{api.path}", headers=headers, content=content))  # type: ignore[arg-type]
+        headers = {**api.headers, "x-api-key": "k", "authorization": "k"}
+        content, path = api.encode(body), api.path.format(model=quote(body["model"], safe=""))
+        self._spoken.asked(SimpleNamespace(path=f"/v1{path}", headers=headers, content=content))  # type: ignore[arg-type]
         request = json.loads(content)
         self.requests.append(request.get("messages") or request["input"])
 
@@ -98,6 +100,11 @@ class Thinker:
         if self._spoken is None:
             yield [completion]
             return
+        if self._spoken.content_type == EVENT_STREAM:  # every answer is a stream
+            yield from self._sent(
+                [*self._reasoned(self._thoughts[-1]), delta(text or None, **_calls(calls)), delta(finish=finish)]
+            )
+            return
         data = json.dumps(self._spoken.answering().whole(completion)).encode()
         yield from self._spoken.client().chunks(iter([data]), streams=False)
 
@@ -108,6 +115,10 @@ class Thinker:
         answering = self._spoken.answering()
         data = answering.begin() + b"".join(map(answering.chunk, chunks)) + answering.end()
         yield from self._spoken.client().chunks(iter([data]), streams=True)
+
+
+def _calls(calls: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"tool_calls": calls} if calls else {}
 
 
 def _need(is_met: object, message: str) -> None:
@@ -156,12 +167,19 @@ _CHECKS: Mapping[str, Callable[[Sequence[Mapping[str, Any]], Sequence[str]], Non
 }
 
 
+_MARKS = ("cache_control", "prompt_cache_breakpoint")
+
+
 def without_marks(messages: Any) -> Any:
     """What a provider got without its marks for the cache, which move on with each request."""
     if isinstance(messages, list):
-        return [without_marks(it) for it in messages]
+        return [without_marks(it) for it in messages if not (isinstance(it, dict) and "cachePoint" in it)]
     if isinstance(messages, dict):
-        return {name: without_marks(it) for name, it in messages.items() if name != "cache_control"}
+        kept = {name: without_marks(it) for name, it in messages.items() if name not in _MARKS}
+        match kept.get("content"):
+            case [{"type": "text", "text": text}]:  # as it is if it has no mark
+                kept["content"] = text
+        return kept
     return messages
 
 

@@ -35,11 +35,11 @@ class Signer:
     """Signs the requests to one service. Used by several threads.
 
     service: as signatures name it. url: of the service, or of an API's stage, without a slash at its end. authority:
-    the host as a Host header gives it.
+    the host as a Host header gives it. region_name: of the service, by default that of the process.
     """
 
-    def __init__(self, service: str, url: str, authority: str) -> None:
-        self._service, self._region = service, region()
+    def __init__(self, service: str, url: str, authority: str, region_name: str | None = None) -> None:
+        self._service, self._region = service, region_name or region()
         self._url, self._path = url, urlsplit(url).path
         self._authority = authority
         self._credentials = credentials()

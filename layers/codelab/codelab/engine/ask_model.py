@@ -189,7 +189,14 @@ class _RequestLoop:
         parts = request.wait_for_parts()
         total = {**self._total_usage(), **parts, CONTEXT: usage["prompt_tokens"] or sum(parts.values())}
         streamed_text = "".join(self._streamed)
-        answer = answer_of(response.result, response.agent, total, streamed_text, self._engine.ids)
+        answer = answer_of(
+            response.result,
+            response.agent,
+            total,
+            streamed_text,
+            self._engine.ids,
+            follows_results=request.request.follows_results,
+        )
         if answer.text and not streamed_text:  # a strategy that cannot stream
             self._attempt.acquire_sender().write(answer.text)
         reasoning = response.result.reasoning

@@ -167,6 +167,7 @@ class StepRequests:
                 remember=not executor.own,
                 retry=RetryPolicy(attempts=max_calls),
                 behind_results=behind_results,
+                is_continued=True,
             ),
             role.config,
             role.agent,

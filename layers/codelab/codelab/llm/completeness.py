@@ -10,10 +10,11 @@ from codelab.llm.strategies import Choice
 _REASON_CHARS = 200
 
 
-def finish_problem(choice: Choice) -> ModelError | None:
+def finish_problem(choice: Choice, *, may_be_empty: bool = False) -> ModelError | None:
     """The error of an answer that is not complete, or not meant to be shown, by its finish reason.
 
-    Raises those that outweigh even a valid answer, and that of an answer without text and calls.
+    may_be_empty: without text and calls, an answer that ends properly says that there is nothing to add. Raises errors
+    that outweigh even a valid answer, and that of any other answer without text and calls.
     """
     if choice.refusal:
         raise Refusal(choice.refusal)
@@ -23,6 +24,13 @@ def finish_problem(choice: Choice) -> ModelError | None:
     if error is not None and (outweighs_answer(error) or choice.is_empty):
         raise error
     if choice.is_empty:
+        if (
+            may_be_empty
+            and not choice.called
+            and is_end(choice.finish_reason)
+            and not tells_of_calls(choice.finish_reason)
+        ):
+            return None
         raise Empty("the model finished without an answer")
     if error is not None or choice.mode.strategy != "calls":
         return error

@@ -13,12 +13,17 @@ from codelab.llm.past_reasoning import Reasoning
 
 @dataclass(slots=True)
 class Usage:
-    """Tokens, summed over all attempts. None if the provider does not report them."""
+    """Tokens, summed over all attempts. None if the provider does not report them.
+
+    cached, cache_writes: parts of `prompt`, read from the provider's cache and written to it. reasoning: a part of
+    `completion`.
+    """
 
     prompt: int | None = None
     completion: int | None = None
     cached: int | None = None
     reasoning: int | None = None
+    cache_writes: int | None = None
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -26,6 +31,7 @@ class Usage:
             _sum(self.completion, other.completion),
             _sum(self.cached, other.cached),
             _sum(self.reasoning, other.reasoning),
+            _sum(self.cache_writes, other.cache_writes),
         )
 
     @classmethod
@@ -46,7 +52,7 @@ class Usage:
             and _count(raw, "total_tokens") == (prompt or 0) + completion + reasoning
         ):
             completion += reasoning  # xAI does not count thoughts as part of the completion
-        return cls(prompt, completion, cached_tokens, reasoning)
+        return cls(prompt, completion, cached_tokens, reasoning, _count(prompt_details, "cache_write_tokens"))
 
     def as_dict(self) -> dict[str, int | None]:
         return asdict(self)

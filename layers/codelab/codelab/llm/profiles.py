@@ -49,6 +49,20 @@ class SchemaHidden:
 
 
 @dataclass(frozen=True, slots=True)
+class Caching:
+    """How a provider is asked to cache prompts, see `prompt_cache`. Those that do it unasked need none.
+
+    has_key: `prompt_cache_key` leads calls of one conversation to the same cache. models: a pattern for the names of
+    models that cache what is marked. mark: the field of a part of a message that marks its end. body: further fields.
+    """
+
+    has_key: bool = False
+    models: str | None = None
+    mark: Mapping[str, Any] = field(default_factory=dict)
+    body: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Profile:
     """A provider's dialect of the chat completions API, or what a Request asks of another API in the same words."""
 
@@ -73,6 +87,7 @@ class Profile:
     past_reasoning: PastReasoning = "dropped"
     # The fields that ask for reasoning in a form that can be sent back.
     reasoning_body: Mapping[str, Any] = field(default_factory=dict)
+    caching: Caching | None = None
     # Whether a message of the user may follow the results of native calls.
     takes_user_after_results: bool = True
     # Whether `tool_choice` names the function. If not, it is "required": the same, because there is only one function.
@@ -113,6 +128,8 @@ _NO_STRICT = (UnsupportedWhen("native:strict"), UnsupportedWhen("tool:strict"))
 #: https://ai.google.dev/gemini-api/docs/thought-signatures
 _NO_SIGNATURE = {"extra_content": {"google": {"thought_signature": "skip_thought_signature_validator"}}}
 
+#: Models that take marks for the cache through Converse; others refuse them.
+_CACHING_ON_BEDROCK = r"claude-(?!(v2|instant|3-(opus|sonnet|haiku)|3-5-sonnet))|nova-(micro|lite|pro|premier|2)"
 _THINKING_CLAUDE = r"claude-(fable|mythos|(opus|sonnet|haiku)-[5-9])"
 #: The models that Bedrock serves through Converse and not through Chat Completions: those of these vendors, and all
 #: whose ARN names no model.
@@ -120,6 +137,17 @@ _OF_CONVERSE = re.compile(
     r"(^|[./])(ai21|amazon|anthropic|cohere|meta|writer)\.|^arn:(?!.*:(foundation-model|inference-profile)/)",
     re.IGNORECASE,
 )
+
+#: GPT-5.6 and later write only at marks, if told so. Else they write at the last message, which may end with what the
+#: next call does not repeat: https://developers.openai.com/api/docs/guides/prompt-caching
+_OPENAI_CACHE = Caching(
+    has_key=True,
+    models=r"gpt-(5\.([6-9]|\d\d)|[6-9]|\d\d)",
+    mark={"prompt_cache_breakpoint": {"mode": "explicit"}},
+    body={"prompt_cache_options": {"mode": "explicit"}},
+)
+#: https://platform.claude.com/docs/en/build-with-claude/prompt-caching
+_CACHE_CONTROL = {"cache_control": {"type": "ephemeral"}}
 
 _BEARER: Literal["Authorization"] = "Authorization"
 _API_KEY: Literal["api-key"] = "api-key"
@@ -134,6 +162,7 @@ PROFILES: dict[str, Profile] = {
                 key_header=header,
                 thinking_models=r"^(o\d|gpt-5)",
                 thinking_levels=_EFFORTS,
+                caching=_OPENAI_CACHE,
             )
             for name, header in (("openai", _BEARER), ("azure", _API_KEY))
         ),
@@ -146,6 +175,7 @@ PROFILES: dict[str, Profile] = {
             max_tokens_field="max_completion_tokens",
             thinking_models=r"^(o\d|gpt-5)",
             thinking_levels=_EFFORTS,
+            caching=_OPENAI_CACHE,
         ),
         # It rejects bounds with a 400: https://docs.aws.amazon.com/bedrock/latest/userguide/structured-output.html
         Profile(
@@ -166,11 +196,12 @@ PROFILES: dict[str, Profile] = {
                 *_NO_STRICT,
                 UnsupportedWhen("tool_choice", thinking=True),
                 UnsupportedWhen("json_object"),
-                UnsupportedWhen("calls", thinking=True),
             ),
+            past_reasoning="sent",
             thinking_models=_THINKING_CLAUDE,
             thinking_body=_enabled(),
             thinking_levels=_EFFORTS,
+            caching=Caching(models=_CACHING_ON_BEDROCK, mark=_CACHE_CONTROL),
         ),
         # Its compatibility layer ignores response_format and strict, supports no forced tool while thinking, and does
         # not return the signatures of thoughts, without which it takes no calls then.
@@ -203,6 +234,7 @@ PROFILES: dict[str, Profile] = {
             thinking_models=_THINKING_CLAUDE,
             thinking_body=_enabled(),
             thinking_levels=_EFFORTS,
+            caching=Caching(models="", mark=_CACHE_CONTROL),
         ),
         Profile(
             "gemini",
@@ -240,6 +272,7 @@ PROFILES: dict[str, Profile] = {
             thinking_models=r"thinking|k2\.[5-9]",
             thinking_body=_enabled(),
             thinking_levels=_SWITCH,
+            caching=Caching(has_key=True),
         ),
         Profile(
             "mistral",
@@ -257,6 +290,7 @@ PROFILES: dict[str, Profile] = {
                 SchemaHidden("native", models=r"^(?!(openai|anthropic|google|mistralai)/(?!gpt-oss|gemma))"),
             ),
             thinking_levels=_REASONING,
+            caching=Caching(models=r"^anthropic/", mark=_CACHE_CONTROL),
         ),
         Profile("ollama", unsupported=_NO_STRICT, hides_schema=_GRAMMAR, thinking_levels=_EFFORTS),
         Profile(

@@ -22,6 +22,7 @@ from codelab.llm.modes import Mode, past_reasoning
 from codelab.llm.native_calls import CallAssembler, CallPiece, NativeCall
 from codelab.llm.past_reasoning import Reasoning, ReasoningCollector
 from codelab.llm.profiles import Profile
+from codelab.llm.prompt_cache import cache_fields
 from codelab.llm.reasoning import Separator
 from codelab.llm.scanner import Mender, mend
 from codelab.llm.text_calls import TextCalls
@@ -53,11 +54,13 @@ def build(
     unsupported: Collection[str] = (),
     form: Form | None = None,
     functions: Functions | None = None,
+    repeats_end: bool = False,
 ) -> Body:
-    """The body of the call. form: of the answer, for a model that does not see the schema. functions: for `calls`.
+    """The body of the call.
 
-    A strategy adds its instructions to the first system message, so that the beginning of a conversation stays the same
-    from call to call and providers can cache it.
+    form: of the answer, for a model that does not see the schema. functions: for `calls`. repeats_end: see
+    `cache_fields`. A strategy adds its instructions to the first system message, so that the beginning of a
+    conversation stays the same from call to call and providers can cache it.
     """
     body: Body = {"model": config.model, "messages": messages if form is None else _formed(messages, form)}
     if mode.strategy == "native":
@@ -91,6 +94,8 @@ def build(
         body["messages"] = _instructed(
             messages, _JSON_HINT + json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
         )
+    if profile.caching is not None and "caching" not in unsupported:
+        body |= cache_fields(profile.caching, config.model, body["messages"], repeats_end=repeats_end)
     if streaming:
         body["stream"] = True
         if profile.stream_usage:

@@ -1,7 +1,8 @@
 """Finds the feature that a provider's error reports as unsupported.
 
 A feature is a string: a strategy ("native"), "native:strict", "tool:strict" (of all functions), "tool_choice",
-"json_object", "keyword:NAME" of JSON Schema, or "parameter:NAME" of the chat completions API.
+"json_object", "caching" (all of `prompt_cache`), "keyword:NAME" of JSON Schema, or "parameter:NAME" of the chat
+completions API.
 """
 
 from __future__ import annotations
@@ -51,12 +52,13 @@ _GRAMMAR_ERROR = re.compile(
 _FORMAT = re.compile(r"response_format|json_schema|json_object|structured.?output|guided", re.IGNORECASE)
 _UNKNOWN_FORMAT = re.compile(r"(unknown|unsupported|invalid) format\b(?!\s*(parameter|field))", re.IGNORECASE)
 _FUNCTION = re.compile(r"\btools?\b|function", re.IGNORECASE)
+_CACHING = re.compile(r"prompt_cache|cache_?control|cache_?point", re.IGNORECASE)
 # What refuses native calls, in `tools` or in the conversation.
 _CALLS = re.compile(r"\btools?\b|tool.?(call|choice)", re.IGNORECASE)
 # Every error that names a feature has at least one of these words.
 _FEATURE_WORDS = re.compile(
     r"response_format|response_schema|json_schema|json_object|tool_?choice|structured.?output|guided|guidance|strict|schema"
-    r"|tools?|function|grammar|states|keys?|constrained|outlines|"
+    r"|prompt_cache|cache_?control|cache_?point|tools?|function|grammar|states|keys?|constrained|outlines|"
     + "|".join(sorted((*_PARAMETERS[:-1], *REMOVABLE), key=len, reverse=True))
     + r"|(?<=['\"`])n(?=['\"`])",
     re.IGNORECASE,
@@ -106,6 +108,8 @@ def _keyword(text: str) -> str | None:
 
 
 def _named_feature(text: str, mode: Mode) -> str | None:
+    if _CACHING.search(text):
+        return "caching"
     is_schema_error = _SCHEMA_ERROR.search(text) is not None
     blames_schema = is_schema_error or _GRAMMAR_ERROR.search(text) or _UNKNOWN_FORMAT.search(text)
     if (mode.strict or mode.strategy == "native") and blames_schema and (keyword := _keyword(text)):

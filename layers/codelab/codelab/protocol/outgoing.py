@@ -281,6 +281,9 @@ class TurnUsage(_Part):
     prompt_tokens: int = Field(description="Tokens in the prompts, as the provider counts them.")
     completion_tokens: int = Field(description="Tokens the model wrote.")
     cached_tokens: int = Field(description="The part of `prompt_tokens` that the provider read from its cache.")
+    cache_write_tokens: int | None = Field(
+        default=None, description="The part of `prompt_tokens` that it wrote to its cache, if it reports any."
+    )
     llm_calls: int = Field(description="The number of Requests to the model.")
     estimated: bool | None = Field(
         default=None,

@@ -84,14 +84,21 @@ def tool_messages(agent: Agent) -> list[dict[str, Any]]:
 
 
 def answer_of(
-    result: Result, agent: Agent, usage: dict[str, int], streamed_text: str, new_id: Callable[[], str]
+    result: Result,
+    agent: Agent,
+    usage: dict[str, int],
+    streamed_text: str,
+    new_id: Callable[[], str],
+    *,
+    follows_results: bool,
 ) -> ModelAnswer:
     """The result's solution with an id for each call. The text is the streamed one, because the user has seen it.
 
-    Raises ProtocolError LLM_ERROR for an answer with neither text nor calls, which would end the turn silently.
+    Raises ProtocolError LLM_ERROR for an answer with neither text nor calls, unless it follows results of calls: then
+    the model has nothing to add.
     """
     solution = result.solution
-    if not (streamed_text or solution[MESSAGE].strip() or solution[CALLS]):
+    if not (follows_results or streamed_text or solution[MESSAGE].strip() or solution[CALLS]):
         raise ProtocolError(
             ErrorCode.LLM_ERROR, "The model's answer was empty", details={"reason": "empty"}, retryable=True
         )

@@ -189,7 +189,8 @@ def _commit_answer(draft: Draft, answer: ModelAnswer) -> Transition:
     titles.set_title(register, answer.title)
     requests = _within_limits(answer)
     stored_calls = _for_the_history([request for request, _ in requests])
-    draft.append_message("assistant", answer.text, calls=stored_calls, message_id=register.message_id)
+    if answer.text or stored_calls:
+        draft.append_message("assistant", answer.text, calls=stored_calls, message_id=register.message_id)
     kept_reasoning.keep(draft, answer.reasoning)
     if answer.text:
         draft.emit(turn.delta(draft, answer.final_delta, register.message_id, is_final=True))

@@ -26,11 +26,16 @@ _NO_CALLS = estimate_tokens(dumps(""))
 def usage_amounts(usage: Usage, price: "Price | None") -> dict[str, int]:
     """The usage of one Request by name; what the provider did not report counts as zero."""
     prompt, completion, cached = usage.prompt or 0, usage.completion or 0, usage.cached or 0
+    writes = min(usage.cache_writes or 0, max(0, prompt - cached))
     amounts = {"prompt_tokens": prompt, "completion_tokens": completion, "cached_tokens": cached, "llm_calls": 1}
+    if writes:
+        amounts["cache_write_tokens"] = writes
     if price is None:
         return {**amounts, "calls_without_price": 1}
     per_cached = price.prompt if price.cached is None else price.cached
-    dollars = ((prompt - cached) * price.prompt + cached * per_cached + completion * price.completion) / 1_000_000
+    per_write = price.prompt if price.cache_write is None else price.cache_write
+    per_prompt = (prompt - cached - writes) * price.prompt + cached * per_cached + writes * per_write
+    dollars = (per_prompt + completion * price.completion) / 1_000_000
     return {**amounts, "cost_nano_usd": round(dollars * _NANO)}
 
 
@@ -96,6 +101,7 @@ def turn_usage(usage: Mapping[str, int]) -> TurnUsage:
         prompt_tokens=usage.get("prompt_tokens", 0),
         completion_tokens=usage.get("completion_tokens", 0),
         cached_tokens=usage.get("cached_tokens", 0),
+        cache_write_tokens=usage.get("cache_write_tokens") or None,
         llm_calls=usage.get("llm_calls", 0),
         estimated=True if usage.get("estimated_calls") else None,
         cost_usd=usage["cost_nano_usd"] / _NANO if has_price else None,

@@ -21,7 +21,8 @@ class Api(Protocol):
     """One provider's API.
 
     base_url: the provider's own address. path, models_path: where, below the base URL, a call goes (`{model}` stands
-    for the model's name), and the list of models is. headers: sent with each call, beside the key's.
+    for the model's name), and the list of models is; empty if there is none. headers: sent with each call, beside the
+    key's.
     """
 
     base_url: str

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from codelab.llm.client.transport import Call
 from codelab.llm.errors import InvalidRequest
@@ -36,6 +38,8 @@ _ISOLATED = ("us-iso", "eu-iso")
 _CHAT = "/openai/v1"
 #: The regions of AWS in China, of its European Sovereign Cloud, and the isolated ones.
 _UNDOCUMENTED = (*_DOMAINS, *_ISOLATED)
+#: Where the region stands in the runtime's address, also in that of a VPC's endpoint.
+_REGION = re.compile(r"(?:^|\.)bedrock-runtime(?:-fips)?\.([a-z0-9-]+)\.")
 #: The shortest time between two tokens that replace a rejected one, in seconds.
 _RENEW_EVERY_S = 60
 
@@ -105,6 +109,12 @@ class BedrockKey:
         return _PREFIX + base64.b64encode(presigned_url.encode()).decode()
 
 
+def region_in(url: str) -> str | None:
+    """The region of an address of Bedrock's runtime; None if it does not tell."""
+    match = _REGION.search(urlsplit(url).hostname or "")
+    return match[1] if match else None
+
+
 def region_of(region: str | None = None) -> str:
     """The region, by default the environment's. Raises InvalidRequest without one."""
     region = region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
@@ -147,21 +157,20 @@ def converse_url(base_url: str = "") -> str:
 class BothApis:
     """Asks each model through the API that Bedrock serves it with. It is a Transport.
 
-    transports: by the name of the profile. model: the one that `is_available` and `base_url` are about.
+    transports: by the name of the profile. model: the one that `base_url` is about.
     """
 
     def __init__(self, transports: Mapping[str, DirectTransport | SdkTransport], model: str) -> None:
         self._transports = transports
-        self._first = self._of(model)
-        self.base_url = self._first.base_url
+        self.base_url = self._of(model).base_url
 
     def send(self, body: Mapping[str, Any], call: Call) -> Iterator[list[dict[str, Any]]]:
         """See `Transport.send`."""
         return self._of(body["model"]).send(body, call)
 
-    def is_available(self, timeout_s: float) -> bool:
+    def is_available(self, timeout_s: float, model: str) -> bool:
         """See `DirectTransport.is_available`."""
-        return self._first.is_available(timeout_s)
+        return self._of(model).is_available(timeout_s, model)
 
     def close(self) -> None:
         """Close the idle connections."""

@@ -37,15 +37,12 @@ _NAME = "Amazon Bedrock's Converse API"
 _TRANSLATED = frozenset(
     {"model", "messages", "stream", "stream_options", "response_format", "tools", "tool_choice", "parallel_tool_calls",
      "seed", "n", "max_tokens", "max_completion_tokens", "temperature", "top_p", "reasoning_effort", "thinking",
-     "output_config", "inferenceConfig", "additionalModelRequestFields", "outputConfig"}
+     "output_config", "inferenceConfig", "additionalModelRequestFields", "outputConfig",
+     "prompt_cache_key"}
 )  # fmt: skip
 #: Fields of its own, which an operator may set. All others are the model's.
 _OWN = frozenset(
     {"guardrailConfig", "performanceConfig", "serviceTier", "requestMetadata", "additionalModelResponseFieldPaths"}
-)
-#: Models that take marks for the cache; others refuse them.
-_CACHING = re.compile(
-    r"claude-(?!(v2|instant|3-(opus|sonnet|haiku)|3-5-sonnet))|nova-(micro|lite|pro|premier|2)", re.IGNORECASE
 )
 _CLAUDE, _NOVA = re.compile(r"claude|anthropic", re.IGNORECASE), re.compile(r"amazon\.nova", re.IGNORECASE)
 _OFF = frozenset({"none", "minimal"})
@@ -62,7 +59,7 @@ class ConverseApi:
 
     base_url = ""  # that of a region, see `bedrock.runtime_url`
     path = "/model/{model}/converse-stream"
-    models_path = "/models"  # There is no list.
+    models_path = ""
     headers: Mapping[str, str] = {"Accept": "application/vnd.amazon.eventstream"}
 
     def encode(self, body: Mapping[str, Any]) -> bytes:
@@ -91,13 +88,11 @@ def _request(body: Mapping[str, Any]) -> Json:
         raise InvalidRequest(f"{_NAME} gives one answer to a call", "/config/n")
     system, turns = conversation(body["messages"])
     thinking = _thinking(body, is_without=lacks_thoughts(turns))
-    turns = without_thoughts(turns)  # which are not kept
-    is_cached = _CACHING.search(body["model"]) is not None
-    request: Json = {
-        "messages": [{"role": turn["role"], "content": _blocks(turn["content"], is_cached)} for turn in turns]
-    }
+    if not _CLAUDE.search(body["model"]) or (thinking.get("thinking") or {}).get("type") == "disabled":
+        turns = without_thoughts(turns)
+    request: Json = {"messages": [{"role": turn["role"], "content": _blocks(turn["content"])} for turn in turns]}
     if system:
-        request["system"] = _blocks(system, is_cached)
+        request["system"] = _blocks(system)
     tools = _tools(body, turns)
     if tools:
         request["toolConfig"] = tools
@@ -170,12 +165,12 @@ def _tool(function: Mapping[str, Any]) -> Json:
     return {"toolSpec": spec}
 
 
-def _blocks(blocks: Iterable[Mapping[str, Any]], is_cached: bool) -> list[Json]:
+def _blocks(blocks: Iterable[Mapping[str, Any]]) -> list[Json]:
     """The blocks of the Messages API in this one's form, and a mark behind each that is marked there."""
     translated: list[Json] = []
     for block in blocks:
         translated.append(_block(block))
-        if is_cached and "cache_control" in block:
+        if "cache_control" in block:
             translated.append(_MARK)
     return translated
 
@@ -186,10 +181,15 @@ def _block(block: Mapping[str, Any]) -> Json:
             return {"text": block["text"]}
         case "image":
             return {"image": _image(block["source"])}
+        case "thinking":
+            thoughts = {"text": block["thinking"], "signature": block["signature"]}
+            return {"reasoningContent": {"reasoningText": thoughts}}
+        case "redacted_thinking":
+            return {"reasoningContent": {"redactedContent": block["data"]}}
         case "tool_use":
             return {"toolUse": {"toolUseId": _id(block["id"]), "name": block["name"], "input": block["input"]}}
         case _:
-            content = _blocks(block.get("content", ()), is_cached=False) or [_NO_CONTENT]
+            content = _blocks(block.get("content", ())) or [_NO_CONTENT]
             return {"toolResult": {"toolUseId": _id(block["tool_use_id"]), "content": content}}
 
 
@@ -219,6 +219,8 @@ def _checked(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 class _Stream(BlockStream):
     """The events of one answer, as chunks. Without `messageStop` the answer is cut; its usage comes after that."""
+
+    _keeps_plain_thoughts = False
 
     def chunks(self, message: Message) -> list[Json]:
         """The chunks of a message. Raises ModelError for an error of the provider."""
@@ -250,9 +252,16 @@ class _Stream(BlockStream):
         if "toolUse" in delta:
             return self.delta(number, {"type": "input_json_delta", "partial_json": delta["toolUse"]["input"]})
         if "reasoningContent" in delta:
-            thought = delta["reasoningContent"].get("text")
-            return [{"choices": [chunk_choice({"reasoning_content": thought})]}] if thought else []
+            return self._thought(number, delta["reasoningContent"])
         return self.delta(number, {"type": "text_delta", "text": delta.get("text")})
+
+    def _thought(self, number: int, thought: Json) -> list[Json]:
+        """The chunks of a thought, in the Messages API's words. Its data is encrypted, or its text signed."""
+        if "redactedContent" in thought:
+            return self.started(number, {"type": "redacted_thinking", "data": thought["redactedContent"]})
+        if "signature" in thought:
+            return self.delta(number, {"type": "signature_delta", "signature": thought["signature"]})
+        return self.delta(number, {"type": "thinking_delta", "thinking": thought.get("text") or ""})
 
 
 def _payload(data: bytes) -> Json:

@@ -15,6 +15,8 @@ from codelab.llm.client.keys import ApiKey, KeyHeader, Sign, key_headers, keyed
 from codelab.llm.client.transport import Call
 from codelab.llm.errors import ModelError, TransportError
 
+#: How an endpoint refuses an empty question.
+_INVALID = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY)
 #: The most bytes that are read of an error.
 _ERROR_BYTES = 64 << 10
 #: The most characters of a broken connection's reason, which may quote the server.
@@ -51,7 +53,7 @@ class DirectTransport:
         call.check()
         call.begin()
         data = self._api.encode(body)
-        path = self._api.path.format(model=quote(str(body.get("model", "")), safe=""))
+        path = self._path_of(str(body.get("model", "")))
         response = keyed(self._key, lambda key: self._open("POST", path, key, data, call), call.check)
         disconnect_reason = ""
         problem: TransportError | None = None
@@ -73,19 +75,26 @@ class DirectTransport:
         if disconnect_reason and not call.is_answered:
             raise self._unreachable(disconnect_reason, call)
 
-    def is_available(self, timeout_s: float) -> bool:
+    def is_available(self, timeout_s: float, model: str) -> bool:
         """Whether the endpoint accepts our key and answers within `timeout_s`.
 
-        Asks for its list of models, which costs nothing. An endpoint without such a list is available too.
+        Asks for its list of models, which costs nothing. An endpoint without such a list is available too. An API that
+        has none is asked nothing of `model`, which is refused as invalid if all else is right.
         """
         call = Call(deadline=time.monotonic() + timeout_s)
+        method, path, body = "GET", self._api.models_path, b""
+        if not path:
+            method, path, body = "POST", self._path_of(model), b"{}"
         try:
-            keyed(self._key, lambda key: self._open("GET", self._api.models_path, key, b"", call), call.check).close()
+            keyed(self._key, lambda key: self._open(method, path, key, body, call), call.check).close()
         except TransportError as error:
-            return error.status in NO_LIST
+            return error.status in (NO_LIST if method == "GET" else _INVALID)
         except ModelError:  # the deadline
             return False
         return True
+
+    def _path_of(self, model: str) -> str:
+        return self._api.path.format(model=quote(model, safe=""))
 
     def close(self) -> None:
         """Close the idle connections."""

@@ -25,7 +25,8 @@ _NAME = "Anthropic's Messages API"
 #: sent as they are.
 _TRANSLATED = frozenset(
     {"model", "messages", "stream", "stream_options", "response_format", "tools", "tool_choice", "parallel_tool_calls",
-     "seed", "n", "max_tokens", "max_completion_tokens", "reasoning_effort", "thinking", "output_config"}
+     "seed", "n", "max_tokens", "max_completion_tokens", "reasoning_effort", "thinking", "output_config",
+     "prompt_cache_key"}
 )  # fmt: skip
 #: Models that think within a budget of tokens. Later ones adapt it, and refuse a budget.
 _BUDGETED = re.compile(r"claude-(3|(opus|sonnet|haiku)-4($|[-@.](?![6-9]($|\D))))", re.IGNORECASE)
@@ -37,7 +38,6 @@ _OFF = frozenset({"none", "minimal"})
 _ANSWER_TOKENS, _OLD_ANSWER_TOKENS = 32_000, 4_096
 _OLD = re.compile(r"claude-3-(?!7)", re.IGNORECASE)
 
-_CACHED = {"type": "ephemeral"}
 #: The types of blocks that are thoughts; one is encrypted.
 _THOUGHTS = ("thinking", "redacted_thinking")
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,(.*)", re.DOTALL)
@@ -170,13 +170,10 @@ def conversation(messages: Iterable[Mapping[str, Any]]) -> tuple[list[Json], lis
     """
     system: list[Json] = []
     turns: list[Json] = []
-    leading_blocks = 0
     for message in messages:
         sender = message.get("role", "")
         if sender in ("system", "developer"):
             system += _blocks(message.get("content"))
-            if not turns:
-                leading_blocks = len(system)
             continue
         role, blocks = ("assistant", _answer(message)) if sender == "assistant" else ("user", _user(message))
         if not blocks:
@@ -189,7 +186,6 @@ def conversation(messages: Iterable[Mapping[str, Any]]) -> tuple[list[Json], lis
         turns.insert(0, {"role": "user", "content": [_text(_OPENING)]})
     if turns[-1]["role"] != "user":
         turns.append({"role": "user", "content": [_text(_CLOSING)]})
-    _mark(system[:leading_blocks], turns)
     return system, turns
 
 
@@ -217,18 +213,6 @@ def without_thoughts(turns: Sequence[Json]) -> list[Json]:
     ]
 
 
-def _mark(prompt: Sequence[Json], turns: Sequence[Json]) -> None:
-    """Mark what the next call begins with too: the tools and the prompt, and all turns but the last.
-
-    The last one may end with a reminder, which the next call does not repeat: marked, it would be paid as written to
-    the cache, and never be read from it.
-    """
-    if prompt:
-        prompt[-1]["cache_control"] = _CACHED
-    if len(turns) > 1:
-        turns[-2]["content"][-1]["cache_control"] = _CACHED
-
-
 def _text(text: str) -> Json:
     return {"type": "text", "text": text}
 
@@ -241,6 +225,11 @@ def _blocks(content: Any) -> list[Json]:
 
 
 def _part(part: Mapping[str, Any]) -> list[Json]:
+    mark = {"cache_control": part["cache_control"]} if "cache_control" in part else {}
+    return [{**block, **mark} for block in _unmarked(part)]
+
+
+def _unmarked(part: Mapping[str, Any]) -> list[Json]:
     match part.get("type"):
         case "text" | "refusal" as kind:
             return _blocks(part.get(kind))
@@ -259,7 +248,10 @@ def _user(message: Mapping[str, Any]) -> list[Json]:
     if message.get("role") != "tool":
         return content
     result: Json = {"type": "tool_result", "tool_use_id": _id(message.get("tool_call_id"))}
-    return [{**result, "content": content} if content else result]
+    if not content:
+        return [result]
+    mark = {"cache_control": content[-1].pop("cache_control")} if "cache_control" in content[-1] else {}
+    return [{**result, "content": content, **mark}]
 
 
 def _answer(message: Mapping[str, Any]) -> list[Json]:
@@ -287,6 +279,9 @@ def _id(call_id: Any) -> str:
 
 class BlockStream:
     """The content blocks of one answer, as chunks; `number` is a block's."""
+
+    #: Whether thoughts that are not signed can go back.
+    _keeps_plain_thoughts = True
 
     def __init__(self) -> None:
         self.has_ended = False
@@ -319,7 +314,7 @@ class BlockStream:
             case "input_json_delta" if number in self._calls and delta["partial_json"]:
                 self._without_arguments.discard(number)
                 return [_arguments(self._calls[number], delta["partial_json"])]
-            case "thinking_delta":
+            case "thinking_delta" if delta["thinking"]:
                 self._add_thoughts(number, "thinking", delta["thinking"])
                 return [{"choices": [chunk_choice({"reasoning_content": delta["thinking"]})]}]
             case "signature_delta":
@@ -330,9 +325,13 @@ class BlockStream:
         """The chunks of a block's end."""
         if number in self._without_arguments:
             return [_arguments(self._calls[number], "{}")]
-        if number in self._thoughts:
-            return [{"choices": [chunk_choice({"thinking_blocks": [self._whole_thoughts(number)]})]}]
-        return []
+        if number not in self._thoughts:
+            return []
+        block = self._whole_thoughts(number)
+        is_plain = block["type"] == "thinking" and not block.get("signature")
+        if is_plain and not self._keeps_plain_thoughts:
+            return []
+        return [{"choices": [chunk_choice({"thinking_blocks": [block]})]}]
 
     def _add_thoughts(self, number: int, name: str, piece: str) -> None:
         self._thoughts.setdefault(number, {"type": "thinking", "thinking": ""})
@@ -456,5 +455,5 @@ def token_usage(usage: Json) -> Json:
     return {
         "prompt_tokens": None if other_tokens is None else other_tokens + (cache_reads or 0) + (cache_writes or 0),
         "completion_tokens": usage.get("output_tokens"),
-        "prompt_tokens_details": {"cached_tokens": cache_reads},
+        "prompt_tokens_details": {"cached_tokens": cache_reads, "cache_write_tokens": cache_writes},
     }

@@ -24,7 +24,8 @@ _NAME = "Ollama's API"
 #: are sent as they are.
 _TRANSLATED = frozenset(
     {"model", "messages", "stream", "stream_options", "response_format", "tools", "tool_choice", "parallel_tool_calls",
-     "temperature", "top_p", "seed", "n", "max_tokens", "max_completion_tokens", "reasoning_effort", "options"}
+     "temperature", "top_p", "seed", "n", "max_tokens", "max_completion_tokens", "reasoning_effort", "options",
+     "prompt_cache_key"}
 )  # fmt: skip
 #: The names of options.
 _OPTIONS = {"temperature": "temperature", "top_p": "top_p", "seed": "seed", "max_tokens": "num_predict",

@@ -72,7 +72,7 @@ class SdkTransport:
             if binding is not None:
                 binding.release()
 
-    def is_available(self, timeout_s: float) -> bool:
+    def is_available(self, timeout_s: float, model: str) -> bool:
         """See `DirectTransport.is_available`."""
         models = self._client.with_options(timeout=timeout_s).models.with_raw_response
 

@@ -63,7 +63,8 @@ class Request:
     support. remember: whether this Request adds to it; must be False if a caller of the program chose its settings or
     schema. retry: how failed calls are repeated. clock: measures deadlines, in seconds. admit: called with the config,
     the schema and the messages that the content handlers have made, before anything costly is done; it may raise.
-    behind_results: a text for the end of the context, if it ends with results of calls.
+    behind_results: a text for the end of the context, if it ends with results of calls. is_continued: the context of a
+    later Request will begin with this one, so all of it is worth being cached.
 
     Raises InvalidRequest with the pointer of the invalid value, before anything is sent.
     """
@@ -81,11 +82,17 @@ class Request:
         clock: Callable[[], float] = time.monotonic,
         admit: Callable[[RequestConfig, Any, list[dict[str, Any]]], None] | None = None,
         behind_results: str = "",
+        is_continued: bool = False,
     ) -> None:
         config.check()
         self.config, self.schema, self.messages = prepare(config, schema, context, registry)
         #: The messages with past calls as the caller wrote them.
         self._history = self.messages
+        #: Whether the context ends with results of calls: then the model may have nothing to add.
+        self.follows_results = self.messages[-1].get("role") == "tool"
+        self._is_continued = is_continued
+        #: Whether a text stands behind these results in the form of the answer, which the next Request does not repeat.
+        self._has_reminder = self.follows_results and behind_results != ""
         reads_native_calls = reads_calls(profile_of(config.provider, config.model), config)
         if has_calls(self.schema) and self.config.stream_fields and not reads_native_calls:
             self.messages = in_answers_form(self.messages, self.config.stream_fields[-1], behind_results)
@@ -106,6 +113,10 @@ class Request:
             if mode.strategy == "calls" and self._compiled.functions is not None:
                 self._compiled.functions.definitions(mode, excluded_keywords_of(unsupported))
             return
+
+    def is_repeated(self, mode: Mode) -> bool:
+        """Whether a later Request repeats the messages as they are sent in this mode, to the last one."""
+        return self._is_continued and (mode.strategy == "calls" or not self._has_reminder)
 
     def run(self, transport: Transport, *, deadline: float | None = None, cancel: Cancellation | None = None) -> Result:
         """Run without streaming and return the result.
@@ -246,7 +257,7 @@ class _Run:
         streamed_texts: dict[str, Any] = {}
         repairs = 0
         while True:
-            cut = finish_problem(choice)
+            cut = finish_problem(choice, may_be_empty=not repairs and self._may_be_empty(choice.mode))
             answer, problem = self._read(choice, compiled_schema)
             if choice.retracted and is_visible:
                 streamed_texts = self._valid_texts([])  # text that was shown stays, even if it was a thought
@@ -302,7 +313,7 @@ class _Run:
 
     def _read(self, choice: Choice, compiled_schema: CompiledSchema) -> tuple[Any, Exception | None]:
         """The decoded answer, or why it cannot be decoded."""
-        if choice.mode.strategy == "calls" and compiled_schema.functions is not None:
+        if compiled_schema.functions is not None and (choice.mode.strategy == "calls" or choice.is_empty):
             return self._read_calls(choice, compiled_schema.functions)
         tool = choice.mode.strategy == "tool"
         if tool and choice.called and choice.tool_name not in (None, TOOL_NAME):
@@ -318,6 +329,14 @@ class _Run:
         codec = compiled_schema.codec_for(choice.mode, self._unsupported())
         return (codec.decode(value) if codec is not None else value), None
 
+    def _may_be_empty(self, mode: Mode) -> bool:
+        """Whether an answer of nothing ends the model's turn. With `native` and `json`, the form is missing then."""
+        return (
+            mode.strategy in ("calls", "tool")
+            and self._request.follows_results
+            and self._compiled.functions is not None
+        )
+
     def _read_calls(self, choice: Choice, functions: Functions) -> tuple[Any, Exception | None]:
         """As `_read`, for an answer with native calls."""
         excluded_keywords = excluded_keywords_of(self._unsupported())
@@ -331,7 +350,7 @@ class _Run:
                 errors.append(f"/{CALLS}/{index}: {error}")
         if errors:
             return None, _InvalidCalls(errors)
-        answer = {functions.text_field: choice.text, CALLS: items}
+        answer = {functions.text_field: choice.text if choice.text.strip() else "", CALLS: items}
         return {name: answer[name] for name in properties_of(self._request.schema)}, None
 
     def _complete(self, answer: Any, streamed_texts: dict[str, Any]) -> Any:
@@ -441,6 +460,7 @@ class _Run:
                 unsupported=unsupported,
                 form=self._form(compiled_schema, mode, unsupported),
                 functions=compiled_schema.functions if mode.strategy == "calls" else None,
+                repeats_end=not exchanges and self._request.is_repeated(mode),
             )
             answer = PartialAnswer(config.n, mode, partial(self._text_calls, compiled_schema, body, mode))
             calls += 1

@@ -119,13 +119,14 @@ def _parts(parts: Iterable[Mapping[str, Any]], role: Any) -> list[Json]:
     text_type = "output_text" if role == "assistant" else "input_text"
     translated: list[Json] = []
     for part in parts:
+        mark = {name: part[name] for name in ("prompt_cache_breakpoint",) if name in part}
         match part.get("type"):
             case "text":
-                translated.append({"type": text_type, "text": part["text"]})
+                translated.append({"type": text_type, "text": part["text"], **mark})
             case "image_url":
                 image = part["image_url"]
                 detail = {"detail": image["detail"]} if "detail" in image else {}
-                translated.append({"type": "input_image", "image_url": image["url"], **detail})
+                translated.append({"type": "input_image", "image_url": image["url"], **detail, **mark})
             case "refusal" if role == "assistant":
                 translated.append({"type": "refusal", "refusal": part["refusal"]})
             case "file":
