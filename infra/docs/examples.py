@@ -96,7 +96,8 @@ _CLIENT: dict[str, list[dict[str, Any]]] = {
     "compact": [{"request_id": "r-7"}],
     "ping": [{"sent_at": 1767225600000}],
     "session_config": [
-        {"when_busy": "interrupt", "mode": "plan", "title": "Sorting"},
+        {"mode": "plan", "last_seq": 41},
+        {"when_busy": "interrupt", "title": "Sorting"},
         {"model": "gpt-5-mini", "thinking": "high"},
     ],
     "refresh_token": [{"token": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbm4ifQ.c2lnbmF0dXJl"}],

@@ -102,20 +102,20 @@ _PLANNING = {
     ]
 }
 _WRITES_AND_READS = json.dumps({"message": "", "calls": [WRITE, READ_A]})
-_IN_PLAN: list[Frame] = [{"type": "session_config", "mode": "plan"}]
+_IN_PLAN: list[Frame] = [{"type": "session_config", "mode": "plan", "last_seq": 0}]
 #: Longer than a frame takes that is sent again after a death.
 _LATER = 60_000
 
 
-def _ping(_frame: Frame) -> Sequence[Reaction]:
-    """The refusal was to be expected."""
-    return [(SOON, {"type": "ping"})]
+def _ping(frame: Frame) -> Sequence[Reaction]:
+    """The refusal of a late decision was to be expected."""
+    return [(SOON, {"type": "ping"})] if frame["error_code"] == "INVALID_CALL_ID" else ()
 
 
 def _switching(mode: str, *reactions: Callable[[Frame], Sequence[Reaction]]) -> Callable[[Frame], Sequence[Reaction]]:
     """The user switches the mode, and later reacts to the call as well."""
     return lambda frame: [
-        (SOON, {"type": "session_config", "mode": mode}),
+        (SOON, {"type": "session_config", "mode": mode, "last_seq": frame["seq"]}),
         *((_LATER, reaction) for react in reactions for _, reaction in react(frame)),
     ]
 
@@ -478,7 +478,7 @@ CONVERSATIONS = [
         "a write while the agent only reads",
         {"write": [Says(raw=_WRITES_AND_READS, repaired=says("Reading. ", calls=[READ_A])), _ANSWER]},
         [say("write")],
-        before=[{"type": "session_config", "mode": "ask"}],
+        before=[{"type": "session_config", "mode": "ask", "last_seq": 0}],
         execute=execute,
     ),
     Conversation(
@@ -497,14 +497,14 @@ CONVERSATIONS = [
         "a mode that is switched while a call runs",
         {"write": [says("Writing. ", calls=[WRITE]), _ANSWER]},
         [say("write")],
-        before=[{"type": "session_config", "mode": "autonomous"}],
+        before=[{"type": "session_config", "mode": "autonomous", "last_seq": 0}],
         execute=_switching("ask", execute),
     ),
     Conversation(
         "a mode that is switched while the model answers",
         {"write": [says("Writing", PAUSE, ". ", calls=[WRITE]), says("A plan. ", calls=[_PROPOSAL]), _ANSWER]},
         [say("write")],
-        during=[(100, {"type": "session_config", "mode": "plan"})],
+        during=[(100, {"type": "session_config", "mode": "plan", "last_seq": 2})],
         pause_ms=16_000,
         decide=decision("approve"),
     ),

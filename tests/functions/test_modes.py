@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -22,12 +23,12 @@ def switch(system: System, mode: str) -> None:
     system.send("c1", "control", type="session_config", mode=mode)
 
 
-def schema(body: dict[str, Any]) -> dict[str, Any]:
+def schema(body: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = body["response_format"]["json_schema"]["schema"]
     return found
 
 
-def offered(body: dict[str, Any]) -> set[str]:
+def offered(body: Mapping[str, Any]) -> set[str]:
     """The tools of the schema, which is the only place where the model reads of them."""
     told = json.dumps(schema(body))
     return {name for name in (*CATALOGUE, "ide_deploy", "ide_look") if f'"{name}"' in told}

@@ -1,6 +1,7 @@
 """Modes: what a session's agent may do, whatever its model says; and plans, which a human decides about."""
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -124,6 +125,19 @@ def test_a_switch_is_told_to_everybody_with_extensions_once() -> None:
     assert world.hello()["mode"] == "code"
 
 
+def test_a_switch_that_comes_late_or_twice_undoes_nothing() -> None:
+    world = World()
+    world.configure(mode="plan", last_seq=0)
+    world.configure(mode="code", last_seq=len(world.frames))
+    for _ in range(2):
+        world.configure(mode="plan", last_seq=0)  # as it was sent first
+        assert world.replies[-1][1]["mode"] == "code"
+    assert switches(world) == [("code", "plan"), ("plan", "code")]
+    world.configure(OTHER, mode="plan", last_seq=len(world.frames), when_busy="reject")
+    world.configure(mode="autonomous", last_seq=len(world.frames) - 1, when_busy="queue")
+    assert (world.hello()["mode"], world.hello()["settings"]["when_busy"]) == ("plan", "queue")
+
+
 def test_mode_and_autonomy_are_one_setting() -> None:
     world = World()
     assert (world.hello()["mode"], world.hello()["settings"]) == ("code", {})
@@ -155,7 +169,7 @@ def test_a_call_that_waits_for_approval_is_rejected_by_the_switch(mode: str) -> 
     world, (read_id, write_id) = in_mode("code", READ, WRITE)
     world.configure(mode=mode)
     assert world.call_item(write_id)["state"] == "rejected"
-    assert world.register.phase is Phase.WAITING, "the other call is open"
+    assert set(world.register.open_step_calls) == {read_id}
     assert world.statuses()[-1] == "executing_tool"
     for late in (
         lambda: world.decision(write_id, "approve"),
@@ -277,7 +291,7 @@ def test_the_plan_is_carried_out_as_before_unless_the_user_says_otherwise(
     world.configure(mode="plan")
     world.say()
     (call_id,) = world.answer("", PLAN)
-    decision = {"mode": chosen} if chosen else {}
+    decision: dict[str, Any] = {"mode": chosen} if chosen else {}
     world.decision(call_id, "approve", **decision)
     assert world.hello()["mode"] == expected
     assert unchanged(world.decision(call_id, "approve", **decision)), "a repeat"
@@ -295,14 +309,17 @@ def test_only_the_acceptance_of_a_plan_has_a_mode() -> None:
 
 def test_no_result_no_rule_and_no_program_accepts_a_plan() -> None:
     world, (call_id,) = in_mode("plan", PLAN, hitl_enabled=False)
-    for outcome in ({"result": {"status": "accepted"}}, {"error": {"code": "EXECUTION_FAILED", "message": "no"}}):
-        assert refusal(lambda: world.result(call_id, **outcome)).code is ErrorCode.PERMISSION_DENIED
+    outcomes: tuple[dict[str, Any], ...] = (
+        {"result": {"status": "accepted"}},
+        {"error": {"code": "EXECUTION_FAILED", "message": "no"}},
+    )
+    for outcome in outcomes:
+        assert refusal(partial(world.result, call_id, **outcome)).code is ErrorCode.PERMISSION_DENIED
     assert refusal(lambda: world.result(call_id, VIEWER, result={})).code is ErrorCode.PERMISSION_DENIED
     for pattern in ({}, {"pattern": "**"}):
         remember = {"scope": "session", **pattern}
-        assert refusal(lambda: world.decision(call_id, "approve", remember=remember)).code is (
-            ErrorCode.INVALID_ARGUMENTS
-        )
+        refused = refusal(partial(world.decision, call_id, "approve", remember=remember))
+        assert refused.code is ErrorCode.INVALID_ARGUMENTS
     assert refusal(lambda: world.execute("call_9", *[PLAN[0]], **PLAN[1])).code is ErrorCode.TOOL_NOT_FOUND
     assert world.hello()["mode"] == "plan"
     assert world.hello()["pending_calls"][0]["state"] == "awaiting_approval"
@@ -340,7 +357,7 @@ def test_what_is_read_beside_the_plan_is_waited_for() -> None:
     assert {world.call_item(call_id)["state"] for call_id in (second_id, write_id)} == {"failed"}
     world.decision(plan_id, "approve")
     assert world.hello()["mode"] == "code"
-    assert world.register.phase is Phase.WAITING
+    assert set(world.register.open_step_calls) == {read_id}
     world.result(read_id, result="x")
     assert world.register.phase is Phase.DISPATCHED
 

@@ -33,7 +33,7 @@ class Decision:
 _ONCE, _ALWAYS, _REJECT = "allow_once", "allow_always", "reject_once"
 _ELSEWHERE = (
     "{server} says that this call was approved elsewhere: in another window, over HTTP, by a rule or by the session's "
-    "autonomy. This client cannot tell whether anybody has approved it."
+    "mode. This client cannot tell whether anybody has approved it."
 )
 _UNSHOWN = Decision(False, feedback="The client could not fetch the call's arguments, so nobody could decide about it.")
 

@@ -460,6 +460,12 @@ class SessionConfig(ClientFrame):
         description="What the agent may do: only read (`ask`), read and propose a plan (`plan`), or act, and ask for "
         "every change (`manual`), for what the operator lists (`code`, the default) or for commands (`autonomous`).",
     )
+    last_seq: int | None = Field(
+        default=None,
+        ge=0,
+        description="With `mode`: the newest `seq` that the client has. If the mode was switched after it, this switch "
+        "has no effect, so a frame that comes twice or late undoes nothing.",
+    )
     autonomy: Autonomy | None = Field(
         default=None,
         description="The older name of `mode`, for the modes in which the agent acts; `balanced` is `code`. Not with "

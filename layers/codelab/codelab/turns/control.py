@@ -155,11 +155,11 @@ def _change(draft: Draft, changes: dict[str, Any]) -> None:
         )
     if "title" in changes:
         draft.register.title, draft.register.title_is_draft = changes.pop("title"), False
-    mode = _chosen_mode(changes)
+    mode, last_seq = _chosen_mode(changes), changes.pop("last_seq", None)
     draft.register.settings.update(changes)
     if "thinking" in changes:
         _check_thinking(draft, changes["thinking"])
-    if mode is not None:
+    if mode is not None and (last_seq is None or last_seq >= draft.register.mode_seq):
         calls.switch_mode(draft, mode)
 
 

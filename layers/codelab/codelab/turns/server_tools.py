@@ -10,9 +10,9 @@ from codelab.sessions.items import CallItem, PlanItem
 from codelab.turns import handover, modes, shown_results
 from codelab.turns.draft import Draft
 
-#: Takes the draft, the checked arguments and the call, and returns the result as JSON. It may read items (`draft.item`) and their
-#: contents (`draft.value`), as they were before the answer with the call. A ProtocolError becomes the call's error, so
-#: it must be raised before any change.
+#: Takes the draft, the checked arguments and the call, and returns the result as JSON. It may read items
+#: (`draft.item`) and their contents (`draft.value`), as they were before the answer with the call. A ProtocolError
+#: becomes the call's error, so it must be raised before any change.
 Execute = Callable[[Draft, dict[str, Any], CallItem], Any]
 
 
