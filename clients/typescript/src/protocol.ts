@@ -273,6 +273,11 @@ export interface SessionConfigFrame {
    * (`manual`), for what the operator lists (`code`, the default) or for commands (`autonomous`).
    */
   mode?: "ask" | "plan" | "manual" | "code" | "autonomous" | null;
+  /**
+   * With `mode`: the newest `seq` that the client has. If the mode was switched after it, this switch has no effect,
+   * so a frame that comes twice or late undoes nothing.
+   */
+  last_seq?: number | null;
   /** The older name of `mode`, for the modes in which the agent acts; `balanced` is `code`. Not with `mode`. */
   autonomy?: "manual" | "balanced" | "autonomous" | null;
   /** The session's title. */
