@@ -502,11 +502,22 @@ CONVERSATIONS = [
     ),
     Conversation(
         "a mode that is switched while the model answers",
+        {"mend": [says("Reading", PAUSE, ". ", calls=[READ_A]), says("A plan. ", calls=[_PROPOSAL]), _ANSWER]},
+        [say("mend")],
+        during=[(100, {"type": "session_config", "mode": "plan", "last_seq": 2})],
+        pause_ms=16_000,
+        decide=decision("approve"),
+        execute=execute,
+    ),
+    # After a death the model is asked in the new mode, and would be told that there is no such tool.
+    Conversation(
+        "a mode that is switched while the model writes",
         {"write": [says("Writing", PAUSE, ". ", calls=[WRITE]), says("A plan. ", calls=[_PROPOSAL]), _ANSWER]},
         [say("write")],
         during=[(100, {"type": "session_config", "mode": "plan", "last_seq": 2})],
         pause_ms=16_000,
         decide=decision("approve"),
+        only=frozenset({Kind.ANSWER_LOST, Kind.CONFLICT, Kind.DENIED}),
     ),
     Conversation(
         "a large result",
