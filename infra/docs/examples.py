@@ -67,6 +67,7 @@ _CLIENT: dict[str, list[dict[str, Any]]] = {
         {"call_id": _CALL, "decision": "edit", "modified_arguments": _FILE},
         {"call_id": _CALL, "decision": "reject", "feedback": "Keep that file as it is"},
         {"call_id": _CALL, "decision": "approve", "remember": {"scope": "session", "pattern": "src/**"}},
+        {"call_id": _CALL, "decision": "approve", "mode": "autonomous"},
     ],
     "context_update": [
         {"action": "add_file", "data": _FILE},
@@ -95,7 +96,8 @@ _CLIENT: dict[str, list[dict[str, Any]]] = {
     "compact": [{"request_id": "r-7"}],
     "ping": [{"sent_at": 1767225600000}],
     "session_config": [
-        {"when_busy": "interrupt", "autonomy": "balanced", "title": "Sorting"},
+        {"mode": "plan", "last_seq": 41},
+        {"when_busy": "interrupt", "title": "Sorting"},
         {"model": "gpt-5-mini", "thinking": "high"},
     ],
     "refresh_token": [{"token": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbm4ifQ.c2lnbmF0dXJl"}],
@@ -192,6 +194,10 @@ _SERVER: dict[str, list[dict[str, Any]]] = {
     ],
     "agent_status": [{"status": "thinking", "message": "Thinking", "seq": 2}],
     "agent_switched": [{"content": "Switched to architect", **_SWITCH, "metadata": _SWITCH, "seq": 12}],
+    "mode_switched": [
+        {"from_mode": "code", "to_mode": "plan", "seq": 12},
+        {"from_mode": "plan", "to_mode": "code", "call_id": _CALL, "seq": 21},
+    ],
     "error": [
         {
             "content": "Missing field: content",
@@ -271,6 +277,7 @@ _SERVER: dict[str, list[dict[str, Any]]] = {
             "last_seq": 41,
             "pending_calls": [_PENDING],
             "queued": [{"client_msg_id": "m-2", "preview": "And now add a test", "at": 1767225600000}],
+            "mode": "code",
             "settings": {"when_busy": "interrupt"},
             "agents": [{"name": "coder", "description": "Writes and changes code"}],
             "model": "gpt-5-mini",

@@ -48,7 +48,7 @@ _PROTECTED = """\
 
 Other programs execute or obey what is written to these files, and nobody asks them to: when a folder is opened, a file
 saved, a commit made, or an agent started. A call that changes one of them, also with a diff, always needs approval,
-whatever `HITL_ENABLED`, `autonomy` and remembered rules say. Files that only say what a build or a test does, such as
+whatever `HITL_ENABLED`, the mode and remembered rules say. Files that only say what a build or a test does, such as
 `package.json`, `pyproject.toml` and `Makefile`, are not protected: they are edited every day, and every command asks.
 
 Names are compared without case, accents, character width, and trailing dots and spaces; a Windows short name (`GIT~1`)

@@ -275,23 +275,42 @@ def test_a_session_is_listed_loaded_resumed_closed_and_deleted(
     assert gone.value.code == RESOURCE_NOT_FOUND
 
 
+def test_the_user_accepts_a_plan(open_editor: Open, folder: Path, model: ScriptedModel) -> None:
+    plan = call("propose_plan", steps=["Write a.py", "Test it"], explanation="It is missing.")
+    script = model.script("acp-plan", Says("", [plan]), Says("Carried out."))
+    editor = open_editor(answers={"session/request_permission": lambda params: allow(params, "allow_always")})
+    session = editor.new(folder)
+    editor.request("session/set_mode", sessionId=session, modeId="plan")
+    editor.prompt(session, script)
+    (asked,) = [params for method, params in editor.asked if method == "session/request_permission"]
+    assert asked["toolCall"]["kind"] == "switch_mode"
+    assert asked["toolCall"]["content"][0]["content"]["text"] == "It is missing.\n\n1. Write a.py\n2. Test it"
+    assert [entry["content"] for entry in editor.of_kind("plan")[-1]["entries"]] == ["Write a.py", "Test it"]
+    assert [update["currentModeId"] for update in editor.of_kind("current_mode_update")] == ["plan", "autonomous"]
+
+
 def test_settings_are_config_options_and_modes(open_editor: Open, folder: Path) -> None:
     editor = open_editor()
     editor.initialize()
     made = editor.request("session/new", cwd=str(folder), mcpServers=[])
     session, options = made["sessionId"], {one["id"]: one for one in made["configOptions"]}
-    assert {one["id"] for one in made["modes"]["availableModes"]} >= {"coder", "architect"}
-    assert options["autonomy"]["currentValue"] == "balanced"
+    assert [one["id"] for one in made["modes"]["availableModes"]] == ["ask", "plan", "manual", "code", "autonomous"]
+    assert made["modes"]["currentModeId"] == options["mode"]["currentValue"] == "code"
+    assert {one["value"] for one in options["agent"]["options"]} >= {"coder", "architect"}
     assert [one["value"] for one in options["model"]["options"]] == ["scripted", "other"]
-    for config, value in (("autonomy", "manual"), ("thinking", "high"), ("model", "other"), ("model", "scripted")):
+    for config, value in (
+        ("mode", "manual"),
+        ("agent", "architect"),
+        ("thinking", "high"),
+        ("model", "other"),
+        ("model", "scripted"),
+    ):
         changed = editor.request("session/set_config_option", sessionId=session, configId=config, value=value)
         assert {one["id"]: one["currentValue"] for one in changed["configOptions"]}[config] == value
-    editor.request("session/set_mode", sessionId=session, modeId="architect")
-    update = editor.of_kind("current_mode_update") or [
-        editor.until(lambda message: "current_mode_update" in str(message))["params"]["update"]
-    ]
-    assert update[-1]["currentModeId"] == "architect"
-    for config, value in (("autonomy", "yolo"), ("agent", "nobody"), ("nothing", "x"), ("agent", 3)):
+    editor.request("session/set_mode", sessionId=session, modeId="plan")
+    if not any(update["currentModeId"] == "plan" for update in editor.of_kind("current_mode_update")):
+        editor.until(lambda message: "'currentModeId': 'plan'" in str(message))
+    for config, value in (("mode", "yolo"), ("agent", "nobody"), ("nothing", "x"), ("agent", 3)):
         with pytest.raises(Refusal) as refused:
             editor.request("session/set_config_option", sessionId=session, configId=config, value=value)
         assert refused.value.code == INVALID_PARAMS

@@ -109,9 +109,9 @@ def test_acpx_keeps_resumes_and_configures_a_session(
     acpx("prompt", model.script("acpx-next", Says("Second")))
     assert "[[acpx-first]]" in str(model.requests["acpx-next"][0]["messages"])
     assert session in acpx("sessions", "list").stdout
-    moded = acpx("set-mode", "architect")
-    assert moded.stdout == "mode set: architect\n", moded.stderr
-    assert "autonomy=manual" in acpx("set", "autonomy", "manual").stdout
+    moded = acpx("set-mode", "plan")
+    assert moded.stdout == "mode set: plan\n", moded.stderr
+    assert "agent=architect" in acpx("set", "agent", "architect").stdout
     assert acpx("set-mode", "nonsense").returncode != 0
     running = acpx("prompt", model.script("acpx-long", Says("word " * 4_000, delay=0.05)), waits=False)
     until(lambda: model.requests["acpx-long"])

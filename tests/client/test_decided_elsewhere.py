@@ -43,7 +43,7 @@ async def test_what_another_window_approves_is_asked_about_here(
 async def test_what_is_approved_here_runs_without_another_question(
     new_session: Open, model: ScriptedModel, tmp_path: Path
 ) -> None:
-    """Approved, edited, covered by a rule, and covered by an autonomy of this client: as before."""
+    """Approved, edited, covered by a rule, and covered by a mode of this client: as before."""
     edited = {"path": "/docs//b.md", "content": "y"}
     calls = [WRITE, call("write_file", path="b.md", content="x"), WRITE, WRITE]
     script = model.script("elsewhere-own", *(Says("", [one]) for one in calls), DONE)
@@ -58,7 +58,7 @@ async def test_what_is_approved_here_runs_without_another_question(
                     await session.edit(event.call_id, edited)
                 else:
                     await session.approve(event.call_id, remember="session" if len(asked) == 3 else None)
-        await session.configure(autonomy="autonomous")
+        await session.configure(mode="autonomous")
         async for event in session.prompt(other):
             assert not (isinstance(event, on.ToolCall) and event.requires_approval)
     assert len(asked) == 3  # the rule covers the fourth call

@@ -234,8 +234,8 @@ def test_a_cancel_of_an_accepted_message_stops_its_turn_before_the_turn_shows(
 async def test_settings_rules_agents_and_context_files(new_session: Open, model: ScriptedModel) -> None:
     script = model.script("client-rules", Says("", [WRITE]), DONE)
     async with new_session() as session:
-        info = await session.configure(model="other", autonomy="manual", title="A talk")
-        assert (info.title, info.settings["model"], info.settings["autonomy"]) == ("A talk", "other", "manual")
+        info = await session.configure(model="other", mode="manual", title="A talk")
+        assert (info.title, info.settings["model"], info.mode, session.mode) == ("A talk", "other", "manual", "manual")
         with pytest.raises(Refused, match="Unknown model"):
             await session.configure(model="nonsense")
         await session.switch_agent("coder")

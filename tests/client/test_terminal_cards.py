@@ -41,13 +41,14 @@ class Session:
         self.status, self.agent, self.session_id = "idle", "coder", "s1"
         self.queued: dict[str, str] = {}
         self.plan: list[dict[str, Any]] = []
+        self.mode = self.acting_mode = "code"
         self.open_calls: Mapping[str, on.ToolCall] = {}
         self.is_online = True
         self.sent: list[tuple[str, str]] = []
         self.cancelled: list[str | None] = []
         self.refusal: Refused | None = None
         self.info = SimpleNamespace(
-            model="big-model", settings={"autonomy": "balanced"}, limits={"context_tokens": 1_000}, models=[], agents=[]
+            model="big-model", settings={}, limits={"context_tokens": 1_000}, models=[], agents=[]
         )
 
     async def send(self, content: str, client_msg_id: str, **_: Any) -> str:
@@ -400,7 +401,7 @@ async def test_blocks_are_one_blank_line_apart(tmp_path: Path) -> None:
 def test_the_first_lines_say_where_and_who(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", "-b", "feature/x"], cwd=tmp_path, check=True)
     shown = cards.rendered(first_lines(Session(), tmp_path), 300, colour=False)  # type: ignore[arg-type]
-    for expected in (tmp_path.name, "branch feature/x", "agent coder", "model big-model", "autonomy balanced", "Tip: "):
+    for expected in (tmp_path.name, "branch feature/x", "agent coder", "model big-model", "mode code", "Tip: "):
         assert expected in shown
 
 
@@ -410,8 +411,7 @@ def test_hostile_names_stay_text_in_the_first_lines(tmp_path: Path) -> None:
     (folder / ".git" / "HEAD").write_text(f"ref: refs/heads/{EVIL}\n")
     assert branch(folder) == EVIL
     session = Session()
-    session.info.model = session.agent = EVIL
-    session.info.settings["autonomy"] = EVIL
+    session.info.model = session.agent = session.mode = EVIL
     shown = cards.rendered(first_lines(session, folder), 40, colour=False)  # type: ignore[arg-type]
     assert not set("\x1b\x07\x9b\u202e\u200b") & set(shown)
     assert max(map(len, shown.split("\n"))) <= 40
@@ -429,9 +429,9 @@ async def test_the_status_says_mode_model_context_and_cost(tmp_path: Path) -> No
     talk.take(on.SessionInfo(session_id="s1", agent="coder", status="idle", last_seq=0, model="big-model"), end, end)
     talk.session.queued = {"m": "wait"}
     conversation = talk.conversation
-    whole = "balanced · coder · big-model · 6 tokens · context 50 % · $0.5000 · 1 waiting"
+    whole = "code · coder · big-model · 6 tokens · context 50 % · $0.5000 · 1 waiting"
     assert status_line(conversation, len(whole) + 1) == whole
-    assert status_line(conversation, 40) == "balanced · context 50 % · 1 waiting"
+    assert status_line(conversation, 40) == "code · context 50 % · 1 waiting"
     assert status_line(conversation, 10) == "1 waiting"
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from codelab_client.execution import ToolOutcome
+from codelab_client.terminal.asked import LOOK_S
 from codelab_client.terminal.completion import Suggestions
 from codelab_client.terminal.local_commands import LocalCommands
 from prompt_toolkit.completion import CompleteEvent
@@ -22,7 +23,7 @@ from prompt_toolkit.document import Document
 from tests.client.terminals import Terminal
 from tests.client.test_exec import CODELAB
 from tests.client.test_terminal import Codelab, turn_ends
-from tests.fakes.model.script import Says
+from tests.fakes.model.script import Says, call
 from tests.fakes.model.server import ScriptedModel
 from tests.waiting import until
 
@@ -56,12 +57,30 @@ def test_cleared_text_comes_back_and_does_not_count_as_a_ctrl_c(codelab: Codelab
     assert terminal.ended() == 0
 
 
-def test_shift_tab_goes_through_the_autonomies(codelab: Codelab) -> None:
+def test_shift_tab_goes_through_the_modes(codelab: Codelab) -> None:
     terminal = codelab()
-    for level in ("autonomous", "manual", "balanced"):
+    for mode in ("plan", "ask", "manual", "autonomous", "code"):
         terminal.type(SHIFT_TAB)
-        terminal.expect(f"\nautonomy {level}")
-    until(lambda: re.search(r"(?m)^balanced · ", terminal.shown()))
+        terminal.expect(f"\nmode {mode}")
+    until(lambda: re.search(r"(?m)^code · ", terminal.shown()))
+
+
+def test_a_plan_is_accepted_by_a_key(codelab: Codelab, model: ScriptedModel) -> None:
+    plan = call("propose_plan", steps=["Write a.py"], explanation="It is missing.")
+    script = model.script("key-plan", Says("", [plan]), Says("Carried out."))
+    terminal = codelab()
+    terminal.type(SHIFT_TAB)
+    terminal.expect("mode plan")
+    terminal.type(f"{script}\r")
+    terminal.expect("Carry out this plan?  y yes (code)  a yes (autonomous)")
+    shown = terminal.shown()
+    assert "It is missing." in shown
+    assert "1. Write a.py" in shown
+    time.sleep(LOOK_S)
+    terminal.type("a")
+    terminal.expect("mode plan → autonomous")
+    terminal.expect("Carried out.")
+    until(lambda: re.search(r"(?m)plan 0/1 · autonomous · ", terminal.shown()))
 
 
 def test_escape_stops_the_turn_and_twice_changes_the_last_message(codelab: Codelab, model: ScriptedModel) -> None:
@@ -148,7 +167,7 @@ def test_ctrl_z_suspends_and_the_shell_continues_it(environment: dict[str, str],
         terminal.type("echo $((6 * 7))\r")
         terminal.expect("\n42")
         terminal.type("fg\r")
-        until(lambda: terminal.shown().rstrip().split("\n")[-1].startswith("balanced · "))
+        until(lambda: terminal.shown().rstrip().split("\n")[-1].startswith("code · "))
         terminal.type("after it")
         terminal.expect("› after it")
 
@@ -177,7 +196,7 @@ def test_forty_columns_without_colours_are_enough(environment: dict[str, str], f
         until(lambda: "Which model?" not in terminal.shown())
         terminal.type("/cost\r")
         terminal.expect("the server tells no")
-        until(lambda: terminal.shown().rpartition("\n")[2].startswith("balanced"))
+        until(lambda: terminal.shown().rpartition("\n")[2].startswith("code"))
         assert not re.search(rb"\x1b\[[0-9;]*(?:3[0-8]|4[0-8]|9[0-7])m|\x1b\]", terminal.raw)
 
 

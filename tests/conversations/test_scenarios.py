@@ -39,6 +39,7 @@ SHOT = {
     "data": "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==",
 }
 WRITE = call("write_file", path="a.py", content="1")
+PLAN = call("propose_plan", steps=["Write a.py"])
 EDIT = call("edit_file", path="a.py", edits=[{"old": "1", "new": "2"}])
 
 
@@ -102,6 +103,7 @@ SCRIPTS: dict[str, list[list[Says]]] = {
     "A call that the user edits": [[Says("", [WRITE]), Says("Written as you wish.")]],
     "An edit of a file": [[Says("", [call("read_file", path="a.py")]), Says("", [EDIT]), Says("Edited.")]],
     "A call that the user rejects": [[Says("", [WRITE]), Says("Then not.")]],
+    "A plan that the user accepts": [[Says("", [PLAN]), Says("", [WRITE]), Says("Written as planned.")]],
     "A decision that is remembered": [[Says("", [WRITE]), Says("", [WRITE]), Says("Written twice.")]],
     "The agent is chosen": [[Says("I shall write it.", agent="coder")]],
     "The user switches the agent": [[Says("I shall draw it.")]],
@@ -205,6 +207,8 @@ class Scene:
         if frame["type"] == "tool_call":
             assert frame["call_id"] == self._call.get("call_id", frame["call_id"])
             self._call = frame
+        elif frame["type"] == "call_update" and frame["call_id"] == self._call.get("call_id"):
+            self._call = {}
         elif frame["type"] == "upload_ticket":
             self._ticket = frame
 

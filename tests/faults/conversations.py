@@ -91,6 +91,45 @@ _WRITING = {"write": [says("Writing. ", calls=[WRITE]), _ANSWER]}
 _INVALID = '{"agent": "coder", "message": "", "calls": [{"_tool": "none"}]}'
 _INVALID_CALL = '{"message": "", "calls": [{"_tool": "none"}]}'
 _STOPPED = says("It is ", PAUSE, "far ", STOP, "from over.")
+_PROPOSAL = call("propose_plan", steps=["Test a.py", "Mend a.py"], explanation="It is broken.")
+_OTHER_PROPOSAL = call("propose_plan", steps=["Mend a.py"])
+_PLANNING = {
+    "mend": [
+        says("Looking. ", calls=[READ_A]),
+        says("A plan. ", calls=[_PROPOSAL]),
+        says("Writing. ", calls=[WRITE]),
+        _ANSWER,
+    ]
+}
+_WRITES_AND_READS = json.dumps({"message": "", "calls": [WRITE, READ_A]})
+_IN_PLAN: list[Frame] = [{"type": "session_config", "mode": "plan", "last_seq": 0}]
+#: Longer than a frame takes that is sent again after a death.
+_LATER = 60_000
+
+
+def _ping(frame: Frame) -> Sequence[Reaction]:
+    """The refusal of a late decision was to be expected."""
+    return [(SOON, {"type": "ping"})] if frame["error_code"] == "INVALID_CALL_ID" else ()
+
+
+def _switching(mode: str, *reactions: Callable[[Frame], Sequence[Reaction]]) -> Callable[[Frame], Sequence[Reaction]]:
+    """The user switches the mode, and later reacts to the call as well."""
+    return lambda frame: [
+        (SOON, {"type": "session_config", "mode": mode, "last_seq": frame["seq"]}),
+        *((_LATER, reaction) for react in reactions for _, reaction in react(frame)),
+    ]
+
+
+def _only_the_other_plan(frame: Frame) -> Sequence[Reaction]:
+    if frame["arguments"].get("steps") == _PROPOSAL["steps"]:
+        return decision("reject", feedback="Without the test")(frame)
+    return decision("approve")(frame)
+
+
+def _a_shorter_plan(frame: Frame) -> Sequence[Reaction]:
+    """And the rest of it without questions."""
+    return decision("edit", modified_arguments={"steps": ["Mend a.py"]}, mode="autonomous")(frame)
+
 
 CONVERSATIONS = [
     Conversation("simple", {"hi": [says("Hello, ", "Ann. ", "How are you?")]}, [say("hi")]),
@@ -390,6 +429,95 @@ CONVERSATIONS = [
         {"plan": [says("A plan. ", calls=[PLAN]), says(calls=[PLAN, READ_A]), _ANSWER]},
         [say("plan")],
         execute=execute,
+    ),
+    Conversation(
+        "a plan that is accepted",
+        _PLANNING,
+        [say("mend")],
+        before=_IN_PLAN,
+        decide=decision("approve"),
+        execute=execute,
+        viewers=1,
+    ),
+    Conversation(
+        "a plan that is edited", _PLANNING, [say("mend")], before=_IN_PLAN, decide=_a_shorter_plan, execute=execute
+    ),
+    Conversation(
+        "a plan that is rejected, and another one",
+        {"mend": [says("A plan. ", calls=[_PROPOSAL]), says("So? ", calls=[_OTHER_PROPOSAL, READ_A]), _ANSWER]},
+        [say("mend")],
+        before=_IN_PLAN,
+        decide=_only_the_other_plan,
+        execute=execute,
+    ),
+    Conversation(
+        "a plan that nobody decides about",
+        {"mend": [says("A plan. ", calls=[_PROPOSAL]), says("Then not.")]},
+        [say("mend")],
+        before=_IN_PLAN,
+    ),
+    Conversation(
+        "a plan, and the turn is cancelled",
+        {"mend": [says("A plan. ", calls=[_PROPOSAL])], "hi": [_ANSWER]},
+        [say("mend"), say("hi", 2)],
+        before=_IN_PLAN,
+        decide=lambda _: [(SOON, {"type": "cancel"})],
+    ),
+    Conversation(
+        "a plan, and the user goes on without it",
+        {"mend": [says("A plan. ", calls=[_PROPOSAL]), says("Writing. ", calls=[WRITE]), _ANSWER]},
+        [say("mend")],
+        before=_IN_PLAN,
+        decide=lambda frame: (
+            _switching("autonomous", decision("approve"))(frame) if "steps" in frame["arguments"] else ()
+        ),
+        execute=execute,
+        refused=_ping,
+    ),
+    Conversation(
+        "a write while the agent only reads",
+        {"write": [Says(raw=_WRITES_AND_READS, repaired=says("Reading. ", calls=[READ_A])), _ANSWER]},
+        [say("write")],
+        before=[{"type": "session_config", "mode": "ask", "last_seq": 0}],
+        execute=execute,
+    ),
+    Conversation(
+        "a mode that is switched while a call waits",
+        {"write": [says("Writing. ", calls=[READ_A, WRITE]), says("A plan. ", calls=[_PROPOSAL]), _ANSWER]},
+        [say("write")],
+        decide=lambda frame: (
+            decision("approve", _LATER)(frame)
+            if "steps" in frame["arguments"]
+            else _switching("plan", decision("approve"), execute)(frame)
+        ),
+        execute=execute,
+        refused=_ping,
+    ),
+    Conversation(
+        "a mode that is switched while a call runs",
+        {"write": [says("Writing. ", calls=[WRITE]), _ANSWER]},
+        [say("write")],
+        before=[{"type": "session_config", "mode": "autonomous", "last_seq": 0}],
+        execute=_switching("ask", execute),
+    ),
+    Conversation(
+        "a mode that is switched while the model answers",
+        {"mend": [says("Reading", PAUSE, ". ", calls=[READ_A]), says("A plan. ", calls=[_PROPOSAL]), _ANSWER]},
+        [say("mend")],
+        during=[(100, {"type": "session_config", "mode": "plan", "last_seq": 2})],
+        pause_ms=16_000,
+        decide=decision("approve"),
+        execute=execute,
+    ),
+    # After a death the model is asked in the new mode, and would be told that there is no such tool.
+    Conversation(
+        "a mode that is switched while the model writes",
+        {"write": [says("Writing", PAUSE, ". ", calls=[WRITE]), says("A plan. ", calls=[_PROPOSAL]), _ANSWER]},
+        [say("write")],
+        during=[(100, {"type": "session_config", "mode": "plan", "last_seq": 2})],
+        pause_ms=16_000,
+        decide=decision("approve"),
+        only=frozenset({Kind.ANSWER_LOST, Kind.CONFLICT, Kind.DENIED}),
     ),
     Conversation(
         "a large result",

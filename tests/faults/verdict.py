@@ -77,6 +77,14 @@ class Outcome:
         """Who was to answer, in order."""
         return [frame["to_agent"] for frame in self.events if frame["type"] == "agent_switched"]
 
+    def modes(self) -> list[str]:
+        """The modes that the session was switched to, in order."""
+        return [frame["to_mode"] for frame in self.events if frame["type"] == "mode_switched"]
+
+    def plan(self) -> list[str]:
+        """The steps that are shown in the end."""
+        return [step["text"] for step in json.loads(self.items.get("PLAN", {}).get("items", "[]"))]
+
     def tokens(self) -> int:
         """What was counted for the user."""
         return sum(item.get("tokens", 0) for item in self.of_kind("USAGE"))
@@ -231,6 +239,11 @@ def _differences(found: Outcome, wanted: Outcome, *, loose: bool, exact: bool) -
     if here_now != there_now:
         kind = DOUBLED if len(here_now) > len(there_now) else LOST
         yield kind, f"the agents were switched to {here_now}, not {there_now}"
+    if found.modes() != wanted.modes():
+        kind = DOUBLED if len(found.modes()) > len(wanted.modes()) else LOST
+        yield kind, f"the modes were switched to {found.modes()}, not {wanted.modes()}"
+    if found.plan() != wanted.plan():
+        yield LOST, f"the plan is {found.plan()}, not {wanted.plan()}"
     if found.ends() != wanted.ends():
         yield LOST, f"the turns ended {found.ends()}, not {wanted.ends()}"
     refusals = [frame["error_code"] for frame in found.world.refusals if not frame["retryable"]]

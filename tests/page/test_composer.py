@@ -137,7 +137,7 @@ def test_files_and_commands_are_suggested_while_they_are_written(tab: Tab, model
     assert f"{second} please" in str(model.requests["mentions"][0])
 
     field.press_sequentially("/")
-    names = ["new", "compact", "model", "agent", "autonomy", "thinking", "attach", "files", "inspector", "settings"]
+    names = ["new", "compact", "model", "agent", "mode", "thinking", "attach", "files", "inspector", "settings"]
     until(lambda: written() == [f"/{name}" for name in names])
     tab.page.keyboard.type("mod")
     tab.page.keyboard.press("Enter")
@@ -146,6 +146,9 @@ def test_files_and_commands_are_suggested_while_they_are_written(tab: Tab, model
     tab.page.keyboard.press("Enter")
     tab.page.get_by_text("Model: other").wait_for()
     assert field.input_value() == ""
+    field.press_sequentially("/mode plan")
+    tab.page.keyboard.press("Enter")
+    tab.page.get_by_text("Mode: plan").wait_for()
     field.press_sequentially("/compact")
     tab.page.keyboard.press("Enter")
     tab.page.get_by_text("The conversation is too short to be worth a summary.").wait_for()

@@ -29,7 +29,7 @@ def test_the_catalogue_has_the_documents_tools_the_extensions_and_the_servers_ow
         *("run_command", "run_persistent", "kill_process"),
         *("git.diff", "git.status", "git.log", "git.branch", "git.commit"),
         *("apply_patch", "apply_patch_review", "prompt_user"),
-        *("switch_agent", "update_plan", "read_result"),
+        *("switch_agent", "update_plan", "propose_plan", "read_result"),
     }
     assert set(KNOWN_TOOLS) - set(CATALOGUE) == {"git.push"}
 

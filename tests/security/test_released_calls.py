@@ -40,7 +40,7 @@ class Gateway:
         self.seq = 0
         self.socket: ServerConnection | None = None
         self._heard = asyncio.Condition()
-        self.level = "balanced"
+        self.mode = "code"
         self.ends = False  # the turn, with the result of its call
         self.asks = False  # about the turn's call
 
@@ -50,8 +50,8 @@ class Gateway:
             frame = json.loads(message)
             match frame["type"]:
                 case "hello" | "session_config":
-                    self.level = frame.get("autonomy", self.level)
-                    await self.send({**INFO, "settings": {"autonomy": self.level}, "seq": None})
+                    self.mode = frame.get("mode", self.mode)
+                    await self.send({**INFO, "mode": self.mode, "seq": None})
                 case "resume":
                     states = [{"call_id": call_id, "state": state} for call_id, state in self.open.items()]
                     await self.send(
@@ -473,20 +473,20 @@ AUTONOMOUS = [
 
 @pytest.mark.parametrize("is_own", [True, False])
 @pytest.mark.parametrize(("call", "is_covered"), AUTONOMOUS)
-async def test_only_an_autonomy_that_this_client_chose_lets_calls_run(
+async def test_only_a_mode_that_this_client_chose_lets_calls_run(
     call: tuple[str, dict[str, Any]], is_covered: bool, is_own: bool, tmp_path: Path
 ) -> None:
     async with playing(tmp_path) as (gateway, session, executor):
-        gateway.level = "autonomous"  # another window
+        gateway.mode = "autonomous"  # another window
         if is_own:
-            await session.configure(autonomy="autonomous")
+            await session.configure(mode="autonomous")
         await gateway.call("c1", call)
         if is_own and is_covered:
             assert "result" in await gateway.outcome("c1")
         else:
             await next_event(session.events(), on.CallDecidedElsewhere)
             assert not executor.calls
-        await session.configure(autonomy="balanced")
+        await session.configure(mode="plan")
         await gateway.call("c2", WRITE)
         await next_event(session.events(), on.CallDecidedElsewhere)
 

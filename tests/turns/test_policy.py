@@ -48,6 +48,7 @@ def test_by_default_everything_that_changes_something_asks() -> None:
         "git.commit",
         "git.push",
         "git.branch",
+        "propose_plan",
     }
 
 

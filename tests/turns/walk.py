@@ -7,6 +7,8 @@ from collections import Counter
 from typing import Any
 
 from codelab.protocol.errors import ErrorCode, ProtocolError
+from codelab.protocol.modes import mode_of, offers
+from codelab.protocol.tools import CATALOGUE
 from codelab.sessions.items import MessageItem, dumps
 from codelab.sessions.keys import slot_key
 from codelab.sessions.register import CallState, Phase
@@ -31,6 +33,7 @@ CALLS: tuple[Call, ...] = (
     ("switch_agent", {"agent_type": "nobody", "reason": "Why not"}),
     ("update_plan", {"items": [{"text": "Read", "status": "in_progress"}]}),
     ("read_result", {"call_id": "call_unknown"}),
+    ("propose_plan", {"steps": ["Read", "Write"]}),
 )
 RESULTS: tuple[dict[str, Any], ...] = (
     {"result": {"content": "x"}},
@@ -44,6 +47,8 @@ DECISIONS: tuple[dict[str, Any], ...] = (
     {"decision": "reject", "feedback": "no"},
     {"decision": "edit", "modified_arguments": {"path": "b.py", "content": "2"}},
     {"decision": "edit", "modified_arguments": {"path": 5}},
+    {"decision": "edit", "modified_arguments": {"steps": ["Write"]}},
+    {"decision": "approve", "mode": "autonomous"},
     {"decision": "approve", "remember": {"scope": "session"}},
     {"decision": "approve", "remember": {"scope": "user", "pattern": "**"}},
     {"decision": "reject", "remember": {"scope": "user"}},
@@ -75,6 +80,8 @@ class Walk:
         self.ends: dict[str, tuple[Lease, int]] = {}
         self.call_ids: list[str] = ["call_unknown"]
         self.said: set[str] = set()
+        #: The frames that were looked at.
+        self.checked = 0
         #: How many compactions were accepted, and the claims of those who began one, dead or alive.
         self.compactions = 0
         self.claims: list[str] = []
@@ -236,7 +243,7 @@ class Walk:
         if self.choose.random() < 0.5:
             self.world.configure(when_busy=self.choose.choice(("queue", "reject", "interrupt")))
         else:
-            self.world.configure(autonomy=self.choose.choice(("manual", "balanced", "autonomous")))
+            self.world.configure(mode=self.choose.choice(("ask", "plan", "plan", "manual", "code", "autonomous")))
 
     def hello(self) -> None:
         declared = self.choose.choice((None, [], [{"name": "deploy", "description": "Deploy."}]))
@@ -309,6 +316,7 @@ class Walk:
         assert len(register.open_step_calls) <= 16
         assert len(register.out_of_turn_calls) <= 16
         assert not {call.tool for call in register.open_calls.values()} & {"switch_agent", "update_plan", "read_result"}
+        self._check_mode(world)
         assert register.handovers <= 3
         assert len(dumps(register.attributes()).encode()) < 8_000, "the register grows"
         if register.phase is Phase.WAITING:
@@ -321,6 +329,18 @@ class Walk:
         assert stored == {f"FILE#{digest}" for digest in register.files}, "a file of the context is lost or left"
         self._check_calls(world)
         self._check_messages(world)
+
+    def _check_mode(self, world: World) -> None:
+        """No call was shown since the last event, and none waits for a human, that the mode does not allow."""
+        mode = mode_of(world.register.settings)
+        frames, self.checked = world.frames[self.checked :], len(world.frames)
+        sent = {frame["tool_name"] for frame in frames if frame["type"] == "tool_call"}
+        waiting = [it for it in world.register.open_calls.values() if it.state is CallState.AWAITING_APPROVAL]
+        for name in sent | {entry.tool for entry in waiting}:
+            assert offers(mode, CATALOGUE[name]), f"{name} in the mode {mode}"
+        plans = [entry for entry in world.register.open_calls.values() if entry.tool == "propose_plan"]
+        assert all(entry in waiting for entry in plans), "a client is to execute a plan"
+        assert len(plans) <= 1
 
     def _check_messages(self, world: World) -> None:
         said = Counter(

@@ -137,7 +137,7 @@ def parser() -> argparse.ArgumentParser:
     prompt_parser.add_argument(
         "--decided-elsewhere",
         action="store_true",
-        help="also execute calls that were approved elsewhere: in another window, over HTTP, by a rule, or by autonomy",
+        help="also execute calls that were approved elsewhere: in another window, over HTTP, by a rule, or by a mode",
     )
     prompt_parser.set_defaults(command="exec")
     resume = commands.add_parser(

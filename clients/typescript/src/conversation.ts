@@ -643,6 +643,9 @@ export class Conversation {
       case "agent_switched":
         this.agent = event.to_agent;
         break;
+      case "mode_switched":
+        if (this.info) this.info = { ...this.info, mode: event.to_mode };
+        break;
       case "plan":
         this.plan = event.items;
         break;

@@ -15,7 +15,7 @@ const READS = new Set([
   "apply_patch_review",
   "prompt_user",
 ]);
-/** Calls of these are decided about one by one: no autonomy and no pattern covers them. */
+/** Calls of these are decided about one by one: no mode and no pattern covers them. */
 const ALWAYS = ["run_command", "run_persistent", "fetch_url"];
 /** Tools of which a rule covers the same paths; of all others, the same arguments. */
 const BY_PATH = ["write_file", "edit_file", "create_directory", "delete_file", "move_file", "git.commit"];
@@ -78,9 +78,10 @@ export class Decisions {
     await this.#keep(`call:${callId}`, decision);
   }
 
-  async choseAutonomy(level: string): Promise<void> {
+  /** The mode that the user has chosen here, under either of its names. */
+  async choseMode(mode: string): Promise<void> {
     const others = (await this.#consents()).filter(([kind]) => kind !== "autonomy");
-    await this.#consent(level === "autonomous" ? [...others, ["autonomy"]] : others);
+    await this.#consent(mode === "autonomous" ? [...others, ["autonomy"]] : others);
   }
 
   sawRules(rules: readonly RuleInfo[]): void {
@@ -146,7 +147,7 @@ async function similar(tool: string, args: Arguments): Promise<string[]> {
   return ["similar", tool, paths.length ? JSON.stringify(paths) : await digest(tool, args)];
 }
 
-/** Whether no autonomy and no pattern covers a call: it runs a program or lets one run, or tells others something. */
+/** Whether no mode and no pattern covers a call: it runs a program or lets one run, or tells others something. */
 function alwaysAsks(tool: string, args: Arguments): boolean {
   const name = ALIASES[tool] ?? tool;
   if (ALWAYS.includes(name) || name === "apply_patch") return true; // what a patch changes is not read here

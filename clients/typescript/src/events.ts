@@ -44,6 +44,7 @@ const REQUIRED: { [Type in ServerFrame["type"]]?: Record<string, Kind> } = {
   error: { message: "string", error_code: "string", details: "object", retryable: "boolean" },
   turn_end: { turn_id: "string", reason: "string", usage: "object" },
   agent_switched: { from_agent: "string", to_agent: "string" },
+  mode_switched: { from_mode: "string", to_mode: "string" },
   context_updated: { action: "string", files: "number" },
   plan: { items: "array" },
   call_update: { call_id: "string", state: "string" },

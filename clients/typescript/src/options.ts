@@ -58,7 +58,7 @@ export interface SessionOptions {
   ownTools?: OwnTool[] | undefined;
   /**
    * Whether a call is executed that may change something and that nobody has decided about in this client: another
-   * window, a program over HTTP, a rule or the session's autonomy has approved it, or nobody. Ask your user, and remember
+   * window, a program over HTTP, a rule or the session's mode has approved it, or nobody. Ask your user, and remember
    * the answer for this server and folder only. Without, such calls are refused.
    */
   decidedElsewhere?: boolean | ((call: ToolCallFrame) => boolean | Promise<boolean>) | undefined;

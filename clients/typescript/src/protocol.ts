@@ -38,6 +38,7 @@ export type ServerFrame =
   | AgentStatusFrame
   | TurnEndFrame
   | AgentSwitchedFrame
+  | ModeSwitchedFrame
   | PlanFrame
   | CallUpdateFrame
   | AssistantThoughtFrame
@@ -111,6 +112,11 @@ export interface HitlDecisionFrame {
   feedback?: string | null;
   /** Remember the decision for similar calls by this agent with this tool. */
   remember?: Remember | null;
+  /**
+   * With `approve` or `edit` of a plan (`propose_plan`): the mode in which it is carried out. Absent: the one before
+   * `plan`.
+   */
+  mode?: "manual" | "code" | "autonomous" | null;
   /**
    * An id of your choice, for any frame. Its answer or `error` repeats it; a frame without another answer gets an
    * `ack`.
@@ -262,7 +268,17 @@ export interface SessionConfigFrame {
    * stop the turn, or refuse the message.
    */
   when_busy?: "queue" | "steer" | "interrupt" | "reject" | null;
-  /** How much the agent may do without asking. */
+  /**
+   * What the agent may do: only read (`ask`), read and propose a plan (`plan`), or act, and ask for every change
+   * (`manual`), for what the operator lists (`code`, the default) or for commands (`autonomous`).
+   */
+  mode?: "ask" | "plan" | "manual" | "code" | "autonomous" | null;
+  /**
+   * With `mode`: the newest `seq` that the client has. If the mode was switched after it, this switch has no effect,
+   * so a frame that comes twice or late undoes nothing.
+   */
+  last_seq?: number | null;
+  /** The older name of `mode`, for the modes in which the agent acts; `balanced` is `code`. Not with `mode`. */
   autonomy?: "manual" | "balanced" | "autonomous" | null;
   /** The session's title. */
   title?: string | null;
@@ -380,7 +396,9 @@ export interface SessionInfoFrame {
   queued: QueuedMessage[];
   /** The agent's current plan; may be empty. */
   plan: PlanStep[];
-  /** The settings made by `session_config`. */
+  /** The session's mode. */
+  mode: "ask" | "plan" | "manual" | "code" | "autonomous";
+  /** The other settings made by `session_config`, and `autonomy`. */
   settings: Record<string, unknown>;
   /** The agents that the session can switch to. */
   agents: AgentInfo[];
@@ -702,6 +720,21 @@ export interface AgentSwitchedFrame {
   confidence?: number;
   /** Repeats `from_agent`, `to_agent`, `reason`, `timestamp` and `confidence`. */
   metadata: Record<string, unknown>;
+  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
+  seq?: number;
+  /** When the frame was logged, in milliseconds since the epoch. Only with extensions. */
+  at?: number;
+}
+
+/** The session has another mode from now on: a client has switched it, or a plan was accepted. An extension frame. */
+export interface ModeSwitchedFrame {
+  type: "mode_switched";
+  /** The previous mode. */
+  from_mode: "ask" | "plan" | "manual" | "code" | "autonomous";
+  /** The new mode. */
+  to_mode: "ask" | "plan" | "manual" | "code" | "autonomous";
+  /** The plan that was accepted, if that switched the mode. */
+  call_id?: string;
   /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
   seq?: number;
   /** When the frame was logged, in milliseconds since the epoch. Only with extensions. */

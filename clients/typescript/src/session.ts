@@ -168,10 +168,15 @@ export class Session {
     return this.request({ type: "switch_agent", agent_type: agent });
   }
 
-  /** Change the session's settings. Gives the session's state. */
+  /**
+   * Change the session's settings. Gives the session's state: its `mode` is another one than wanted if another client has
+   * switched it meanwhile.
+   */
   async configure(settings: Omit<SessionConfigFrame, "type">): Promise<SessionInfoFrame> {
-    const info = await this.request<SessionInfoFrame>({ type: "session_config", ...settings });
-    if (settings.autonomy) await this.#conversation.decisions?.choseAutonomy(settings.autonomy);
+    const seen = settings.mode && { last_seq: this.#conversation.lastSeq };
+    const info = await this.request<SessionInfoFrame>({ type: "session_config", ...seen, ...settings });
+    const mode = settings.mode ?? settings.autonomy;
+    if (mode) await this.#conversation.decisions?.choseMode(mode);
     return info;
   }
 

@@ -17,7 +17,7 @@ const WRITE: Call = ["write_file", { path: "src/a.py", content: "1\n" }];
 async function play(options: Partial<SessionOptions> = {}, served?: Served) {
   served ??= await serve((frame, { tell, info }) => {
     if (frame["type"] !== "session_config") return;
-    info["settings"] = { autonomy: frame["autonomy"] };
+    info["mode"] = frame["mode"];
     tell({ type: "session_info", limits: {}, ...info, request_id: frame["request_id"] });
   });
   const ran: unknown[] = [];
@@ -179,12 +179,12 @@ test("a rule that the server refused allows nothing", async () => {
   expect(ran).toEqual([]);
 });
 
-test("only an autonomy that was chosen here lets calls run", async () => {
+test("only a mode that was chosen here lets calls run", async () => {
   const { session, served, call, outcome } = await play();
-  served.info["settings"] = { autonomy: "autonomous" };
+  served.info["mode"] = "autonomous";
   call("c1", WRITE);
   expect(await outcome("c1")).toHaveProperty("error");
-  await session.configure({ autonomy: "autonomous" });
+  await session.configure({ mode: "autonomous" });
   call("c2", WRITE);
   call("c3", MAKE);
   expect(await outcome("c2")).toHaveProperty("result");
@@ -200,9 +200,9 @@ test.each<Call>([
   ["move_file", { from: "a.py", to: "AGENTS.md" }],
   ["delete_file", { path: "src" }],
   ["apply_patch", { path: "a.py", diff: "--- a\n+++ b/.envrc\n" }],
-])("no autonomy and no pattern covers what makes programs run: %j", async (tool, args) => {
+])("no mode and no pattern covers what makes programs run: %j", async (tool, args) => {
   const { session, ran, call, asked, decide, outcome } = await play();
-  await session.configure({ autonomy: "autonomous" });
+  await session.configure({ mode: "autonomous" });
   const names = { execute_command: "run_command", write_to_file: "write_file" };
   const allowed: Call = [names[tool as keyof typeof names] ?? tool, { path: "docs/x.md" }];
   call("c1", allowed, true);

@@ -224,7 +224,7 @@ class Agent:
         return await session.prompt(given.objects(params, "prompt"))
 
     async def _set_mode(self, params: Params) -> dict[str, Any]:
-        await self._session(params).choose("agent", given.text(params, "modeId"))
+        await self._session(params).choose("mode", given.text(params, "modeId"))
         return {}
 
     async def _set_config_option(self, params: Params) -> dict[str, Any]:

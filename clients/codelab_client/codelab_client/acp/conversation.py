@@ -17,7 +17,7 @@ from codelab_client.acp.jsonrpc import INTERNAL_ERROR, Peer, RpcError
 from codelab_client.acp.mcp_servers import SessionServers
 from codelab_client.acp.mentions import confined
 from codelab_client.acp.params import Editor
-from codelab_client.acp.permissions import Permissions
+from codelab_client.acp.permissions import Permissions, is_plan
 from codelab_client.acp.previews import preview
 from codelab_client.acp.stdio import Stdio
 from codelab_client.acp.terminals import EditorTerminals
@@ -279,7 +279,7 @@ class EditorConversation:
                     self._ask(event)
             case on.ToolCall() | on.CallUpdate():
                 self._stop_asking(event.call_id)
-            case on.AgentSwitched() | on.SessionInfo():
+            case on.AgentSwitched() | on.ModeSwitched() | on.SessionInfo():
                 self._tell_settings()
             case on.Error(call_id=str(call_id)):
                 call = self.session.open_calls.get(call_id)
@@ -305,7 +305,7 @@ class EditorConversation:
         if before and now != before:
             self.send({"sessionUpdate": "config_option_update", "configOptions": now})
             if now[0]["currentValue"] != before[0]["currentValue"]:
-                self.send({"sessionUpdate": "current_mode_update", "currentModeId": self.session.agent})
+                self.send({"sessionUpdate": "current_mode_update", "currentModeId": self.session.mode})
 
     # -- approvals -----------------------------------------------------------------------------------------------
 
@@ -343,8 +343,12 @@ class EditorConversation:
                     self.session.elsewhere.allow(for_good=False)
                 lasting_scope: Scope | None = scope if scope in call.scopes else "session"
                 remember = lasting_scope if decision.always and not is_elsewhere else None
-                tool_name = call.tool_name
-                await self.session.approve(call.call_id, tool=tool_name, arguments=call.arguments, remember=remember)
+                mode = None
+                if is_plan(call):
+                    mode, remember = "autonomous" if decision.always else self.session.acting_mode, None
+                await self.session.approve(
+                    call.call_id, tool=call.tool_name, arguments=call.arguments, remember=remember, mode=mode
+                )
             else:
                 self.updates.rejected(call.call_id)
                 await self.session.reject(call.call_id, decision.feedback)

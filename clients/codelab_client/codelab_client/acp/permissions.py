@@ -33,7 +33,7 @@ class Decision:
 _ONCE, _ALWAYS, _REJECT = "allow_once", "allow_always", "reject_once"
 _ELSEWHERE = (
     "{server} says that this call was approved elsewhere: in another window, over HTTP, by a rule or by the session's "
-    "autonomy. This client cannot tell whether anybody has approved it."
+    "mode. This client cannot tell whether anybody has approved it."
 )
 _UNSHOWN = Decision(False, feedback="The client could not fetch the call's arguments, so nobody could decide about it.")
 
@@ -120,9 +120,16 @@ async def _described(tool: str, arguments: Mapping[str, Any]) -> list[dict[str, 
     return tool_calls.described(tool, arguments)
 
 
+def is_plan(call: on.ToolCall) -> bool:
+    """Whether a call proposes a plan, which the agent carries out once it is accepted."""
+    return call.tool_name == "propose_plan" and not isinstance(call, on.CallDecidedElsewhere)
+
+
 def _options(call: on.ToolCall, always: str) -> list[dict[str, str]]:
     """The ways to decide. always: what "always" would allow; empty if nothing."""
     run = "Run it" if isinstance(call, on.CallDecidedElsewhere) else "Allow"
+    if is_plan(call):
+        run = "Carry it out"
     return [
         _option(_ONCE, "allow_once", run),
         *([_option(_ALWAYS, "allow_always", always)] if always else []),
@@ -134,6 +141,8 @@ def _always(call: on.ToolCall, scope: Scope, server: str, root: Path) -> str:
     """What is allowed from then on, in the words of the button."""
     if isinstance(call, on.CallDecidedElsewhere):
         return f"Always, until the agent ends: run what {server} says was approved elsewhere, in {root}"
+    if is_plan(call):
+        return "Carry it out; only commands and protected files ask"
     if "session" not in call.scopes:
         return ""
     place = "in all my sessions" if scope == "user" and "user" in call.scopes else "in this session"

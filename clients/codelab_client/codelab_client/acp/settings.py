@@ -8,10 +8,13 @@ from codelab_client.safe_text import safe_line
 from codelab_client.session import Session
 from codelab_client.session.session import Scope
 
-_AUTONOMY = (
-    ("manual", "Ask for everything", "Only reading runs without asking"),
-    ("balanced", "Ask for changes", "Changes and commands ask"),
-    ("autonomous", "Ask for commands", "Changes run without asking; commands and protected files ask"),
+#: What the agent may do; see docs/protocol.md, "Modes".
+_MODES = (
+    ("ask", "Ask", "The agent only reads"),
+    ("plan", "Plan", "The agent reads, and proposes a plan before it changes anything"),
+    ("manual", "Manual", "Only reading runs without asking"),
+    ("code", "Code", "Changes and commands ask"),
+    ("autonomous", "Autonomous", "Changes run without asking; commands and protected files ask"),
 )
 
 
@@ -27,8 +30,10 @@ def options(session: Session, remember: Scope = "session") -> list[dict[str, Any
     """`configOptions`: the most important first. remember: where "always" counts."""
     info = session.info
     server_info = info.frame if info is not None else {}
+    mode_choices = [{"value": value, "name": name, "description": description} for value, name, description in _MODES]
     config_options = [
-        _select("agent", "Agent", "mode", session.agent, _choices(server_info.get("agents"), session.agent))
+        _select("mode", "Mode", "mode", session.mode, mode_choices),
+        _select("agent", "Agent", "_agent", session.agent, _choices(server_info.get("agents"), session.agent)),
     ]
     if isinstance(model := server_info.get("model"), str) and model:
         config_options.append(_select("model", "Model", "model", model, _choices(server_info.get("models"), model)))
@@ -36,12 +41,9 @@ def options(session: Session, remember: Scope = "session") -> list[dict[str, Any
     if levels := _thinking(session):
         thinking = _text(settings.get("thinking"), "default")
         config_options.append(_select("thinking", "Thinking", "thought_level", thinking, _choices(levels, thinking)))
-    level = _text(settings.get("autonomy"), "balanced")
-    autonomy = [{"value": value, "name": name, "description": description} for value, name, description in _AUTONOMY]
     scopes = [{"value": value, "name": name, "description": description} for value, name, description in _SCOPES]
     return [
         *config_options,
-        _select("autonomy", "Approvals", "_autonomy", level, autonomy),
         _select(REMEMBER, "Always", "_remember", remember, scopes),
     ]
 
@@ -54,12 +56,9 @@ def scope(value: Any) -> Scope:
 
 
 def modes(session: Session) -> dict[str, Any]:
-    """`modes`: the agents, for editors that do not know config options."""
-    agents = options(session)[0]["options"]
-    available_modes = [
-        {"id": choice["value"], **{key: choice[key] for key in choice if key != "value"}} for choice in agents
-    ]
-    return {"currentModeId": session.agent, "availableModes": available_modes}
+    """`modes`: the same as the option `mode`, for editors that do not know config options."""
+    available_modes = [{"id": value, "name": name, "description": description} for value, name, description in _MODES]
+    return {"currentModeId": session.mode, "availableModes": available_modes}
 
 
 def context_tokens(session: Session) -> int | None:
@@ -75,8 +74,8 @@ async def choose(session: Session, option_id: str, value: Any) -> None:
         raise invalid(f"There is no config option {option_id[:100]!r}")
     if value not in [candidate["value"] for candidate in option["options"]]:
         raise invalid(f"{option_id} has no such value: {str(value)[:100]!r}")
-    if option_id == REMEMBER or (value == option["currentValue"] and option_id != "autonomy"):
-        return  # an autonomy that another window chose becomes this user's choice
+    if option_id == REMEMBER or (value == option["currentValue"] and option_id != "mode"):
+        return  # a mode that another window chose becomes this user's choice
     if option_id == "agent":
         await session.switch_agent(value)
     else:

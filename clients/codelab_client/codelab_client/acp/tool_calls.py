@@ -35,6 +35,7 @@ _KINDS = {
     "git.status": "read",
     "git.log": "read",
     "update_plan": "think",
+    "propose_plan": "switch_mode",
 }
 _VERBS = {
     "read_file": "Read {path}",
@@ -51,6 +52,7 @@ _VERBS = {
     "kill_process": "Stop the process {process_id}",
     "git.commit": "Commit: {message}",
     "fetch_url": "Fetch {url}",
+    "propose_plan": "A plan",
 }
 _PATHS = ("path", "from", "to")
 #: Characters of a title, and of a text that a tool call shows.
@@ -86,9 +88,17 @@ def described(tool: str, arguments: Mapping[str, Any]) -> list[Fields]:
             *([_as_json(other_arguments)] if other_arguments else []),
         ]
         return [shown("\n".join(texts))]
+    if tool == "propose_plan" and arguments.keys() <= {"steps", "explanation"}:
+        return [shown(_plan(arguments))]
     if tool == "apply_patch" and isinstance(arguments.get("diff"), str):
         return [differing(spelled_out(arguments["diff"].removesuffix("\n").split("\n")))]
     return [shown(_as_json(arguments))]
+
+
+def _plan(arguments: Mapping[str, Any]) -> str:
+    steps, explanation = arguments.get("steps"), arguments.get("explanation")
+    lines = [f"{number}. {exact_line(step)}" for number, step in enumerate(steps if isinstance(steps, list) else [], 1)]
+    return "\n\n".join([*([exact(explanation)] if explanation else []), "\n".join(lines)])
 
 
 def differing(difference: Difference) -> Fields:

@@ -1,7 +1,7 @@
 """What this client's user has decided in a session: the calls, as they were shown, and what else may run unasked.
 
 A released call (`requires_approval: false`) is compared with that, because the server may be broken or hostile, and
-because others decide too: another window, a phone, a program over HTTP, a rule, a level of autonomy.
+because others decide too: another window, a phone, a program over HTTP, a rule, a mode.
 """
 
 import hashlib
@@ -19,6 +19,8 @@ from codelab_client.tools import globs, risks
 
 #: In place of a digest: this client rejected the call.
 _REJECTED = "rejected"
+#: The user wants the mode `autonomous`; the word is that of earlier journals.
+_AUTONOMOUS = json.dumps(["autonomy"])
 #: Characters of arguments that a rule's text quotes; of longer ones it has a digest.
 _DESCRIBED_CHARS = 300
 
@@ -74,12 +76,18 @@ class Decisions:
         if (consent := self._unsure.pop(call_id, None)) is not None:
             self._journal.withdraw_consent(consent)
 
-    def chose_autonomy(self, level: str) -> None:
-        """The user has chosen the session's autonomy in this client."""
-        if level == "autonomous":
-            self._journal.consent(json.dumps(["autonomy"]))
+    def chose_mode(self, mode: str) -> None:
+        """The user has chosen the session's mode in this client."""
+        if mode == "autonomous":
+            self._journal.consent(_AUTONOMOUS)
         else:
-            self._journal.withdraw_consent(json.dumps(["autonomy"]))
+            self._journal.withdraw_consent(_AUTONOMOUS)
+
+    def accepted_plan(self, call_id: str, mode: str) -> None:
+        """The user accepts a plan, which is carried out in this mode."""
+        self.chose_mode(mode)
+        if mode == "autonomous":
+            self._unsure[call_id] = _AUTONOMOUS
 
     def saw_rules(self, rules: Sequence[Mapping[str, Any]]) -> None:
         """These are the server's rules."""
@@ -159,7 +167,7 @@ def _paths(tool: str, arguments: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _covers(consent: str, tool: str, arguments: Mapping[str, Any]) -> bool:
-    """Whether a pattern or the autonomy covers a call."""
+    """Whether a pattern or the mode covers a call."""
     kind, *about = json.loads(consent)
     if kind == "autonomy" or risks.always_asks(tool, arguments):
         return kind == "autonomy" and not risks.always_asks(tool, arguments)

@@ -1,4 +1,4 @@
-"""Where calls may run that were decided elsewhere: by another window, over HTTP, by a rule or by autonomy.
+"""Where calls may run that were decided elsewhere: by another window, over HTTP, by a rule or by a mode.
 
 The client cannot see whether a human has approved such a call. So the user says for each server and folder whether its
 word is enough.

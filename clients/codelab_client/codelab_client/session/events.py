@@ -129,7 +129,7 @@ class ToolCallDraft(Event):
 class CallDecidedElsewhere(ToolCall):
     """A released call that this client's user has not decided about: `approve` or `reject` say whether it runs here.
 
-    Another window, a program over HTTP, a rule or the session's autonomy may have approved it, or nobody. It cannot be
+    Another window, a program over HTTP, a rule or the session's mode may have approved it, or nobody. It cannot be
     edited. `requires_approval` is true.
     """
 
@@ -189,6 +189,15 @@ class AgentSwitched(Event):
     from_agent: str
     to_agent: str
     reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModeSwitched(Event):
+    """The session has another mode from now on; `call_id` is the plan whose acceptance switched it."""
+
+    from_mode: str
+    to_mode: str
+    call_id: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -259,7 +268,9 @@ class Ack(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class SessionInfo(Event):
-    """The session's state. model: the one that answers next; empty if the server does not say."""
+    """The session's state. model, mode: the one that answers next, what the agent may do; empty if the server does not
+    say.
+    """
 
     session_id: str
     agent: str
@@ -269,6 +280,7 @@ class SessionInfo(Event):
     turn_id: str | None = None
     pending_calls: list[dict[str, Any]] = field(default_factory=list)
     plan: list[dict[str, Any]] = field(default_factory=list)
+    mode: str = ""
     settings: dict[str, Any] = field(default_factory=dict)
     limits: dict[str, Any] = field(default_factory=dict)
     quotas: dict[str, Any] | None = None
@@ -434,6 +446,7 @@ _TYPES: dict[str, type[Event]] = {
     "call_update": CallUpdate,
     "agent_status": AgentStatus,
     "agent_switched": AgentSwitched,
+    "mode_switched": ModeSwitched,
     "error": Error,
     "turn_end": TurnEnd,
     "plan": Plan,

@@ -30,6 +30,7 @@ from codelab_client.session.events import (
     GatewayError,
     Ignored,
     MalformedFrame,
+    ModeSwitched,
     Plan,
     Queued,
     Resumed,
@@ -61,6 +62,10 @@ WhenBusy = Literal["queue", "steer", "interrupt", "reject"]
 
 #: Cancelled messages that are named again on a new connection.
 _CANCELLED = 20
+#: The mode of a session in which nobody has chosen one; and the modes by the older name of the setting.
+_DEFAULT_MODE = "code"
+_OF_AUTONOMY = {"manual": "manual", "balanced": _DEFAULT_MODE, "autonomous": "autonomous"}
+_ACTING_MODES = frozenset(_OF_AUTONOMY.values())
 
 
 class Session:
@@ -91,6 +96,7 @@ class Session:
         self.elsewhere = elsewhere
         self.status, self.agent, self.title = "idle", "", ""
         self.plan: list[dict[str, Any]] = []
+        self.mode = self.acting_mode = _DEFAULT_MODE  # what the agent may do; the same, now or after `ask` and `plan`
         self.info: SessionInfo | None = None
         self._journal, self._executor = journal, executor
         self._hello = Hello(executor, None if executor is None else instructions, drafts=drafts)
@@ -233,20 +239,22 @@ class Session:
         arguments: Mapping[str, Any] | None = None,
         remember: Scope | None = None,
         pattern: str | None = None,
+        mode: str | None = None,
     ) -> None:
         """Approve a call. Only this call is executed: the server cannot exchange it for another one.
 
         tool, arguments: those that the user saw; None: the newest ones that came. remember: makes a rule that approves
         similar calls, see docs/protocol.md, "Approvals"; a call that was decided elsewhere makes none.
+        mode: of a plan: the mode in which it is carried out; None: the one before `plan`.
         Raises Refused if a call that was decided elsewhere waits under the id, and is another one.
         """
         self._check_open()
-        await self._deciding.approve(call_id, tool, arguments, _remembrance(remember, pattern))
+        await self._deciding.approve(call_id, tool, arguments, _remembrance(remember, pattern), mode)
 
-    async def edit(self, call_id: str, arguments: Mapping[str, Any]) -> None:
-        """Approve a call with other arguments: all of them, not only the changed ones."""
+    async def edit(self, call_id: str, arguments: Mapping[str, Any], *, mode: str | None = None) -> None:
+        """Approve a call with other arguments: all of them, not only the changed ones. mode: as for `approve`."""
         self._check_open()
-        await self._deciding.edit(call_id, arguments)
+        await self._deciding.edit(call_id, arguments, mode)
 
     async def reject(
         self, call_id: str, feedback: str = "", *, remember: Scope | None = None, pattern: str | None = None
@@ -281,15 +289,18 @@ class Session:
         *,
         model: str | None = None,
         title: str | None = None,
-        autonomy: str | None = None,
+        mode: str | None = None,
         when_busy: str | None = None,
         thinking: str | None = None,
     ) -> SessionInfo:
-        """Change the session's settings; None leaves one as it is. Returns the session's state."""
+        """Change the session's settings; None leaves one as it is. Returns the session's state.
+
+        Its mode is another one than wanted if another client has switched it meanwhile, or an earlier server does not
+        know it.
+        """
         all_settings = {
             "model": model,
             "title": title,
-            "autonomy": autonomy,
             "when_busy": when_busy,
             "thinking": thinking,
         }
@@ -300,9 +311,10 @@ class Session:
                 (info.title if name == "title" else info.settings.get(name)) == changes[name] for name in changes
             )
 
-        info = await self._replies.ask_for(SessionInfo, {"type": "session_config", **changes}, is_made)
-        if autonomy is not None:
-            self._decisions.chose_autonomy(autonomy)
+        switch = {} if mode is None else {"mode": mode, "last_seq": self._sequence.last_seq}
+        info = await self._replies.ask_for(SessionInfo, {"type": "session_config", **changes, **switch}, is_made)
+        if mode is not None:
+            self._decisions.chose_mode(mode)
         return info
 
     async def instruct(
@@ -495,6 +507,8 @@ class Session:
             case SessionInfo():
                 self.info = event
                 self.status, self.agent, self.title, self.plan = event.status, event.agent, event.title, event.plan
+                self.acting_mode = _OF_AUTONOMY.get(str(event.settings.get("autonomy")), _DEFAULT_MODE)
+                self.mode = event.mode or self.acting_mode
                 self._turn_id = event.turn_id
                 self.queued = {
                     str(message.get("client_msg_id")): str(message.get("preview", "")) for message in event.queued
@@ -538,6 +552,10 @@ class Session:
                 self._turn_id = event.turn_id
             case AgentSwitched():
                 self.agent = event.to_agent
+            case ModeSwitched():
+                self.mode = event.to_mode
+                if event.to_mode in _ACTING_MODES:
+                    self.acting_mode = event.to_mode
             case Plan():
                 self.plan = event.items
             case TurnEnd():

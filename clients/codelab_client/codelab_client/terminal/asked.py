@@ -11,13 +11,15 @@ from codelab_client.session.decisions import described
 if TYPE_CHECKING:
     from codelab_client.terminal.conversation import TerminalConversation
 
+#: The tool that proposes a plan.
+PLAN = "propose_plan"
 #: A key or a line decides only if the user has had time to see the question (seconds).
 LOOK_S = 0.5
 #: What a user types to decide about a call.
 WORDS = frozenset({"y", "yes", "n", "no", "a", "e"})
 
 ELSEWHERE = (
-    "Approved elsewhere: in another window, over HTTP, by a rule or by the session's autonomy, or by nobody. This "
+    "Approved elsewhere: in another window, over HTTP, by a rule or by the session's mode, or by nobody. This "
     "client cannot tell, so it asks whether the call may run here."
 )
 
@@ -50,6 +52,11 @@ def always(call: on.ToolCall, conversation: "TerminalConversation") -> str:
     if not call.scopes or call.arguments is None:
         return ""
     return f"{exact_line(call.tool_name)} {exact_line(described(call.tool_name, call.arguments))}"
+
+
+def is_plan(call: on.ToolCall) -> bool:
+    """Whether a call proposes a plan, which the agent carries out once it is accepted."""
+    return call.tool_name == PLAN and call.requires_approval and not isinstance(call, on.CallDecidedElsewhere)
 
 
 class Numbers:

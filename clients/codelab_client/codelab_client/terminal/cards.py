@@ -167,6 +167,7 @@ _SHOWN: Mapping[str, frozenset[str]] = {
     "apply_patch_review": frozenset({"diff"}),
     "move_file": frozenset({"from", "to"}),
     "delete_file": frozenset({"path"}),
+    "propose_plan": frozenset({"steps", "explanation"}),
 }
 
 #: The tools whose listing is a diff.
@@ -200,12 +201,23 @@ def _known(tool: str, arguments: Mapping[str, Any], workspace: Path) -> Renderab
             return Whole(Text(exact_line(arguments.get("url", "")), style="bold"))
         case "move_file":
             return Whole(Text(f"{exact_line(arguments.get('from', ''))} → {exact_line(arguments.get('to', ''))}"))
+        case "propose_plan":
+            return Whole(_proposal(arguments))
         case "delete_file":
             return Whole(Text(_what_is_deleted(workspace, path), style="error"))
     cwd = arguments.get("cwd", ".")
     place = "" if cwd in (".", "") else f"in {exact_line(cwd)}\n"
     command = Text(f"{place}$ ", style="quiet").append(exact(arguments.get("command", "")), style="bold")
     return Whole(command)
+
+
+def _proposal(arguments: Mapping[str, Any]) -> Text:
+    """A plan that the user is to decide about."""
+    explanation, steps = arguments.get("explanation"), arguments.get("steps")
+    text = Text(f"{exact(explanation)}\n" if isinstance(explanation, str) and explanation else "")
+    for number, step in enumerate(steps if isinstance(steps, list) else [], 1):
+        text.append(f"{number}. ", style="quiet").append(f"{exact_line(step)}\n", style="bold")
+    return text[:-1]
 
 
 def diff(difference: Difference) -> RenderableType:

@@ -37,8 +37,8 @@ _ALIASES = {
     "fork": "edit",
     "models": "model",
     "agents": "agent",
-    "approvals": "autonomy",
-    "mode": "autonomy",
+    "approvals": "mode",
+    "autonomy": "mode",
     "effort": "thinking",
     "allowed-tools": "permissions",
     "summarize": "compact",
@@ -59,7 +59,7 @@ _PAGE = 100
 _KEYS = (
     ("Esc", "stop the turn; twice, when nothing runs: change your last message"),
     ("Ctrl-C", "clear the input, or stop the turn; twice: quit"),
-    ("Shift-Tab", "the next autonomy"),
+    ("Shift-Tab", "the next mode"),
     ("Alt-Enter", "a new line"),
     ("↑", "earlier messages"),
     ("@", "a file's name"),
@@ -90,7 +90,7 @@ class Commands:
             "model": (self._model, "the models; /model NAME: the one that answers"),
             "thinking": (self._thinking, "/thinking none|low|medium|high: how much the model thinks before it answers"),
             "thoughts": (self._thoughts, "what the model thought before its last answer"),
-            "autonomy": (self._autonomy, "/autonomy manual|balanced|autonomous: what runs without asking"),
+            "mode": (self._mode, "/mode ask|plan|manual|code|autonomous: what the agent may do"),
             "permissions": (self._permissions, "choose from what runs unasked, to revoke it"),
             "sessions": (self._sessions, "your conversations, the latest first"),
             "resume": (self._resume, "choose a conversation to go on with; /resume ID"),
@@ -188,12 +188,10 @@ class Commands:
     async def _thoughts(self, _: str) -> None:
         self._say(self._conversation.thoughts.strip() or "The model has shown no thoughts")
 
-    async def _autonomy(self, level: str) -> None:
-        if level:
-            info = await self._conversation.session.configure(autonomy=level)
-        else:
-            info = await self._conversation.session.configure()
-        self._say(safe_line(info.settings.get("autonomy", "balanced")), "")
+    async def _mode(self, mode: str) -> None:
+        session = self._conversation.session
+        await session.configure(mode=mode or None)
+        self._say(safe_line(session.mode), "")
 
     async def _sessions(self, _: str) -> None:
         page = await self._rest.get("/sessions?limit=20")
@@ -340,7 +338,7 @@ class Commands:
         session = self._conversation.session
         lines = [line.partition("  ") for line in await listed(session)]
         if not lines:
-            self._say("Nothing runs unasked but what the autonomy allows")
+            self._say("Nothing runs unasked but what the mode allows")
             return
         choices = [Choice(rule_id, covers.strip(), rule_id) for rule_id, _, covers in lines]
         chosen = await self._conversation.screen.pick("What runs unasked: Enter revokes it", choices)

@@ -17,7 +17,7 @@ from codelab_client.session import Refused, Session
 from codelab_client.session import events as on
 from codelab_client.session.call_drafts import CallDrafts
 from codelab_client.terminal import cards
-from codelab_client.terminal.asked import ELSEWHERE
+from codelab_client.terminal.asked import ELSEWHERE, is_plan
 from codelab_client.terminal.call_order import CallOrder
 from codelab_client.terminal.local_commands import LocalCommands
 from codelab_client.terminal.markdown_blocks import complete_length
@@ -42,8 +42,8 @@ _LOOK_S = 0.5
 _SUBJECT_CHARS = 80
 #: Messages that wait that are shown.
 _QUEUE_LINES = 3
-#: The levels of autonomy, in the order in which Shift-Tab chooses them.
-AUTONOMY = ("manual", "balanced", "autonomous")
+#: The modes, in the order in which Shift-Tab chooses them.
+MODES = ("code", "plan", "ask", "manual", "autonomous")
 #: The name of a user's own command among the running calls.
 _LOCAL = "!"
 
@@ -193,6 +193,9 @@ class TerminalConversation:
                 self._say(
                     f"agent {safe_line(event.from_agent)} → {safe_line(event.to_agent)}  {safe_line(event.reason)}"
                 )
+            case on.ModeSwitched():
+                self._end_text()
+                self._say(f"mode {safe_line(event.from_mode, 20)} → {safe_line(event.to_mode, 20)}")
             case on.Error():
                 self._end_text()
                 self._say(f"{safe_line(event.error_code)}: {safe(event.message)}", "error")
@@ -382,10 +385,12 @@ class TerminalConversation:
         if was_first and not self.questions:
             self._show_next()
 
-    def approve(self, call_id: str, scope: Literal["session", "user", "folder"] | None = None) -> None:
+    def approve(
+        self, call_id: str, scope: Literal["session", "user", "folder"] | None = None, *, mode: str | None = None
+    ) -> None:
         """Approve a call; with a scope, also similar ones from then on.
 
-        `folder`: whatever was approved elsewhere, in this folder.
+        `folder`: whatever was approved elsewhere, in this folder. mode: of a carried out plan; None: as before.
         """
         if (call := self._decided(call_id)) is None:
             return
@@ -396,19 +401,27 @@ class TerminalConversation:
                 self.session.elsewhere.allow()
             session_scope = None if scope == "folder" else scope
             tool, arguments = call.tool_name, call.arguments
-            self.start(self.session.approve(call_id, tool=tool, arguments=arguments, remember=session_scope))
+            self.start(
+                self.session.approve(
+                    call_id, tool=tool, arguments=arguments, remember=session_scope, mode=mode or self._plan_mode(call)
+                )
+            )
 
     def edit(self, call_id: str, arguments: Mapping[str, Any]) -> None:
         """Approve a call with other arguments."""
         if (call := self._decided(call_id)) is not None:
             self.executor.note_edit(call, arguments)
-            self.start(self.session.edit(call_id, arguments))
+            self.start(self.session.edit(call_id, arguments, mode=self._plan_mode(call)))
 
     def reject(self, call_id: str, feedback: str) -> None:
         """Reject a call."""
         if (call := self._decided(call_id)) is not None:
             self._say_settled("rejected", call, feedback)
             self.start(self.session.reject(call_id, feedback))
+
+    def _plan_mode(self, call: on.ToolCall) -> str | None:
+        """The mode in which a plan is carried out, as the user reads it in the question; None for any other call."""
+        return self.session.acting_mode if is_plan(call) else None
 
     def _decided(self, call_id: str) -> on.ToolCall | None:
         """The call that the user decides about, which needs no further decision; None if it was settled."""
@@ -541,13 +554,12 @@ class TerminalConversation:
         self.running.pop(_LOCAL, None)
         self.screen.show(cards.finished(_LOCAL, arguments, outcome))
 
-    async def next_autonomy(self) -> str:
-        """Choose the next level of autonomy, after the last one the first. Returns its name."""
-        info = self.session.info
-        level = info.settings.get("autonomy") if info is not None else None
-        place = AUTONOMY.index(level) if level in AUTONOMY else AUTONOMY.index("balanced")
-        info = await self.session.configure(autonomy=AUTONOMY[(place + 1) % len(AUTONOMY)])
-        return safe_line(info.settings.get("autonomy", ""), 20)
+    async def next_mode(self) -> str:
+        """Choose the next mode, after the last one the first. Returns its name."""
+        mode = self.session.mode
+        place = MODES.index(mode) if mode in MODES else MODES.index("code")
+        await self.session.configure(mode=MODES[(place + 1) % len(MODES)])
+        return safe_line(self.session.mode, 20)
 
     async def _send(self, message_id: str, message: OwnMessage) -> None:
         """Send a message. If it is refused, what is not on the screen goes back into the input."""

@@ -22,7 +22,7 @@ _TIPS = (
 
 
 def first_lines(session: Session, workspace: Path) -> RenderableType:
-    """The folder, the branch, the agent, the model, the autonomy, the session, and a tip: another one by session."""
+    """The folder, the branch, the agent, the model, the mode, the session, and a tip: another one by session."""
     parts = [f"codelab in {safe_line(_short(workspace))}"]
     if name := branch(workspace):
         parts.append(f"branch {safe_line(name, 60)}")
@@ -31,7 +31,7 @@ def first_lines(session: Session, workspace: Path) -> RenderableType:
     if info is not None:
         model = info.model or str(info.settings.get("model") or "")
         answerer += [f"model {safe_line(model, 60)}"] if model else []
-        answerer.append(f"autonomy {safe_line(info.settings.get('autonomy') or 'balanced', 20)}")
+        answerer.append(f"mode {safe_line(session.mode, 20)}")
     tip = _TIPS[sum(session.session_id.encode()) % len(_TIPS)]
     lines = [parts, answerer, [f"session {session.session_id}", "/help lists the commands"], [f"Tip: {tip}"]]
     return cards.notice("\n".join(" · ".join(line) for line in lines if line))

@@ -32,7 +32,7 @@ from codelab_client.safe_text import exact_line, safe
 from codelab_client.session import events as on
 from codelab_client.session.journal import state_folder
 from codelab_client.terminal import cards
-from codelab_client.terminal.asked import LOOK_S, Target, always, target
+from codelab_client.terminal.asked import LOOK_S, Target, always, is_plan, target
 from codelab_client.terminal.attention import Attention
 from codelab_client.terminal.clipboard import copied_by, sequence
 from codelab_client.terminal.commands import Commands, is_command
@@ -258,6 +258,9 @@ class InlineScreen:
             choices = "f in this folder" if is_elsewhere else f"s in this session{users}"
             return f"Allow from now on: {always(call, conversation)}\n{choices}  Esc back"
         suffix = f" ({len(conversation.approvals) - 1} more)" if len(conversation.approvals) > 1 else ""
+        if is_plan(call):
+            mode = conversation.session.acting_mode
+            return f"Carry out this plan?{suffix}  y yes ({mode})  a yes (autonomous)  e edit  n no"
         edit = "" if is_elsewhere else "  e edit"
         ever = "  a always" if always(call, conversation) else ""
         return f"Run {exact_line(call.tool_name)}?{suffix}  y yes  n no{edit}{ever}"
@@ -287,7 +290,10 @@ class InlineScreen:
 
         @keys.add("a", filter=may_decide)
         def _(event: KeyPressEvent) -> None:
-            if not always(self._first, self.conversation):
+            if is_plan(self._first):
+                if not self._unfold_call():
+                    self.conversation.approve(self._first.call_id, mode="autonomous")
+            elif not always(self._first, self.conversation):
                 self._hint_for("Such calls always need your approval")
             elif not self._unfold_call():
                 self._enter("always")
@@ -317,7 +323,7 @@ class InlineScreen:
 
         @keys.add("s-tab", filter=~has_completions)
         def _(event: KeyPressEvent) -> None:
-            self._start(event, self._next_autonomy)
+            self._start(event, self._next_mode)
 
         @keys.add("c-z")
         def _(event: KeyPressEvent) -> None:
@@ -534,8 +540,8 @@ class InlineScreen:
         self._interrupted_at = self._escaped_at = 0.0
         self._hint_for("Cleared; ↑ brings it back")
 
-    async def _next_autonomy(self) -> None:
-        self._hint_for(f"autonomy {await self.conversation.next_autonomy()}")
+    async def _next_mode(self) -> None:
+        self._hint_for(f"mode {await self.conversation.next_mode()}")
 
     def _suspend(self) -> None:
         with self._keyboard.lent():

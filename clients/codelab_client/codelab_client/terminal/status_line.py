@@ -37,12 +37,11 @@ def _parts(conversation: "TerminalConversation") -> list[tuple[int, str]]:
     session, model, cost = conversation.session, conversation.model, conversation.cost_usd
     waits_for_user = conversation.questions or conversation.approvals
     status = "waiting_approval" if waits_for_user else session.status
-    settings = session.info.settings if session.info is not None else None
     completed_steps = sum(step.get("status") == "completed" for step in session.plan)
     return [
         (9, _writing(conversation) or _STATUS.get(status, safe_line(status, 20)) if conversation.is_busy else ""),
         (5, f"plan {completed_steps}/{len(session.plan)}" if session.plan else ""),
-        (6, safe_line(settings.get("autonomy") or "balanced", 20) if settings is not None else ""),
+        (6, safe_line(session.mode, 20) if session.info is not None else ""),
         (2, safe_line(session.agent, 30)),
         (4, safe_line(model, 40) if model else ""),
         (1, _tokens(conversation)),

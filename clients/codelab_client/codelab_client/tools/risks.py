@@ -24,7 +24,7 @@ _READS = frozenset(
     }
 )
 _EXECUTES = frozenset({"run_command", "run_persistent", "kill_process"})
-#: Their calls are decided about one by one: no autonomy covers them.
+#: Their calls are decided about one by one: no mode covers them.
 _ALWAYS = frozenset({"run_command", "run_persistent", "fetch_url"})
 #: Arguments that are paths of the workspace, and calls that may take whole folders.
 _PATHS = ("path", "from", "to", "cwd", "files")
@@ -59,7 +59,7 @@ def needs_decision(tool: str, arguments: Mapping[str, Any], own: Sequence[Declar
 
 
 def always_asks(tool: str, arguments: Mapping[str, Any]) -> bool:
-    """Whether no level of autonomy covers a call: it runs a program or lets one run, or tells others something."""
+    """Whether no mode covers a call: it runs a program or lets one run, or tells others something."""
     name = canonical(tool)
     if name in _ALWAYS:
         return True

@@ -187,7 +187,7 @@ describe.runIf(url)("with the running system", () => {
 
   test("settings, agents, files and sessions", async () => {
     const session = await openSession();
-    expect(await session.configure({ title: "A title", autonomy: "manual" })).toMatchObject({ title: "A title" });
+    expect(await session.configure({ title: "A title", mode: "manual" })).toMatchObject({ title: "A title", mode: "manual" });
     expect(await session.switchAgent("architect")).toMatchObject({ outcome: "switched" });
     expect(await session.switchAgent("architect")).toMatchObject({ outcome: "unchanged" });
     expect(await session.rules()).toEqual([]);

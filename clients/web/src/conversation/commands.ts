@@ -54,12 +54,13 @@ function choosing({ conversation, session }: Live): Command[] {
   return [
     ...set('model', t('model'), info.models.map((one) => [one.name, ''] as const), info.model, (model) => session.configure({ model })),
     ...set('agent', t('agent'), info.agents.map((one) => [one.name, visibleLine(one.description)] as const), conversation.agent.value, (agent) => session.switchAgent(agent)),
-    ...set('autonomy', t('autonomy'), AUTONOMY.map((one) => [one, t(`autonomy.${one}`)] as const), settled['autonomy'] ?? 'balanced', (autonomy) => session.configure({ autonomy: autonomy as (typeof AUTONOMY)[number] })),
+    ...set('mode', t('mode'), MODES.map((one) => [one, t(`mode.${one}`)] as const), info.mode, (mode) => session.configure({ mode: mode as (typeof MODES)[number] })),
     ...set('thinking', t('thinking'), levels.map((one) => [one, ''] as const), settled['thinking'], (thinking) => session.configure({ thinking: thinking as (typeof levels)[number] })),
   ];
 }
 
-const AUTONOMY = ['manual', 'balanced', 'autonomous'] as const;
+/** What the agent may do, the least first. */
+export const MODES = ['ask', 'plan', 'manual', 'code', 'autonomous'] as const;
 
 /** The commands that may be meant by what stands behind the slash; a name and a blank stand for its choices. */
 export function commandsFor(commands: readonly Command[], text: string): { before: string; commands: readonly Command[] } {

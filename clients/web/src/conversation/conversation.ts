@@ -185,6 +185,9 @@ export class Conversation {
           to: event.to_agent,
           reason: event.reason,
         });
+      case 'mode_switched':
+        if (this.info.value && (event.seq ?? 0) > this.info.value.last_seq) this.info.value = { ...this.info.value, mode: event.to_mode };
+        return;
       case 'plan':
         this.plan.value = event.items;
         return;

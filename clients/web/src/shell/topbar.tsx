@@ -1,4 +1,5 @@
 import { useSignal } from '@preact/signals';
+import { MODES } from '../conversation/commands.ts';
 import { readable, visible } from '../conversation/safe.ts';
 import { counted, language, n, reasonOf, t, type Language } from '../i18n/index.ts';
 import { link, live, signOut } from '../live.ts';
@@ -117,10 +118,10 @@ function SettingsDialog({ onClose }: { onClose(): void }) {
         {open && (
           <>
             <Choice
-              label={t('autonomy')}
-              value={String(chosen['autonomy'] ?? 'balanced')}
-              options={{ manual: t('autonomy.manual'), balanced: t('autonomy.balanced'), autonomous: t('autonomy.autonomous') }}
-              onChoice={(autonomy) => configure({ autonomy })}
+              label={t('mode')}
+              value={info?.mode ?? 'code'}
+              options={Object.fromEntries(MODES.map((mode) => [mode, t(`mode.${mode}`)]))}
+              onChoice={(mode) => configure({ mode })}
             />
             <Choice
               label={t('busy')}

@@ -22,6 +22,7 @@ from typing import Any
 from codelab.agents.handover import with_targets
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.globs import matches
+from codelab.protocol.modes import DEFAULT, Mode, offers
 from codelab.protocol.tools import CATALOGUE, ExecutorTools, Tool
 
 #: The agent that answers unless another one was chosen.
@@ -34,7 +35,8 @@ _FIELDS = {"description", "prompt", "risks", "tools", "routes", "paths", "model"
 class Agent:
     """An agent, see the module. The schema of its answers contains only the tools it may call.
 
-    `supported` are the tools of the catalogue that its session's executor executes, see `ExecutorTools`.
+    `supported` are the tools of the catalogue that its session's executor executes, see `ExecutorTools`. `mode` is the
+    session's mode, which limits the tools; all modes in which an agent acts offer the same, and stand as `code`.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Agent:
     model: Mapping[str, Any] = field(default_factory=dict)
     routes: bool = False
     supported: frozenset[str] | None = None
+    mode: Mode = DEFAULT
 
     @property
     def prompt(self) -> str:
@@ -68,10 +71,10 @@ class Agent:
                 details={"field": "path"},
             )
 
-    def for_executor(self, executor: ExecutorTools, *, patches: bool = True) -> "Agent":
+    def for_executor(self, executor: ExecutorTools, *, patches: bool = True, mode: Mode = DEFAULT) -> "Agent":
         """The agent with the tools that the executor executes: the catalogue's, and its own that match the risks.
 
-        patches: whether it gets the tools that take a diff even if it can edit texts.
+        patches: whether it gets the tools that take a diff even if it can edit texts. mode: the session's.
         """
         if not patches and "edit_file" in self.tools:
             executor = executor.without_patches()
@@ -79,14 +82,14 @@ class Agent:
         declared_tools = {
             tool.name: tool
             for tool in executor.own
-            if tool.risk in self.risks and tool.name.casefold() not in reserved_names
+            if tool.risk in self.risks and tool.name.casefold() not in reserved_names and offers(mode, tool)
         }
         tools = {
             name: executor_tool
             for name, tool in self.tools.items()
-            if (executor_tool := executor.offered(tool)) is not None
+            if offers(mode, tool) and (executor_tool := executor.offered(tool)) is not None
         }
-        return replace(self, tools={**tools, **declared_tools}, supported=executor.supported)
+        return replace(self, tools={**tools, **declared_tools}, supported=executor.supported, mode=mode)
 
 
 @cache

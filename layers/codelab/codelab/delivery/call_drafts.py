@@ -14,6 +14,7 @@ from typing import Any
 from codelab.delivery.fan_out import FanOut
 from codelab.llm.call_schema import TOOL
 from codelab.llm.outcome import ItemDelta
+from codelab.protocol.modes import Mode, mode_of, offers
 from codelab.protocol.outgoing import ToolCallDraft
 from codelab.protocol.tools import CATALOGUE
 from codelab.sessions.items import dumps
@@ -61,11 +62,10 @@ class _Draft:
     def lines(self) -> int:
         return self.complete_lines + (self.tail != "" and self.tail[-1] != "\n")
 
-    @property
-    def is_shown(self) -> bool:
-        """Whether clients may see such calls: the server executes some itself."""
+    def is_shown(self, mode: Mode) -> bool:
+        """Whether clients may see such calls: the server executes some itself, and the mode does not allow others."""
         tool = CATALOGUE.get(self.tool)
-        return self.tool != "" and not (tool is not None and tool.server_side)
+        return self.tool != "" and (tool is None or (not tool.server_side and offers(mode, tool)))
 
     def fields(self) -> dict[str, Any]:
         # A path is complete once a text follows it.
@@ -109,7 +109,7 @@ class CallDrafts:
     def post(self, register: Register, connection_ids: Iterable[str]) -> None:
         """Post what is due to those of the connections that asked for drafts."""
         with self._lock:
-            frame = self._due(register.turn_id)
+            frame = self._due(register.turn_id, mode_of(register.settings))
         if frame is not None and not self._offer(frame, register, connection_ids):
             with self._lock:  # Something waits for all of them: again at the next look.
                 if "withdrawn" in frame:
@@ -123,12 +123,12 @@ class CallDrafts:
         if self._is_shown and not ends:
             self._offer(self._withdrawal(commit.after.turn_id), commit.after, connection_ids)
 
-    def _due(self, turn_id: str) -> dict[str, Any] | None:
+    def _due(self, turn_id: str, mode: Mode) -> dict[str, Any] | None:
         if self._is_void:
             self._is_shown = self._is_void = False
             return self._withdrawal(turn_id)
         draft, now = self._draft, _monotonic()
-        if draft is None or not (self._has_news and draft.is_shown) or now < self._next_at:
+        if draft is None or not (self._has_news and draft.is_shown(mode)) or now < self._next_at:
             return None
         self._has_news, self._is_shown, self._next_at = False, True, now + _PAUSE_S
         frame = ToolCallDraft(message_id=self._message_id, turn_id=turn_id, index=draft.index, **draft.fields()).wire()

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,10 +20,11 @@ from codelab.llm.outcome import Usage
 from codelab.llm.past_reasoning import Reasoning
 from codelab.llm.profiles import profile_of
 from codelab.llm.tokens import estimate_tokens
+from codelab.protocol.modes import DEFAULT, Mode, reading_mode
 from codelab.protocol.tools import ExecutorTools
 from codelab.sessions.register import Register
 from codelab.sessions.store import Conversation
-from codelab.turns import described_tools, models, routing, titles
+from codelab.turns import described_tools, models, modes, routing, titles
 from codelab.turns.context import assemble, files_section
 from codelab.turns.model_answers import ANSWER, MESSAGE, answer_schema, tool_messages
 from codelab.turns.text import head_and_tail
@@ -94,11 +95,11 @@ class StepRequests:
         self._base_url = base_url
         self._unsupported = unsupported
         self._pool = pool
-        #: By the agents that may answer, whether a title is asked for, the tools that the executor executes, and
-        #: whether the model gets those that take a diff.
-        self._schemas: dict[tuple[tuple[str, ...], bool, frozenset[str] | None, bool], dict[str, Any]] = {}
-        #: By their names, and the last two of these.
-        self._agents: dict[tuple[str, frozenset[str] | None, bool], Agent] = {}
+        #: By the agents that may answer, whether a title is asked for, the tools that the executor executes, whether
+        #: the model gets those that take a diff, and the mode.
+        self._schemas: dict[tuple[tuple[str, ...], bool, frozenset[str] | None, bool, Mode], dict[str, Any]] = {}
+        #: By their names, and the last three of these.
+        self._agents: dict[tuple[str, frozenset[str] | None, bool, Mode], Agent] = {}
         self.config = RequestConfig(model=settings.llm_model, provider=settings.llm_provider)
         self.config.check()
         if settings.first_agent not in agents():
@@ -149,7 +150,7 @@ class StepRequests:
         tool_texts = described_tools.section(role.agent.tools.values(), budget.tokens)
         messages = assemble(
             conversation,
-            f"{role.agent.prompt}\n\n{_today(conversation)}".rstrip(),
+            _system(role.agent, conversation),
             budget=budget.tokens,
             capacity=fits,
             cut_n=register.cut_n,
@@ -183,15 +184,17 @@ class StepRequests:
     def _role(self, agent: Agent, settings: Mapping[str, Any], executor: ExecutorTools) -> _Role:
         """`settings` are the session's."""
         config = self._config_for(agent, settings)
-        patches = self._has_patches(config)
+        patches, mode = self._has_patches(config), reading_mode(settings) or DEFAULT
         if not agent.routes:
-            return _Role(self._with_tools(agent, executor, patches), config)
+            return _Role(self._with_tools(agent, executor, patches, mode), config)
         choices = {
-            name: self._with_tools(choice, executor, patches) for name, choice in agents().items() if not choice.routes
+            name: self._with_tools(choice, executor, patches, mode)
+            for name, choice in agents().items()
+            if not choice.routes
         }
         candidates = {name: choice for name, choice in choices.items() if self._config_for(choice, settings) == config}
         return _Role(
-            routing.combined_agent(agent, choices, candidates),
+            replace(routing.combined_agent(agent, choices, candidates), mode=mode),
             config.changed(stream_fields=(routing.AGENT, MESSAGE)),
             candidates,
             tuple(choices),
@@ -201,23 +204,23 @@ class StepRequests:
         """Whether the model gets the tools that take a diff beside the one that edits texts."""
         return models.capabilities(config.model, self._settings).patches
 
-    def _with_tools(self, agent: Agent, executor: ExecutorTools, patches: bool) -> Agent:
+    def _with_tools(self, agent: Agent, executor: ExecutorTools, patches: bool, mode: Mode) -> Agent:
         """The agent with the tools that the executor executes. Kept if they are all of the catalogue."""
         if executor.own:
-            return agent.for_executor(executor, patches=patches)
-        key = (agent.name, executor.supported, patches)
+            return agent.for_executor(executor, patches=patches, mode=mode)
+        key = (agent.name, executor.supported, patches, mode)
         kept_agent = self._agents.get(key)
         if kept_agent is None:
             if len(self._agents) >= _MAX_AGENTS:
                 self._agents.clear()
-            kept_agent = self._agents[key] = agent.for_executor(executor, patches=patches)
+            kept_agent = self._agents[key] = agent.for_executor(executor, patches=patches, mode=mode)
         return kept_agent
 
     def _schema(self, role: _Role, executor: ExecutorTools, *, titled: bool) -> dict[str, Any]:
         """The schema of the answer. Those of a router without clients' own tools are kept: they are large, and few."""
         if not role.agent_names:
             return answer_schema(role.agent, has_title=titled)
-        key = (tuple(role.candidates), titled, executor.supported, self._has_patches(role.config))
+        key = (tuple(role.candidates), titled, executor.supported, self._has_patches(role.config), role.agent.mode)
         schema = None if executor.own else self._schemas.get(key)
         if schema is None:
             schema = routing.schema(ANSWER if role.candidates else {}, role.agent_names)
@@ -279,6 +282,12 @@ class StepRequests:
         all_agents = agents()
         default = all_agents[self._settings.first_agent]
         return all_agents.get(register.agent) or (all_agents[FALLBACK] if default.routes else default)
+
+
+def _system(agent: Agent, conversation: Conversation) -> str:
+    """The system prompt: what stays the same for all sessions first, what a turn changes last."""
+    parts = (agent.prompt, modes.PROMPTS.get(agent.mode, ""), _today(conversation))
+    return "\n\n".join(part for part in parts if part).rstrip()
 
 
 def _task(conversation: Conversation) -> str:

@@ -22,6 +22,7 @@ from pydantic_core import PydanticCustomError, from_json
 from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode, ProtocolError, known_code
 from codelab.protocol.images import image_problem
+from codelab.protocol.modes import ActingMode, Autonomy, Mode
 from codelab.protocol.tools.declared import Capabilities
 
 #: What becomes of a message that arrives during a turn.
@@ -276,6 +277,11 @@ class HitlDecision(ClientFrame):
     remember: Remember | None = Field(
         default=None, description="Remember the decision for similar calls by this agent with this tool."
     )
+    mode: ActingMode | None = Field(
+        default=None,
+        description="With `approve` or `edit` of a plan (`propose_plan`): the mode in which it is carried out. Absent: "
+        "the one before `plan`.",
+    )
 
     @model_validator(mode="after")
     def edit_has_arguments(self) -> Self:
@@ -449,8 +455,21 @@ class SessionConfig(ClientFrame):
         description="What to do with a message that arrives during a turn: let it wait, give it to the model at the "
         "turn's next step, stop the turn, or refuse the message.",
     )
-    autonomy: Literal["manual", "balanced", "autonomous"] | None = Field(
-        default=None, description="How much the agent may do without asking."
+    mode: Mode | None = Field(
+        default=None,
+        description="What the agent may do: only read (`ask`), read and propose a plan (`plan`), or act, and ask for "
+        "every change (`manual`), for what the operator lists (`code`, the default) or for commands (`autonomous`).",
+    )
+    last_seq: int | None = Field(
+        default=None,
+        ge=0,
+        description="With `mode`: the newest `seq` that the client has. If the mode was switched after it, this switch "
+        "has no effect, so a frame that comes twice or late undoes nothing.",
+    )
+    autonomy: Autonomy | None = Field(
+        default=None,
+        description="The older name of `mode`, for the modes in which the agent acts; `balanced` is `code`. Not with "
+        "`mode`.",
     )
     title: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = Field(
         default=None, description="The session's title."

@@ -45,6 +45,8 @@ REPLAY_FRAMES = 500
 #: Items of a plan, and characters of one item.
 PLAN_ITEMS = 30
 PLAN_CHARS = 300
+#: Characters of the explanation of a proposed plan.
+PLAN_EXPLANATION_CHARS = 6_000
 #: Remembered rules per session, and per user for all sessions.
 RULES = 50
 #: Characters of a call id or a client's message id.

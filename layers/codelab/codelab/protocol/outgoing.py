@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
+from codelab.protocol.modes import Mode
 from codelab.protocol.tools.tool import Kind
 
 
@@ -334,6 +335,17 @@ class AgentSwitched(ServerFrame):
     )
 
 
+class ModeSwitched(ServerFrame):
+    """The session has another mode from now on: a client has switched it, or a plan was accepted."""
+
+    extension: ClassVar[bool] = True
+
+    type: Literal["mode_switched"] = "mode_switched"
+    from_mode: Mode = Field(description="The previous mode.")
+    to_mode: Mode = Field(description="The new mode.")
+    call_id: str | None = Field(default=None, description="The plan that was accepted, if that switched the mode.")
+
+
 class ContextUpdated(Reply):
     """The context after a change; the answer to `context_update`."""
 
@@ -511,7 +523,8 @@ class SessionInfo(Reply):
     pending_calls: list[PendingCall] = Field(description="The open calls.")
     queued: list[QueuedMessage] = Field(description="The messages that wait.")
     plan: list[PlanStep] = Field(description="The agent's current plan; may be empty.")
-    settings: dict[str, Any] = Field(description="The settings made by `session_config`.")
+    mode: Mode = Field(description="The session's mode.")
+    settings: dict[str, Any] = Field(description="The other settings made by `session_config`, and `autonomy`.")
     agents: list[AgentInfo] = Field(description="The agents that the session can switch to.")
     model: str = Field(description="The model that answers next: the chosen one, else the agent's or the server's.")
     models: list[ModelInfo] = Field(description="The models that the session can choose; the server's default first.")

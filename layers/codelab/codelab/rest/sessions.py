@@ -13,6 +13,7 @@ from codelab.engine.fork import fork
 from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.incoming import WhenBusy, parse_json
+from codelab.protocol.modes import Autonomy, Mode, mode_of, shown
 from codelab.protocol.outgoing import Status
 from codelab.rest import paging
 from codelab.rest.bodies import Body, JsonRoute, timestamp, with_example
@@ -53,6 +54,7 @@ _EXAMPLE: JsonDict = {
     "agent": "universal",
     "status": "idle",
     "turn_id": None,
+    "mode": "code",
     "settings": {"when_busy": "queue"},
     "messages": 2,
     "last_seq": 17,
@@ -95,6 +97,7 @@ class Session(BaseModel):
     agent: str
     status: Status
     turn_id: str | None = Field(description="The running turn, or null")
+    mode: Mode
     settings: dict[str, Any]
     messages: int
     last_seq: int
@@ -107,8 +110,9 @@ class SettingsChange(Body):
         default=None, description="The model to use from the next step on, one that the server offers"
     )
     when_busy: WhenBusy | None = Field(default=None, description="What to do with a message that arrives during a turn")
-    autonomy: Literal["manual", "balanced", "autonomous"] | None = Field(
-        default=None, description="How much the agent may do without asking"
+    mode: Mode | None = Field(default=None, description="What the agent may do")
+    autonomy: Autonomy | None = Field(
+        default=None, description="The older name of `mode`, for the modes in which the agent acts; not with `mode`"
     )
 
 
@@ -323,7 +327,8 @@ def _session_of(register: Register, about: AboutItem | None) -> Session:
         agent=register.agent,
         status=register.status,
         turn_id=register.turn_id if register.phase is not Phase.IDLE else None,
-        settings=register.settings,
+        mode=mode_of(register.settings),
+        settings=shown(register.settings),
         messages=register.history_n,
         last_seq=register.last_seq,
     )

@@ -170,6 +170,8 @@ class Register:
     title_is_draft: bool = False
     last_activity: int = 0
     settings: dict[str, Any] = field(default_factory=dict)
+    #: The seq of the frame that told of the newest switch of the mode.
+    mode_seq: int = 0
 
     status: Status = Status.IDLE
     phase: Phase = Phase.IDLE

@@ -19,12 +19,12 @@ from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.globs import matches
 from codelab.protocol.incoming import Remember
+from codelab.protocol.modes import acting_mode
 from codelab.protocol.outgoing import Remembrance, RuleInfo, RuleList
 from codelab.protocol.paths import checked_path
 from codelab.protocol.tools import Tool
 from codelab.sessions.approval_rules import RULE_KEYS, ApprovalRule, ApprovalRules, Effect, Scope
 from codelab.sessions.items import CallItem, dumps
-from codelab.sessions.register import Register
 from codelab.turns import commands
 from codelab.turns.draft import Draft, NeedsItems
 from codelab.turns.policy import always_asks, asks_as_text, needs_approval
@@ -49,7 +49,7 @@ def apply(
         call.requires_approval = True
         return None
     arguments = draft.value(call.arguments)
-    call.requires_approval = needs_approval(tool, arguments, draft.settings, _autonomy(draft.register))
+    call.requires_approval = needs_approval(tool, arguments, draft.settings, acting_mode(draft.register.settings))
     matches = [
         (rule_set, rule)
         for rule_set in rule_sets
@@ -209,10 +209,6 @@ def _rule_set(draft: Draft, scope: Scope) -> ApprovalRules:
 def _write(draft: Draft, rule_set: ApprovalRules) -> None:
     draft.put(rule_set)
     draft.register.rule_versions[rule_set.scope] = rule_set.version
-
-
-def _autonomy(register: Register) -> str:
-    return str(register.settings.get("autonomy", "balanced"))
 
 
 # -- what a rule covers ----------------------------------------------------------------------------------------------

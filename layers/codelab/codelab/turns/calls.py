@@ -6,6 +6,7 @@ from typing import Any
 from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.incoming import HitlDecision, ToolResult
+from codelab.protocol.modes import Mode, offers
 from codelab.protocol.outgoing import CallUpdate, Status, ToolCall, ToolProgress
 from codelab.protocol.tools import Tool, find_tool
 from codelab.protocol.tools.declared import declared_tool
@@ -14,7 +15,7 @@ from codelab.sessions.approval_rules import RULE_KEYS, Effect
 from codelab.sessions.items import Audience, CallItem, Content, Reference, digest_of, dumps, is_same
 from codelab.sessions.register import CallEntry, CallState, OutOfTurnCall, Phase, Register
 from codelab.sessions.transition import Transition
-from codelab.turns import approval_rules, attachments, commands, files, policy, repeats, turn
+from codelab.turns import approval_rules, attachments, commands, files, modes, policy, repeats, server_tools, turn
 from codelab.turns.caller import Caller
 from codelab.turns.connections import executor_of, touch
 from codelab.turns.decision import decision
@@ -37,7 +38,8 @@ _EDIT_BYTES = 4_000
 def tool_result(draft: Draft, caller: Caller, frame: ToolResult) -> Transition | None:
     """The IDE sends the outcome of a call, or a part of its output. None: a repeat, or a result after a rejection.
 
-    Raises ProtocolError: INVALID_CALL_ID for a call that is not open, PERMISSION_DENIED if it still needs approval.
+    Raises ProtocolError: INVALID_CALL_ID for a call that is not open, PERMISSION_DENIED if it still needs approval, or
+    only a human can answer it.
     """
     call = draft.call(frame.call_id)
     entry = _entry(draft.register, frame.call_id)
@@ -52,6 +54,9 @@ def tool_result(draft: Draft, caller: Caller, frame: ToolResult) -> Transition |
         raise _invalid_call_id(frame.call_id, f"the call is already {call.state}")
     if caller.viewer:
         raise ProtocolError(ErrorCode.PERMISSION_DENIED, "A viewer cannot execute calls", call_id=frame.call_id)
+    if tool.server_side:
+        message = f"{call.tool} is answered by a decision and has no result"
+        raise ProtocolError(ErrorCode.PERMISSION_DENIED, message, call_id=frame.call_id)
     touch(draft, caller)
     if entry.state is CallState.AWAITING_APPROVAL:
         _check_in_time(draft, call, entry)
@@ -79,8 +84,10 @@ def tool_result(draft: Draft, caller: Caller, frame: ToolResult) -> Transition |
 def hitl_decision(draft: Draft, caller: Caller, frame: HitlDecision) -> Transition | None:
     """A human approves, edits or rejects a call. None: a repeated decision.
 
+    An approved call is sent to the executor. One of the server is executed at once: a plan is accepted.
+
     Raises ProtocolError: INVALID_CALL_ID, also for an approval after the deadline; INVALID_ARGUMENTS if the edit does
-    not fit the tool or the decision cannot be remembered as wished.
+    not fit the tool, the decision cannot be remembered as wished, or it has a mode and the call is no plan.
     """
     call = draft.call(frame.call_id)
     entry = _entry(draft.register, frame.call_id)
@@ -95,6 +102,15 @@ def hitl_decision(draft: Draft, caller: Caller, frame: HitlDecision) -> Transiti
     touch(draft, caller)
     tool = tool_of(call)
     call.decision = _decision(frame.decision, caller, draft.now)
+    if frame.mode is not None:
+        if not tool.server_side or frame.decision == "reject":
+            raise ProtocolError(
+                ErrorCode.INVALID_ARGUMENTS,
+                "Only the acceptance of a plan has a mode",
+                call_id=frame.call_id,
+                details={"field": "mode"},
+            )
+        call.decision["mode"] = frame.mode
     if frame.feedback:
         call.decision["feedback"] = frame.feedback
     if frame.decision == "edit" and frame.modified_arguments is not None:
@@ -110,6 +126,11 @@ def hitl_decision(draft: Draft, caller: Caller, frame: HitlDecision) -> Transiti
     if frame.decision == "reject":
         outcome = {"result": {"status": "rejected", "feedback": frame.feedback or ""}}
         settle(draft, call, CallState.REJECTED, outcome, caller=caller)
+        continue_turn(draft)
+        return draft.finish()
+    if tool.server_side:
+        result = server_tools.execute(draft, tool, draft.value(call.effective_arguments), call)
+        settle(draft, call, CallState.COMPLETED, {"result": result}, caller=caller)
         continue_turn(draft)
         return draft.finish()
     _approve(draft, call, entry, tool)
@@ -227,6 +248,28 @@ def settle(
         draft.register.calls[call.call_id].sender = sender
     else:
         draft.emit(CallUpdate(call_id=call.call_id, state=state.value), sender=sender)
+
+
+def switch_mode(draft: Draft, mode: Mode) -> None:
+    """Switch the session's mode, for the user. Calls that wait for approval and are not allowed in it are rejected.
+
+    What was approved before goes on.
+    """
+    modes.set_mode(draft, mode)
+    waiting_ids = [
+        call_id for call_id, entry in draft.register.open_calls.items() if entry.state is CallState.AWAITING_APPROVAL
+    ]
+    draft.need(map(keys.call_key, waiting_ids))
+    has_settled = False
+    for call_id in waiting_ids:
+        call = draft.call(call_id)
+        if call is None or offers(mode, tool_of(call)):
+            continue
+        call.decision = {"decision": "reject", "reason": "mode", "at": draft.now}
+        settle(draft, call, CallState.REJECTED, {"result": {"status": "rejected", "reason": "mode", "mode": mode}})
+        has_settled = True
+    if has_settled:
+        continue_turn(draft)
 
 
 def tell_settled(draft: Draft) -> None:
@@ -368,7 +411,8 @@ def _check_in_time(draft: Draft, call: CallItem, entry: CallEntry) -> None:
 def _was_decided(call: CallItem, frame: HitlDecision) -> bool:
     """Is this a repeated decision? An approval after an implicit approval is one."""
     remember = frame.remember.model_dump() if frame.remember else None
-    if call.decision.get("decision") != frame.decision or call.decision.get("remember") != remember:
+    decision = (call.decision.get("decision"), call.decision.get("remember"), call.decision.get("mode"))
+    if decision != (frame.decision, remember, frame.mode):
         return False
     if frame.decision == "edit":
         return frame.modified_arguments is not None and call.decision.get("modified") == digest_of(

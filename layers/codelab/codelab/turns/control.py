@@ -9,6 +9,7 @@ from codelab.llm.models import settable
 from codelab.protocol import PROTOCOL_VERSION, limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.incoming import Hello, Rules, SessionConfig, SwitchAgent
+from codelab.protocol.modes import Mode, acting_mode, mode_of, shown
 from codelab.protocol.outgoing import AgentInfo, PendingCall, PlanStep, SessionInfo
 from codelab.sessions import keys
 from codelab.sessions.approval_rules import RULE_KEYS
@@ -142,7 +143,8 @@ def change(draft: Draft, _caller: Caller, event: Change) -> Transition:
 def _change(draft: Draft, changes: dict[str, Any]) -> None:
     """Change the title and the settings in `changes`.
 
-    Raises ProtocolError INVALID_ARGUMENTS for a model that is not offered, or a level of thinking that it has not.
+    Raises ProtocolError INVALID_ARGUMENTS for a model that is not offered, a level of thinking that it has not, or two
+    names of one setting.
     """
     model_names = draft.settings.offered_models
     if changes.get("model", draft.settings.llm_model) not in model_names:
@@ -153,9 +155,24 @@ def _change(draft: Draft, changes: dict[str, Any]) -> None:
         )
     if "title" in changes:
         draft.register.title, draft.register.title_is_draft = changes.pop("title"), False
+    mode, last_seq = _chosen_mode(changes), changes.pop("last_seq", None)
     draft.register.settings.update(changes)
     if "thinking" in changes:
         _check_thinking(draft, changes["thinking"])
+    if mode is not None and (last_seq is None or last_seq >= draft.register.mode_seq):
+        calls.switch_mode(draft, mode)
+
+
+def _chosen_mode(changes: dict[str, Any]) -> Mode | None:
+    """Remove the mode from `changes`, under either of its names, and return it; None without one."""
+    if "mode" in changes and "autonomy" in changes:
+        raise ProtocolError(
+            ErrorCode.INVALID_ARGUMENTS,
+            "autonomy is the older name of mode; send one of them",
+            details={"field": "autonomy"},
+        )
+    mode: Mode | None = changes.pop("mode", None)
+    return acting_mode({"autonomy": changes.pop("autonomy")}) if "autonomy" in changes else mode
 
 
 def _check_thinking(draft: Draft, level: str) -> None:
@@ -272,7 +289,8 @@ def session_info(draft: Draft, user_plan: str) -> SessionInfo:
         pending_calls=_call_infos(draft),
         queued=inbox.queued_messages(draft),
         plan=[PlanStep.model_validate(step) for step in PlanItem.of(plan).steps] if plan else [],
-        settings=register.settings,
+        mode=mode_of(register.settings),
+        settings=shown(register.settings),
         agents=[
             AgentInfo(name=agent.name, description=agent.description, routes=agent.routes or None)
             for agent in agents().values()

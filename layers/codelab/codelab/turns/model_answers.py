@@ -10,6 +10,7 @@ from codelab.llm.errors import ContextOverflow, RequestError, TransportError
 from codelab.llm.failures import masked
 from codelab.llm.outcome import Result
 from codelab.protocol.errors import ErrorCode, ProtocolError
+from codelab.protocol.modes import Mode
 from codelab.protocol.tools import ExecutorTools, Tool
 from codelab.sessions.items import CallRequest
 from codelab.turns import titles
@@ -45,7 +46,7 @@ ANSWER = {
 
 def answer_schema(agent: Agent, *, has_title: bool) -> dict[str, Any]:
     """The schema of the agent's answers: the text, calls of its tools and, if `has_title`, the session's title."""
-    schema, catalogue_tools = _schema(agent.name, has_title, agent.supported), agents()[agent.name].tools
+    schema, catalogue_tools = _schema(agent.name, has_title, agent.supported, agent.mode), agents()[agent.name].tools
     if agent.tools.keys() <= catalogue_tools.keys():
         return schema
     for tool in agent.tools.values():
@@ -55,10 +56,10 @@ def answer_schema(agent: Agent, *, has_title: bool) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=64)
-def _schema(name: str, has_title: bool, tool_names: frozenset[str] | None) -> dict[str, Any]:
+def _schema(name: str, has_title: bool, tool_names: frozenset[str] | None, mode: Mode) -> dict[str, Any]:
     """As `answer_schema`, without clients' own tools."""
     schema = titles.with_title(ANSWER) if has_title else ANSWER
-    for tool in agents()[name].for_executor(ExecutorTools(supported=tool_names)).tools.values():
+    for tool in agents()[name].for_executor(ExecutorTools(supported=tool_names), mode=mode).tools.values():
         schema = _with(tool, schema)
     return schema
 

@@ -12,7 +12,7 @@ from codelab.sessions.items import CallItem, ToolsItem, dumps, is_same
 from codelab.sessions.register import CallState
 from codelab.sessions.spending import Spending
 from codelab.sessions.transition import Transition
-from codelab.turns import approval_rules, calls, own_tools, quotas
+from codelab.turns import approval_rules, calls, modes, own_tools, quotas
 from codelab.turns.caller import Caller
 from codelab.turns.connections import choose_executor, executor_for_http
 from codelab.turns.decision import decision
@@ -39,8 +39,8 @@ def execute(draft: Draft, caller: Caller, event: ExecuteTool) -> Transition | No
     """Make the call. None for a repeat: the call's item has its state.
 
     Policy and rules decide whether it needs approval, as for a model's call. Raises ProtocolError: TOOL_NOT_FOUND,
-    INVALID_ARGUMENTS (also if `call_id` names another call), RATE_LIMITED, PERMISSION_DENIED if a rule denies it,
-    EXECUTION_FAILED without a connected IDE.
+    INVALID_ARGUMENTS (also if `call_id` names another call), RATE_LIMITED, PERMISSION_DENIED if a rule denies it or the
+    session's mode does not allow it, EXECUTION_FAILED without a connected IDE.
     """
     call_id, register, earlier_call = event.call_id, draft.register, draft.call(event.call_id)
     tool = _tool(draft, event.tool_name, earlier_call)
@@ -55,6 +55,7 @@ def execute(draft: Draft, caller: Caller, event: ExecuteTool) -> Transition | No
                 ErrorCode.INVALID_ARGUMENTS, "call_id belongs to another call", details={"field": "call_id"}
             )
         return None
+    modes.check(draft, tool)
     quotas.spend(draft, caller.plan, Spending(stored_bytes=len(dumps(arguments).encode())))
     if len(register.out_of_turn_calls) >= limits.OUT_OF_TURN_CALLS:
         raise ProtocolError(

@@ -4,18 +4,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from codelab.config import Settings
+from codelab.protocol import modes
+from codelab.protocol.modes import ActingMode
 from codelab.protocol.tools import Tool, canonical_name
 
-#: What the model is told of a session's `autonomy`.
-AUTONOMY_NOTES: Mapping[str, str] = {
+#: What the model is told of the modes in which it acts.
+APPROVAL_NOTES: Mapping[str, str] = {
     "manual": "every change and every command waits for the user's approval",
-    "balanced": "changes and commands wait for the user's approval, unless a rule allows them",
+    "code": "changes and commands wait for the user's approval, unless a rule allows them",
     "autonomous": "commands and protected files wait for the user's approval, other changes do not",
 }
 
 
-def needs_approval(tool: Tool, arguments: Mapping[str, Any], settings: Settings, autonomy: str = "balanced") -> bool:
-    """Does the call need approval, by the catalogue, the operator's settings and the session's `autonomy`?
+def needs_approval(
+    tool: Tool, arguments: Mapping[str, Any], settings: Settings, mode: ActingMode = modes.DEFAULT
+) -> bool:
+    """Does the call need approval, by the catalogue, the operator's settings and the session's mode?
 
     A call that runs a command always does, and so does a change of files that make a tool run one: a human sees every
     way to run code, whatever is configured.
@@ -29,14 +33,14 @@ def needs_approval(tool: Tool, arguments: Mapping[str, Any], settings: Settings,
     """
     if always_asks(tool, arguments):
         return True
-    if autonomy == "manual" and tool.risk_of(arguments) != "read":
+    if mode == "manual" and tool.risk_of(arguments) != "read":
         return True
     if not settings.hitl_enabled:
         return False
     setting = settings.hitl_dangerous_tools.strip()
     names = _names(setting.removeprefix("+"))
     is_listed = tool.name.casefold() in names or (bool(tool.listed_with) and tool.listed_with.casefold() in names)
-    if autonomy == "autonomous":
+    if mode == "autonomous":
         return is_listed
     is_default = tool.approval and not tool.is_harmless(arguments)
     if setting and not setting.startswith("+"):

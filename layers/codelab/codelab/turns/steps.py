@@ -8,12 +8,12 @@ from codelab.agents import Agent
 from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.outgoing import MessageDiscarded, Status
-from codelab.protocol.tools import Tool
+from codelab.protocol.tools import CATALOGUE, Tool
 from codelab.sessions.items import CallItem, CallRequest, dumps
 from codelab.sessions.kept_reasoning import ReasoningItem
 from codelab.sessions.register import CallEntry, CallState, Phase, Register
 from codelab.sessions.transition import Step, Transition
-from codelab.turns import approval_rules, calls, kept_reasoning, server_tools, titles, turn
+from codelab.turns import approval_rules, calls, kept_reasoning, modes, server_tools, titles, turn
 from codelab.turns.draft import Draft
 from codelab.turns.platforms import path_rules
 from codelab.turns.result_texts import TEXT_FORM
@@ -285,7 +285,10 @@ def _make_call(
             raise problem
         tool = answer.tools.get(request.tool)
         if tool is None:
+            if (known_tool := CATALOGUE.get(request.tool)) is not None:
+                modes.check(draft, known_tool)
             raise ProtocolError(ErrorCode.TOOL_NOT_FOUND, f"Unknown tool {request.tool[:64]!r}")
+        modes.check(draft, tool)
         call.declaration = tool.declaration
         call.arguments = tool.check(request.arguments, **path_rules(draft))
         answer.agent.check(tool, call.arguments)
@@ -295,8 +298,10 @@ def _make_call(
                 ErrorCode.EXECUTION_FAILED,
                 f"This call failed {failures} times in this turn and was not made again; try something else",
             )
-        if tool.server_side:
-            result = server_tools.execute(draft, tool, call.arguments)
+        if tool.always_approval and tool.server_side:
+            _check_only_one(draft, tool)
+        elif tool.server_side:
+            result = server_tools.execute(draft, tool, call.arguments, call)
             _settle_at_once(draft, call, CallState.COMPLETED, {"result": result})
             return
     except ProtocolError as error:
@@ -310,6 +315,12 @@ def _make_call(
         _settle_at_once(draft, call, CallState.REJECTED, {"result": rejection})
         return
     calls.open_call(draft, call)
+
+
+def _check_only_one(draft: Draft, tool: Tool) -> None:
+    """Raise ProtocolError INVALID_ARGUMENTS if another call of the answer already waits for this decision."""
+    if any(entry.tool == tool.name for entry in draft.register.open_step_calls.values()):
+        raise ProtocolError(ErrorCode.INVALID_ARGUMENTS, f"Only one {tool.name} can wait for the user's decision")
 
 
 def _settle_at_once(draft: Draft, call: CallItem, state: CallState, outcome: dict[str, Any]) -> None:

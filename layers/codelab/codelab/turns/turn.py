@@ -6,6 +6,7 @@ from typing import Literal
 
 from codelab.protocol import limits
 from codelab.protocol.errors import ProtocolError
+from codelab.protocol.modes import acting_mode, reading_mode
 from codelab.protocol.outgoing import AssistantMessage, Error, LoggedMessage, Status, TurnEnd
 from codelab.sessions import keys
 from codelab.sessions.items import InputItem
@@ -57,11 +58,13 @@ def give(draft: Draft, message: InputItem) -> None:
 
 
 def environment_text(environment: str, register: Register) -> str:
-    """The text after a message whose client reports its `environment`; empty without one."""
-    if not environment:
-        return ""
-    level = register.settings.get("autonomy", "balanced")
-    return f"{environment}\napprovals: {policy.AUTONOMY_NOTES.get(level, level)}"
+    """The text after a message whose client reports its `environment`; empty without one.
+
+    It says what waits for approval; while the agent only reads, its prompt tells that (`modes.PROMPTS`).
+    """
+    if not environment or reading_mode(register.settings):
+        return environment
+    return f"{environment}\napprovals: {policy.APPROVAL_NOTES[acting_mode(register.settings)]}"
 
 
 def quoted(message: InputItem) -> str:

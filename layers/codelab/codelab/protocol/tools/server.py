@@ -38,6 +38,7 @@ TOOLS = (
         ),
         result=ResultForm(reply({"status": string("shown")})),
         server_side=True,
+        modes=frozenset({"ask", "manual", "code", "autonomous"}),
         examples=(
             Example(
                 {
@@ -47,6 +48,54 @@ TOOLS = (
                     ]
                 },
                 {"status": "shown"},
+            ),
+        ),
+    ),
+    Tool(
+        name="propose_plan",
+        kind="think",
+        title="Plan: {steps}",
+        description="Propose a plan to the user, who accepts, edits or rejects it. Nothing can be changed before the "
+        "user has accepted one. Send the complete plan, again after a rejection.",
+        parameters=arguments(
+            {
+                "steps": array(
+                    _TEXT,
+                    "What is to be done, in order: each step can be done and verified by itself, and names its files",
+                    minItems=1,
+                    maxItems=limits.PLAN_ITEMS,
+                )
+            },
+            {
+                "explanation": string(
+                    "What was found, and why it is to be done so: Markdown for the user",
+                    maxLength=limits.PLAN_EXPLANATION_CHARS,
+                )
+            },
+        ),
+        result=ResultForm(
+            reply(
+                {
+                    "status": string("accepted"),
+                    "mode": string("The mode in which the agent goes on"),
+                    "note": string("What to do next"),
+                }
+            )
+        ),
+        always_approval=True,
+        server_side=True,
+        modes=frozenset({"plan"}),
+        examples=(
+            Example(
+                {
+                    "steps": ["Add a test for empty input to test/parser.py", "Return early in src/parser.py"],
+                    "explanation": "`parse` reads the first character before it looks at the length.",
+                },
+                {
+                    "status": "accepted",
+                    "mode": "code",
+                    "note": "Carry out the plan, and keep it up to date by update_plan",
+                },
             ),
         ),
     ),

@@ -69,6 +69,7 @@ class Tool:
     title: a call in a few words, see `titles`; empty: the tool's name.
     extension: not in the seed documents: only for an IDE that says that it executes it.
     extras: the optional arguments that are not in the seed documents, for the same IDEs.
+    modes: the only modes in which an agent may call it; None: its risk decides, see `protocol.modes`.
     """
 
     name: str
@@ -101,6 +102,7 @@ class Tool:
     title: str = ""
     extension: bool = False
     extras: tuple[str, ...] = ()
+    modes: frozenset[str] | None = None
 
     def without_extras(self) -> Self:
         """The tool as in the seed documents."""
