@@ -329,22 +329,32 @@ class Commands:
     async def _rules(self, argument: str) -> None:
         from codelab_client.session.standing import change, listed
 
-        session = self._conversation.session
-        lines = await listed(session) if not argument else [safe(await change(session, argument))]
+        session, allowed = self._conversation.session, self._conversation.allowed_commands
+        if argument and self._revokes_command(argument):
+            lines = ["Revoked"]
+        elif argument:
+            lines = [safe(await change(session, argument))]
+        else:
+            lines = [*map(safe, allowed.listed()), *await listed(session)]
         for line in lines or ["No decisions are remembered"]:
             self._say(line, "")
+
+    def _revokes_command(self, argument: str) -> bool:
+        """Whether `/rules ARGUMENT` takes back a command that was allowed here."""
+        action, _, rule_id = argument.partition(" ")
+        return action == "revoke" and self._conversation.allowed_commands.revoke(rule_id.strip())
 
     async def _permissions(self, _: str) -> None:
         from codelab_client.session.standing import change, listed
 
-        session = self._conversation.session
-        lines = [line.partition("  ") for line in await listed(session)]
+        session, allowed = self._conversation.session, self._conversation.allowed_commands
+        lines = [line.partition("  ") for line in [*map(safe, allowed.listed()), *await listed(session)]]
         if not lines:
             self._say("Nothing runs unasked but what the autonomy allows")
             return
         choices = [Choice(rule_id, covers.strip(), rule_id) for rule_id, _, covers in lines]
         chosen = await self._conversation.screen.pick("What runs unasked: Enter revokes it", choices)
-        if chosen is not None:
+        if chosen is not None and not allowed.revoke(chosen):
             self._say(safe(await change(session, f"revoke {chosen}")), "")
 
     async def _cost(self, _: str) -> None:
