@@ -75,19 +75,30 @@ def runs_again(commands: AllowedCommands, call: ToolCall) -> bool:
     return commands.covers(call) and asyncio.run(commands.is_unchanged(call))
 
 
-COMMANDS = ("pytest", "pytest -x tests", "make test", "npm test", "./run.sh", "sh run.sh", "python -m src.tool", "git status")
+COMMANDS = (
+    "pytest",
+    "pytest -x tests",
+    "make test",
+    "npm test",
+    "./run.sh",
+    "sh run.sh",
+    "python -m src.tool",
+    "git status",
+)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_runs_again_after_ordinary_changes(project: Path, command: str) -> None:
-    commands = allowing(project, asked(command))
+def test_commands_run_again_after_ordinary_changes(project: Path) -> None:
+    commands = AllowedCommands(project, lambda: True)
+    for command in COMMANDS:
+        assert asyncio.run(commands.allow(asked(command)))
     (project / "tests" / "test_a.py").write_text("def test_a(): assert 1\n")
     (project / "new.py").write_text("1")
     (project / ".git" / "HEAD").write_text("ref: refs/heads/other\n")
     (project / "node_modules" / ".cache").mkdir()
     (project / "node_modules" / ".cache" / "x").write_text("1")
-    assert all(runs_again(commands, asked(command)) for _ in range(3))
-    assert runs_again(commands, asked(command.replace(" ", "  "), ".")), "as it is written does not matter"
+    for command in COMMANDS:
+        assert runs_again(commands, asked(command)), command
+        assert runs_again(commands, asked(command.replace(" ", "  "), ".")), "as it is written does not matter"
 
 
 def wrote(name: str, content: str = "changed\n") -> Callable[[Path], object]:
@@ -185,10 +196,9 @@ OPERATORS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("command", OPERATORS)
-def test_a_command_with_operators_cannot_be_allowed(project: Path, command: str) -> None:
+def test_a_command_with_operators_cannot_be_allowed(project: Path) -> None:
     commands = AllowedCommands(project, lambda: True)
-    assert not commands.offers(asked(command))
+    assert [command for command in OPERATORS if commands.offers(asked(command))] == []
     assert not commands.offers(asked("pytest", "sub;id"))
 
 
