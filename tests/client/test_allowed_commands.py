@@ -146,7 +146,7 @@ CHANGES: dict[str, tuple[str, str | None, Callable[[Path], object]]] = {
     "a conftest.py appears": ("pytest", None, wrote("conftest.py")),
     "a conftest.py is changed": ("pytest", None, wrote("tests/conftest.py")),
     "a conftest.py is removed": ("pytest", None, lambda root: (root / "tests" / "conftest.py").unlink()),
-    "a protected file of a program that is not concerned is changed": ("make test", None, wrote(".vscode/settings.json")),
+    "a protected file of another program is changed": ("make test", None, wrote(".vscode/settings.json")),
     "a hook appears": ("git status", None, wrote(".git/hooks/pre-commit")),
     "git's settings are changed": ("git status", None, wrote(".git/config")),
     "git's folder is led elsewhere": ("git status", None, wrote(".git/commondir")),
@@ -190,8 +190,9 @@ def test_other_calls_ask(project: Path, other: ToolCall) -> None:
 
 
 OPERATORS = (
-    "pytest; id", "pytest && id", "pytest | cat", "pytest & id", "pytest > x", "pytest < x", "pytest $(id)", "pytest `id`",
-    "pytest $HOME", "pytest ~", "pytest *", "pytest ?", "pytest {a,b}", "pytest 'x'", 'python -c "x"', "pytest\nid",
+    "pytest; id", "pytest && id", "pytest | cat", "pytest & id", "pytest > x", "pytest < x", "pytest $(id)",
+    "pytest `id`", "pytest $HOME", "pytest ~", "pytest *", "pytest ?", "pytest {a,b}", "pytest 'x'", "pytest\nid",
+    'python -c "x"',
     "pytest \\", "(pytest)", "pytest #", "pytest !x", "pytest\tid", "pytest \N{CYRILLIC SMALL LETTER A}", "x" * 501, "",
 )  # fmt: skip
 

@@ -111,6 +111,21 @@ def test_a_command_of_the_user_goes_with_the_next_message(codelab: Codelab, mode
     terminal.expect("You have stopped it\n  seen")
 
 
+def test_enter_sends_what_was_typed_while_the_client_started(
+    environment: dict[str, str], folder: Path, model: ScriptedModel
+) -> None:
+    early = model.script("key-early", Says("So early."))
+    with Terminal(CODELAB, environment, folder) as terminal:
+        terminal.type(f"{early}\r")
+        terminal.expect("codelab in ")
+        terminal.type("and more")
+        terminal.expect("So early.")
+        terminal.expect("› and more")
+        terminal.type("\x03\x03\x03")
+        assert terminal.ended() == 0
+        assert terminal.mode() == terminal.first_mode
+
+
 def test_the_menu_says_what_commands_do(codelab: Codelab) -> None:
     terminal = codelab()
     terminal.type("/und")

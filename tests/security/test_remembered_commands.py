@@ -306,8 +306,8 @@ def test_only_plain_commands_outside_of_autonomous_sessions_are_left_to_the_clie
     assert is_repeatable(world, run("npm test", "packages/a"))
     assert not is_repeatable(world, TEST, is_text=True), "it may be a quotation"
     for wanted in (
-        run("npm test; id"), run("npm test > x"), run("npm test $(id)"), run("npm test", "$HOME"), run("ls", ".git/hooks"),
-        ("run_persistent", {"command": "npm test", "process_id": "p"}),
+        run("npm test; id"), run("npm test > x"), run("npm test $(id)"), run("npm test", "$HOME"),
+        run("ls", ".git/hooks"), ("run_persistent", {"command": "npm test", "process_id": "p"}),
     ):  # fmt: skip
         assert not is_repeatable(world, wanted), wanted
     world.configure(autonomy="autonomous")

@@ -164,5 +164,5 @@ def _is_protected(names: str) -> bool:
 
 def _status(entry: "os.DirEntry[str]") -> tuple[str, ...]:
     status = entry.stat(follow_symlinks=False)
-    link = os.readlink(entry.path) if stat.S_ISLNK(status.st_mode) else ""
+    link = str(Path(entry.path).readlink()) if stat.S_ISLNK(status.st_mode) else ""
     return *map(str, (status.st_mode, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)), link

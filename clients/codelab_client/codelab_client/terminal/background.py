@@ -18,13 +18,15 @@ _COLOUR = re.compile(
 _KIND = re.compile(r"\x1b\[\?[0-9;]*c")
 #: Terminals that do not know the question.
 _MUTE = ("", "dumb", "linux")
+#: Keys that count although they write nothing: Enter, and the two that erase.
+_KEYS = "\r\x7f\b"
 #: Of COLORFGBG: white, and the light grey that is the first eight colours' white.
 _LIGHT_NUMBERS = ("7", "15")
 
 
 @dataclass(frozen=True)
 class Background:
-    """is_light: text must be dark. typed: what the user typed before the terminal had answered."""
+    """is_light: text must be dark. typed: the keys that the user pressed before the terminal had answered."""
 
     is_light: bool = False
     typed: str = ""
@@ -38,7 +40,8 @@ def background(setting: str, environment: Mapping[str, str], ask: Callable[[], b
     if setting:
         return Background(setting == "light")
     answer = "" if environment.get("TERM", "") in _MUTE else ask().decode("utf-8", "ignore")
-    typed = "".join(character for character in without_answers(answer) if character.isprintable())
+    keys = without_answers(answer).replace("\n", "\r")  # the terminal made a line end of Enter
+    typed = "".join(character for character in keys if character.isprintable() or character in _KEYS)
     if (match := _COLOUR.search(answer)) is not None:
         red, green, blue = (int(part, 16) / (16 ** len(part) - 1) for part in match.groups())
         return Background(luminance(red, green, blue) > 0.18, typed)  # the middle, as eyes see it

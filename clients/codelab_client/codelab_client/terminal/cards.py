@@ -43,7 +43,7 @@ def answer(text: str) -> RenderableType:
     """Blocks of the agent's answer."""
     from codelab_client.terminal.answers import Answer  # late, because it imports highlighters for all languages
 
-    return Padding(Answer(safe(text)), (1, 0, 1, 0))
+    return Group(Text(), Answer(safe(text)), Text())
 
 
 class Folded:
@@ -76,6 +76,11 @@ def _typed(text: str) -> RenderableType:
 def notice(text: str, style: str = "quiet") -> RenderableType:
     """A line of the client itself."""
     return Whole(Text(safe(text), style=style))
+
+
+def unbroken(text: str) -> RenderableType:
+    """A text of the agent as it is; the terminal, not we, goes on with a long line in the next one."""
+    return Text(safe(text), no_wrap=True, overflow="ignore")
 
 
 def table(rows: Sequence[Sequence[str]]) -> RenderableType:
@@ -319,5 +324,5 @@ def _color_system() -> Literal["256", "standard"]:
 def rendered(renderable: RenderableType, width: int, *, colour: bool, palette: Palette = DARK) -> str:
     """A renderable as text for the terminal."""
     printer = console(width, colour=colour, palette=palette)
-    printer.print(renderable)
+    printer.print(renderable, crop=False)
     return printer.file.getvalue()  # type: ignore[attr-defined, no-any-return]

@@ -107,6 +107,7 @@ class Commands:
             "usage": (self._usage, "tokens and quotas"),
             "cost": (self._cost, "tokens and costs since the start"),
             "copy": (self._copy, "copy the last answer; /copy code: its last block of code, /copy NUMBER"),
+            "raw": (self._raw, "the last answer as the model wrote it, its lines not broken"),
             "init": (self._init, "have the agent look at the project and write AGENTS.md"),
             "setup": (self._setup, "set up a model for the local cloud"),
             "files": (self._files, "files that the agent always sees; /files add|remove PATH, /files clear"),
@@ -378,6 +379,10 @@ class Commands:
                 self._say("Lines only cannot copy: /copy works without --plain", "warning")
         except NothingToCopy as reason:
             self._say(str(reason), "warning")
+
+    async def _raw(self, _: str) -> None:
+        text = self._conversation.answer_text.strip("\n")
+        self._conversation.screen.show(cards.unbroken(text) if text else cards.notice("There is no answer yet"))
 
     async def _init(self, _: str) -> None:
         self._conversation.say(_INIT, "/init")

@@ -19,7 +19,7 @@ from prompt_toolkit.completion import ThreadedCompleter
 from prompt_toolkit.filters import Condition, has_completions
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
-from prompt_toolkit.input.typeahead import get_typeahead
+from prompt_toolkit.input.typeahead import get_typeahead, store_typeahead
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.output.color_depth import ColorDepth
@@ -150,6 +150,10 @@ class InlineScreen:
         buffer = self._prompt.default_buffer
         buffer.text = f"{text}\n{buffer.text}" if buffer.text else text
         buffer.cursor_position = len(text)
+
+    def type(self, keys: str) -> None:
+        """Press keys as soon as there is an input: the user did so before."""
+        store_typeahead(self._keyboard, self._keyboard.keys_of(keys))
 
     async def pick(self, title: str, choices: Sequence[Choice], preview: Preview | None = None) -> str | None:
         """See Screen."""

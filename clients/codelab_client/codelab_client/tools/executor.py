@@ -146,7 +146,7 @@ class Executor:
 
     @property
     def confines_commands(self) -> bool:
-        """Whether a command, whatever it does, changes only the workspace but for `.git`, and sends nothing anywhere."""
+        """Whether a command, whatever it does, changes no more than the workspace without `.git`, and sends nothing."""
         holds, settings = self._guarantees, self._settings
         keeps_git = holds.protects_git and not settings.changes_git
         return holds.writes_only_there and holds.home_hidden and keeps_git and holds.no_network and not settings.network
