@@ -386,7 +386,8 @@ async def test_blocks_are_one_blank_line_apart(tmp_path: Path) -> None:
     talk.session.status = "thinking"
     talk.take(
         text(
-            "# Title\n\nText:\n\n```python\na = 1\n\n\nb = 2\n```\n\nMore.\n\n- x\n- y\n\n| a |\n|---|\n| b |\n\nEnd.\n",
+            "# Title\n\nText:\n\n```python\na = 1\n\n\nb = 2\n```\n\nMore.\n\n- x\n- y\n\n"
+            "| a |\n|---|\n| b |\n\nEnd.\n",
             final=True,
         ),
         END,

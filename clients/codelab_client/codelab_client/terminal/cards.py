@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -17,7 +16,7 @@ from codelab_client.protected import is_protected
 from codelab_client.safe_text import exact, exact_line, safe, safe_line, shortened
 from codelab_client.terminal.changes import edited, written
 from codelab_client.terminal.palette import DARK, Palette, rich_theme
-from codelab_client.terminal.wrapping import Whole
+from codelab_client.terminal.wrapping import Indented, Whole
 from codelab_client.tools.risks import normal_path
 
 #: Lines of a diff or of arguments that are printed before an approval; the rest is folded.
@@ -70,7 +69,7 @@ def user_message(text: str) -> RenderableType:
 
 
 def _typed(text: str) -> RenderableType:
-    return Padding(Text(f"› {safe(text)}", style="bold"), (1, 0, 1, 0))
+    return Indented(Text(f"› {safe(text)}", style="bold"), above=1, below=1)
 
 
 def notice(text: str, style: str = "quiet") -> RenderableType:
@@ -100,7 +99,7 @@ def plan(items: list[dict[str, Any]]) -> RenderableType:
         mark, style = _PLAN_MARKS.get(str(item.get("status")), ("·", "quiet"))
         lines.append(f" {mark} ", style=style).append(f"{safe_line(item.get('text', ''))}\n", style=style)
     lines.rstrip()
-    return Padding(lines, (0, 0, 1, 0))
+    return Indented(lines, below=1)
 
 
 def call(tool: str, arguments: Mapping[str, Any] | None, workspace: Path) -> RenderableType:
@@ -128,7 +127,7 @@ def _card(tool: str, arguments: Mapping[str, Any], listing: Difference, workspac
     title, path = _title(tool), arguments.get("path")
     if isinstance(path, str):
         title.append(f" {exact_line(path)}")
-    return Group(Whole(title), Padding(_body(tool, arguments, listing, workspace), (0, 0, 0, 2)))
+    return Group(Whole(title), Indented(_body(tool, arguments, listing, workspace), 2))
 
 
 def _title(tool: str) -> Text:
@@ -280,7 +279,7 @@ def _with_output(line: Text, output: str) -> RenderableType:
 
 
 def _output(text: str) -> RenderableType:
-    return Padding(Whole(Text(text, style="quiet")), (0, 0, 0, 2))
+    return Indented(Whole(Text(text, style="quiet")), 2)
 
 
 def _gist(result: Any) -> str:

@@ -44,6 +44,7 @@ from codelab_client.terminal.keyboard import Keyboard
 from codelab_client.terminal.palette import DARK, Palette, prompt_style
 from codelab_client.terminal.pastes import Pastes, VisibleCharacters
 from codelab_client.terminal.picker import Choice, Preview, pick
+from codelab_client.terminal.reflow import erase_what_was_broken
 from codelab_client.terminal.spacing import Spacing
 from codelab_client.terminal.status_line import status_line
 from codelab_client.terminal.wrapping import wrapped
@@ -105,6 +106,7 @@ class InlineScreen:
         self._prompt.app.min_redraw_interval = _REDRAW_S
         self._prompt.app.timeoutlen = self._prompt.app.ttimeoutlen = _ESCAPE_S
         self._prompt.default_buffer.on_text_changed += lambda _: self._typed()
+        erase_what_was_broken(self._prompt.app.renderer)
 
     # -- printing ------------------------------------------------------------------------------------------------
 
