@@ -298,7 +298,7 @@ def test_a_narrower_terminal_leaves_no_rest_of_what_was_live(
             until(lambda: shows("written") and shows("\nthinking"))
             tmux("clear-history")
         go.set()
-        until(lambda: shows("is this.") and shows("tokens") or shows("\nbalanced"))
+        until(lambda: (shows("is this.") and shows("tokens")) or shows("\nbalanced"))
         assert tmux("capture-pane", "-p", "-S", "-").count("A long line of an") == 1
     finally:
         tmux("kill-server")

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 from codelab.protocol.paths import workspace_path
 from codelab.protocol.tools import find_tool
-from codelab_client.allowed_commands import AllowedCommands
 from codelab_client.acp.permissions import Permissions
 from codelab_client.acp.previews import preview
+from codelab_client.allowed_commands import AllowedCommands
 from codelab_client.mcp import ServerConfig
 from codelab_client.session.events import CallDecidedElsewhere, ToolCall
 from codelab_client.terminal import cards, editor

@@ -35,13 +35,13 @@ def erase_what_was_broken(renderer: Renderer) -> None:
     if not breaks_lines(os.environ):
         return
 
-    def erase_all(leave_alternate_screen: bool = True) -> None:  # noqa: FBT001, FBT002
+    def erase_all(leave_alternate_screen: bool = True) -> None:
         drawn, size, columns = renderer.last_rendered_screen, renderer._last_size, renderer.output.get_size().columns
         if drawn is not None and size is not None and columns < size.columns:
             renderer.output.cursor_up(rows_added(drawn, renderer._cursor_pos, columns))
         erase(leave_alternate_screen)
 
-    def render_anew(app: Application[Any], layout: Layout, is_done: bool = False) -> None:  # noqa: FBT001, FBT002
+    def render_anew(app: Application[Any], layout: Layout, is_done: bool = False) -> None:
         if (size := renderer._last_size) is not None and renderer.output.get_size().columns < size.columns:
             erase_all(leave_alternate_screen=False)
         render(app, layout, is_done)
