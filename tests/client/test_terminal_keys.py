@@ -18,6 +18,7 @@ import pytest
 from codelab_client.execution import ToolOutcome
 from codelab_client.terminal.completion import Suggestions
 from codelab_client.terminal.local_commands import LocalCommands
+from codelab_client.tools import processes
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
@@ -225,6 +226,20 @@ async def test_reports_are_bounded_fenced_and_taken_once(tmp_path: Path) -> None
     assert len(report) < 13_000
     assert commands.take_reports() == ""
     assert "seq" not in "".join(written)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what a process reads")
+async def test_a_command_that_waits_for_keys_is_ended_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "EVERY_S", 0.1)
+    commands = LocalCommands(tmp_path)
+    outcome = await commands.run("(head -c 1 < /dev/stderr) >&2; echo after", lambda _: None)
+    assert outcome.error is not None
+    assert outcome.error.message.startswith("head waits for keys")
+    assert commands.take_reports() == "", "the agent reads nothing of it"
+    outcome = await commands.run("echo out; kill -9 $$", lambda _: None)
+    assert outcome.result == {"exit_code": None, "stdout": "out\n", "note": "ended by SIGKILL"}
 
 
 async def test_the_user_sees_what_the_agent_reads(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def user_message(text: str) -> RenderableType:
     if len(lines) <= _MESSAGE_LINES:
         return whole
     beginning = "\n".join(lines[: _MESSAGE_LINES // 2])
-    return Folded(_typed(f"{beginning}\n… {len(lines) - _MESSAGE_LINES // 2} more lines{UNFOLDS}"), whole)
+    return Folded(_typed(f"{beginning}\n… {_more_lines(len(lines) - _MESSAGE_LINES // 2)}{UNFOLDS}"), whole)
 
 
 def _typed(text: str) -> RenderableType:
@@ -193,7 +193,7 @@ def _listing(tool: str, arguments: Mapping[str, Any], workspace: Path) -> Differ
 
 
 def _beginning(listing: Difference, most_lines: int) -> Difference:
-    note = f"… {len(listing.lines) - most_lines} more lines{UNFOLDS}"
+    note = f"… {_more_lines(len(listing.lines) - most_lines)}{UNFOLDS}"
     return Difference(listing.lines[:most_lines], (note, *listing.notes))
 
 
@@ -274,8 +274,12 @@ def _with_output(line: Text, output: str) -> RenderableType:
     if end == text:
         return whole
     hidden_count = text.count("\n") - end.count("\n")
-    note = f"… {hidden_count} more lines" if hidden_count else f"… {len(text) - len(end)} more characters"
+    note = f"… {_more_lines(hidden_count)}" if hidden_count else f"… {len(text) - len(end)} more characters"
     return Folded(Group(line, _output(f"{note}{UNFOLDS}\n{end}")), whole)
+
+
+def _more_lines(count: int) -> str:
+    return "1 more line" if count == 1 else f"{count} more lines"
 
 
 def _output(text: str) -> RenderableType:

@@ -57,6 +57,8 @@ _ESCAPE_S = 0.2
 _FOLDED = 50
 #: Between two redraws (seconds): a fast answer comes in more pieces than anybody can see.
 _REDRAW_S = 0.04
+#: Characters of a path that the line with the keys repeats; the whole is in the card.
+_PATH_CHARS = 60
 _PLAIN_STYLE = Style.from_dict({"bottom-toolbar": "noreverse", "ask": "bold", "prompt": "bold"})
 
 Mode = Literal["", "feedback", "always"]
@@ -266,7 +268,7 @@ class InlineScreen:
         suffix = f" ({len(conversation.approvals) - 1} more)" if len(conversation.approvals) > 1 else ""
         edit = "" if is_elsewhere else "  e edit"
         ever = "  a always" if always(call, conversation) else ""
-        return f"Run {exact_line(call.tool_name)}?{suffix}  y yes  n no{edit}{ever}"
+        return f"Run {exact_line(call.tool_name)}{_path_of(call)}?{suffix}  y yes  n no{edit}{ever}"
 
     def _toolbar(self) -> str:
         columns = shutil.get_terminal_size().columns
@@ -569,6 +571,12 @@ def _history() -> History:
 def _no_command(text: str) -> str:
     """A text of others as a message, whatever it begins with."""
     return f" {text}" if text.startswith(("!", "/")) else text
+
+
+def _path_of(call: on.ToolCall) -> str:
+    """The path of the call that a question is about, unless it is long: other calls' outcomes may stand above it."""
+    path = (call.arguments or {}).get("path")
+    return f" {exact_line(path)}" if isinstance(path, str) and 0 < len(path) <= _PATH_CHARS else ""
 
 
 def _write(text: str) -> None:
