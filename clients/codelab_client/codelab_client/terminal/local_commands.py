@@ -64,9 +64,7 @@ class LocalCommands:
             self._task = None
         if process.wanted_terminal:
             programs = ", ".join(process.wanted_terminal)
-            reason = (
-                f"{programs}: waits for keys, which it does not get here. Ctrl-Z suspends codelab, fg goes on with it"
-            )
+            reason = f"{programs} waits for keys, which do not reach it here: Ctrl-Z suspends codelab, fg goes on"
             return ToolOutcome.failed("EXECUTION_FAILED", reason)
         state = f"ended by {end.signal}" if end.signal else f"exit code {end.exit_code}"
         left_behind = f"ended with it: {', '.join(process.left_behind)}" if process.left_behind else ""
