@@ -242,11 +242,13 @@ def test_the_past_shows_calls_and_their_outcome() -> None:
                 {"call_id": "1", "tool_name": "read_file", "arguments": {"path": EVIL}},
                 {"call_id": "2", "tool_name": "write_file", "arguments": {"path": "b.py"}},
                 {"call_id": "3", "tool_name": "run_command", "arguments": "odd"},
+                {"call_id": "4", "tool_name": "run_command", "arguments": {"command": "rm x"}},
                 "odd",
             ],
         },
         {"role": "tool", "call_id": "1", "content": "one\ntwo\n"},
         {"role": "tool", "call_id": "2", "content": '{"error": {"code": "REJECTED", "message": "not now"}}'},
+        {"role": "tool", "call_id": "4", "content": '{"status":"rejected","feedback":"not this one"}'},
     ]
     shown = "".join(
         cards.rendered(card, 80, colour=False) for card in past.shown(past.messages_of({"messages": messages}))
@@ -254,6 +256,7 @@ def test_the_past_shows_calls_and_their_outcome() -> None:
     assert "2 lines" in shown
     assert "✗ write_file b.py\n  REJECTED: not now" in re.sub(" +\n", "\n", shown)
     assert "◌ run_command  no outcome yet" in shown
+    assert "✗ run_command rm x\n  REJECTED: not this one" in re.sub(" +\n", "\n", shown)
     assert not set("\x1b\x07\x9b\u202e") & set(shown)
 
 
