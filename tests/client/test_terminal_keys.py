@@ -186,6 +186,17 @@ def test_a_signal_that_ends_it_leaves_no_process_and_restores_the_terminal(codel
     assert terminal.raw.rindex(b"\x1b[?2004l") > terminal.raw.rindex(b"\x1b[?2004h")
 
 
+def test_a_signal_also_ends_an_open_list(codelab: Codelab) -> None:
+    terminal = codelab()
+    terminal.type("/model\r")
+    terminal.expect("Which model?")
+    os.kill(terminal.process.pid, signal.SIGTERM)
+    assert terminal.ended() == 128 + signal.SIGTERM
+    assert terminal.mode() == terminal.first_mode
+    assert b"Traceback" not in terminal.raw
+    assert b"UnixSelector" not in terminal.raw
+
+
 def test_forty_columns_without_colours_are_enough(environment: dict[str, str], folder: Path) -> None:
     with Terminal(CODELAB, {**environment, "NO_COLOR": "1"}, folder, columns=40) as terminal:
         terminal.expect("Tip: ")

@@ -5,7 +5,7 @@ import contextlib
 import importlib
 import os
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -108,10 +108,8 @@ async def talk(
 
 async def _converse(conversation: Any, screen: Any) -> None:
     """Talk until the user or the server ends it. Raises SessionError."""
-    try:
-        await _either(conversation.follow(), screen.run())
-    finally:
-        await conversation.aclose()
+    # The screen does not end before a list that is open in it.
+    await _either(conversation.follow(), screen.run(), before_end=conversation.aclose)
 
 
 @contextlib.contextmanager
@@ -193,12 +191,13 @@ async def _configure(session: Session, agent: str | None, model: str | None) -> 
         await session.switch_agent(agent)
 
 
-async def _either(*works: Any) -> None:
-    """Run until one of them ends."""
+async def _either(*works: Any, before_end: Callable[[], Awaitable[None]]) -> None:
+    """Run until one of them ends, or this is cancelled; then do what comes before the end of the others."""
     tasks = [asyncio.ensure_future(work) for work in works]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
+        await before_end()
         for task in tasks:
             if not task.done():
                 task.cancel()
