@@ -133,6 +133,10 @@ def test_the_menu_says_what_commands_do(codelab: Codelab) -> None:
     terminal = codelab()
     terminal.type("/und")
     assert re.search(r"/undo +take back what the last turn did", terminal.expect("take back what"))
+    terminal.type("\x03!seq 1 80\r")
+    terminal.expect("\n  80")
+    terminal.type("/")
+    assert re.search(r"/redo +bring back", terminal.expect("/redo")), "also where the input is at the end of the screen"
 
 
 def test_long_texts_are_folded_and_unfolded(codelab: Codelab, model: ScriptedModel) -> None:

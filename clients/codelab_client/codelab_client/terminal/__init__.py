@@ -5,7 +5,7 @@ import contextlib
 import importlib
 import os
 import sys
-from collections.abc import Awaitable, Callable, Collection, Iterator
+from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -59,48 +59,47 @@ async def talk(
     draft: str | None = None  # what the input has at first, in place of a history above it
     if session_id is not None:
         history = await _history(rest_api, session_id)
-    with _restored_terminal(takes_keys=not plain):
-        while next_id is not None:
-            screen = _screen(workspace, plain=plain, notify=notify, is_light=background.is_light)
-            conversation = screen.conversation = TerminalConversation(workspace, screen)
-            executor = conversation.executor = LocalExecutor(workspace, conversation, state_folder(), session=next_id)
-            servers = McpServers(conversation, state_folder())
-            own_tools: list[ToolSource] = [Skills(workspace), servers.tools]
-            opening = connect(
-                address,
-                workspace,
-                session_id=next_id,
-                token=token,
-                executor=WithOwnTools(executor, own_tools, executor.around_change),
-                last_seq=history.get("last_seq"),
-                instructions=topmost_instructions(Tree(workspace)),
-                on_event=waiting.tell_until_open(),
-                decided_elsewhere=is_own,
-                situation=executor.situation,
-                drafts=True,
-            )
-            async with opening as session:
-                conversation.session = session
-                commands = screen.commands = Commands(conversation, rest_api, executor, servers)
-                last_sessions.remember(address, workspace, next_id)
-                if draft is None:
-                    messages = past.messages_of(history)
-                    conversation.recall(past.last_answer(messages))
-                    for card in past.shown(messages):
-                        screen.show(card)
-                if draft:
-                    screen.put(draft)
-                if typed:
-                    screen.type(typed)
-                    typed = ""
-                conversation.start(_prepare(executor, session))
-                conversation.start(servers.start())
-                conversation.start(_configure(session, agent, model))
-                await _converse(conversation, screen)
-            next_id, draft = commands.switch_to, commands.draft
-            if next_id is not None:
-                agent = model = None
-                history = await _history(rest_api, next_id)
+    while next_id is not None:
+        screen = _screen(workspace, plain=plain, notify=notify, is_light=background.is_light)
+        conversation = screen.conversation = TerminalConversation(workspace, screen)
+        executor = conversation.executor = LocalExecutor(workspace, conversation, state_folder(), session=next_id)
+        servers = McpServers(conversation, state_folder())
+        own_tools: list[ToolSource] = [Skills(workspace), servers.tools]
+        opening = connect(
+            address,
+            workspace,
+            session_id=next_id,
+            token=token,
+            executor=WithOwnTools(executor, own_tools, executor.around_change),
+            last_seq=history.get("last_seq"),
+            instructions=topmost_instructions(Tree(workspace)),
+            on_event=waiting.tell_until_open(),
+            decided_elsewhere=is_own,
+            situation=executor.situation,
+            drafts=True,
+        )
+        async with opening as session:
+            conversation.session = session
+            commands = screen.commands = Commands(conversation, rest_api, executor, servers)
+            last_sessions.remember(address, workspace, next_id)
+            if draft is None:
+                messages = past.messages_of(history)
+                conversation.recall(past.last_answer(messages))
+                for card in past.shown(messages):
+                    screen.show(card)
+            if draft:
+                screen.put(draft)
+            if typed:
+                screen.type(typed)
+                typed = ""
+            conversation.start(_prepare(executor, session))
+            conversation.start(servers.start())
+            conversation.start(_configure(session, agent, model))
+            await _converse(conversation, screen)
+        next_id, draft = commands.switch_to, commands.draft
+        if next_id is not None:
+            agent = model = None
+            history = await _history(rest_api, next_id)
     if session.last_seq:
         sys.stdout.write("`codelab --continue` goes on with this conversation.\n")
     return 0
@@ -110,32 +109,6 @@ async def _converse(conversation: Any, screen: Any) -> None:
     """Talk until the user or the server ends it. Raises SessionError."""
     # The screen does not end before a list that is open in it.
     await _either(conversation.follow(), screen.run(), before_end=conversation.aclose)
-
-
-@contextlib.contextmanager
-def _restored_terminal(*, takes_keys: bool) -> Iterator[None]:
-    """The terminal's mode is what it was, whatever had the keyboard: an open list leaves it to the ended input.
-
-    takes_keys: what is typed while there is no input yet is not echoed, and waits for it as it is, Enter as Enter.
-    """
-    import termios
-
-    keyboard = sys.stdin.fileno()
-    try:
-        before = termios.tcgetattr(keyboard)
-        if takes_keys:
-            mode = termios.tcgetattr(keyboard)
-            mode[0] &= ~termios.ICRNL
-            mode[3] &= ~(termios.ECHO | termios.ICANON)
-            termios.tcsetattr(keyboard, termios.TCSANOW, mode)
-    except termios.error:  # not a terminal
-        yield
-        return
-    try:
-        yield
-    finally:
-        with contextlib.suppress(termios.error):  # it was closed
-            termios.tcsetattr(keyboard, termios.TCSANOW, before)
 
 
 async def _prepare(executor: LocalExecutor, session: Session) -> None:

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from codelab_client.terminal.early_keys import keys_in
+
 #: How long the terminal may take to answer (seconds).
 _PATIENCE_S = 0.2
 #: OSC 11 asks for the background; every terminal answers the question after it, for its kind (DA1).
@@ -18,8 +20,6 @@ _COLOUR = re.compile(
 _KIND = re.compile(r"\x1b\[\?[0-9;]*c")
 #: Terminals that do not know the question.
 _MUTE = ("", "dumb", "linux")
-#: Keys that count although they write nothing: Enter, and the two that erase.
-_KEYS = "\r\x7f\b"
 #: Of COLORFGBG: white, and the light grey that is the first eight colours' white.
 _LIGHT_NUMBERS = ("7", "15")
 
@@ -40,8 +40,7 @@ def background(setting: str, environment: Mapping[str, str], ask: Callable[[], b
     if setting:
         return Background(setting == "light")
     answer = "" if environment.get("TERM", "") in _MUTE else ask().decode("utf-8", "ignore")
-    keys = without_answers(answer).replace("\n", "\r")  # the terminal made a line end of Enter
-    typed = "".join(character for character in keys if character.isprintable() or character in _KEYS)
+    typed = keys_in(without_answers(answer))
     if (match := _COLOUR.search(answer)) is not None:
         red, green, blue = (int(part, 16) / (16 ** len(part) - 1) for part in match.groups())
         return Background(luminance(red, green, blue) > 0.18, typed)  # the middle, as eyes see it

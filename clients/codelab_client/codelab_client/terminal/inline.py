@@ -57,6 +57,8 @@ _ESCAPE_S = 0.2
 _FOLDED = 50
 #: Between two redraws (seconds): a fast answer comes in more pieces than anybody can see.
 _REDRAW_S = 0.04
+#: Rows below the input that are kept for a menu which is not open yet.
+_MENU_ROWS = 4
 #: Characters of a path that the line with the keys repeats; the whole is in the card.
 _PATH_CHARS = 60
 _PLAIN_STYLE = Style.from_dict({"bottom-toolbar": "noreverse", "ask": "bold", "prompt": "bold"})
@@ -101,13 +103,14 @@ class InlineScreen:
             style=prompt_style(palette) if self._colour else _PLAIN_STYLE,
             color_depth=None if self._colour else ColorDepth.DEPTH_1_BIT,
             erase_when_done=True,
-            reserve_space_for_menu=4,
+            reserve_space_for_menu=_MENU_ROWS,
             refresh_interval=0,
         )
         self._attention = Attention(notify, self._control, workspace.name)
         self._prompt.app.min_redraw_interval = _REDRAW_S
         self._prompt.app.timeoutlen = self._prompt.app.ttimeoutlen = _ESCAPE_S
         self._prompt.default_buffer.on_text_changed += lambda _: self._typed()
+        self._prompt.default_buffer.on_completions_changed += lambda _: self._make_room_for_menu()
         erase_what_was_broken(self._prompt.app.renderer)
 
     # -- printing ------------------------------------------------------------------------------------------------
@@ -269,6 +272,12 @@ class InlineScreen:
         edit = "" if is_elsewhere else "  e edit"
         ever = "  a always" if always(call, conversation) else ""
         return f"Run {exact_line(call.tool_name)}{_path_of(call)}?{suffix}  y yes  n no{edit}{ever}"
+
+    def _make_room_for_menu(self) -> None:
+        """Below the input there is room for the menu, as far as half of the screen has it."""
+        state, rows = self._prompt.default_buffer.complete_state, shutil.get_terminal_size().lines
+        wanted = len(state.completions) + 1 if state is not None else 0
+        self._prompt.reserve_space_for_menu = max(_MENU_ROWS, min(wanted, rows // 2))
 
     def _toolbar(self) -> str:
         columns = shutil.get_terminal_size().columns
