@@ -377,6 +377,17 @@ def test_lines_only_show_what_is_decided_about_and_name_no_key(
     assert "Ctrl-O" not in shown
 
 
+def test_no_command_is_allowed_in_an_autonomous_session_whatever_the_server_says(tmp_path: Path) -> None:
+    talk = Talk(tmp_path)
+    talk.conversation.executor = SimpleNamespace(confines_commands=True)  # type: ignore[assignment]
+    asked = on.ToolCall(
+        call_id="c", tool_name="run_command", requires_approval=True, arguments={"command": "ls"}, repeatable=True
+    )
+    assert talk.conversation.allowed_commands.offers(asked)
+    talk.session.info.settings["autonomy"] = "autonomous"
+    assert not talk.conversation.allowed_commands.offers(asked)
+
+
 # -- blank lines -----------------------------------------------------------------------------------------------------
 
 

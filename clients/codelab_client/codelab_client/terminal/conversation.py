@@ -120,7 +120,7 @@ class TerminalConversation:
         self._images_lock = asyncio.Lock()
         self._has_turn = False  # a turn has begun, and has not ended; the status that says so comes later
         self.local_commands = LocalCommands(workspace)
-        self.allowed_commands = AllowedCommands(workspace, lambda: self.executor.confines_commands)
+        self.allowed_commands = AllowedCommands(workspace, self._may_allow_commands)
         self.drafts = CallDrafts()
         self._order = CallOrder(lambda card: self.screen.show(card))
         self.to_retry = ""  # what tries a failed turn again; empty if none has failed
@@ -348,6 +348,12 @@ class TerminalConversation:
         self.approvals.append(call)
         if len(self.approvals) == 1 and not self.questions:
             self._show_next()
+
+    def _may_allow_commands(self) -> bool:
+        """Whether a sandbox holds what a command does, and the user decides about commands one by one otherwise."""
+        info = self.session.info
+        is_autonomous = info is None or info.settings.get("autonomy") == "autonomous"
+        return not is_autonomous and self.executor.confines_commands
 
     async def _run_again(self, call: on.ToolCall) -> None:
         """Approve a command that the user has allowed for the session; ask about it if it may do something else now."""
