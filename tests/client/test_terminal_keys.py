@@ -24,6 +24,7 @@ from prompt_toolkit.document import Document
 
 from tests.client.terminals import Terminal
 from tests.client.test_exec import CODELAB
+from tests.client.test_images import PNG
 from tests.client.test_terminal import Codelab, turn_ends
 from tests.fakes.model.script import Says
 from tests.fakes.model.server import ScriptedModel
@@ -127,6 +128,26 @@ def test_enter_sends_what_was_typed_while_the_client_started(
         terminal.type("\x03\x03\x03")
         assert terminal.ended() == 0
         assert terminal.mode() == terminal.first_mode
+
+
+def test_ctrl_v_attaches_the_image_in_the_clipboard(
+    codelab: Codelab, environment: dict[str, str], model: ScriptedModel, tmp_path: Path
+) -> None:
+    (tmp_path / "bin").mkdir()
+    png, program = tmp_path / "bin" / "image", tmp_path / "bin" / "xclip"
+    program.write_text(f'#!/bin/sh\n[ "$4" = image/png ] && cat {png}\n')
+    program.chmod(0o755)
+    clipboard = {"PATH": f"{program.parent}:{environment['PATH']}", "DISPLAY": ":0", "WAYLAND_DISPLAY": ""}
+    terminal = codelab(**clipboard, SSH_CONNECTION="")
+    terminal.type("\x16")
+    terminal.expect("There is no image in the clipboard")
+    png.write_bytes(PNG)
+    terminal.type(model.script("key-image", Says("A pixel.")) + " look: \x16")
+    terminal.expect("/1.png")
+    terminal.type("\r")
+    terminal.expect("with 1.png")
+    terminal.expect("A pixel.")
+    assert "data:image/png;base64" in str(model.requests["key-image"][0]["messages"])
 
 
 def test_the_menu_says_what_commands_do(codelab: Codelab) -> None:

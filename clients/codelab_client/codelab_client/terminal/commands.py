@@ -64,6 +64,7 @@ _KEYS = (
     ("↑", "earlier messages"),
     ("@", "a file's name"),
     ("!COMMAND", "run a command yourself; the agent reads its output with your next message"),
+    ("Ctrl-V", "attach the image in the clipboard"),
     ("Ctrl-O", "show what is folded"),
     ("Ctrl-Z", "suspend"),
 )

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Literal, TypeVar
 
 from prompt_toolkit import PromptSession
@@ -34,7 +35,7 @@ from codelab_client.session.journal import state_folder
 from codelab_client.terminal import cards
 from codelab_client.terminal.asked import LOOK_S, Target, always, target
 from codelab_client.terminal.attention import Attention
-from codelab_client.terminal.clipboard import copied_by, sequence
+from codelab_client.terminal.clipboard import copied_by, pasted_image, sequence
 from codelab_client.terminal.commands import Commands, is_command
 from codelab_client.terminal.completion import Suggestions
 from codelab_client.terminal.conversation import TerminalConversation
@@ -86,6 +87,7 @@ class InlineScreen:
         self._spacing = Spacing()
         self._folded: deque[RenderableType] = deque(maxlen=_FOLDED)  # what Ctrl-O prints, the newest last
         self._pastes = Pastes()
+        self._images: TemporaryDirectory[str] | None = None  # those of the clipboard
         self._printing = asyncio.Lock()
         self._print_task: asyncio.Task[None] | None = None
         self._keyboard = Keyboard(sys.stdin)
@@ -218,6 +220,8 @@ class InlineScreen:
         finally:
             ticking.cancel()
             self._attention.close()
+            if self._images is not None:
+                self._images.cleanup()
             await self._print()
             loop.remove_signal_handler(signal.SIGINT)
 
@@ -356,6 +360,10 @@ class InlineScreen:
         @keys.add(Keys.BracketedPaste)
         def _(event: KeyPressEvent) -> None:
             event.current_buffer.insert_text(self._pastes.folded(event.data))
+
+        @keys.add("c-v")
+        def _(event: KeyPressEvent) -> None:
+            self._start(event, self._paste_image)
 
         @keys.add("c-o")
         def _(event: KeyPressEvent) -> None:
@@ -550,6 +558,18 @@ class InlineScreen:
         buffer.reset()
         self._interrupted_at = self._escaped_at = 0.0
         self._hint_for("Cleared; ↑ brings it back")
+
+    async def _paste_image(self) -> None:
+        """Put the path of the clipboard's image into the input: the image goes with the message that names it."""
+        data = await asyncio.to_thread(pasted_image, os.environ, self.conversation.workspace)
+        if data is None:
+            self._hint_for("There is no image in the clipboard, or no wl-paste, xclip or pngpaste that gives it")
+            return
+        if self._images is None:
+            self._images = TemporaryDirectory(prefix="codelab-images-")
+        path = Path(self._images.name) / f"{len(list(Path(self._images.name).iterdir())) + 1}.png"
+        path.write_bytes(data)
+        self._prompt.default_buffer.insert_text(f"{path} ")
 
     async def _next_autonomy(self) -> None:
         self._hint_for(f"autonomy {await self.conversation.next_autonomy()}")
