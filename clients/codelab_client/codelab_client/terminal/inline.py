@@ -280,8 +280,8 @@ class InlineScreen:
     def _make_room_for_menu(self) -> None:
         """Below the input there is room for the menu, as far as half of the screen has it."""
         state, rows = self._prompt.default_buffer.complete_state, shutil.get_terminal_size().lines
-        wanted = len(state.completions) + 1 if state is not None else 0
-        self._prompt.reserve_space_for_menu = max(_MENU_ROWS, min(wanted, rows // 2))
+        menu_rows = len(state.completions) + 1 if state is not None else 0
+        self._prompt.reserve_space_for_menu = max(_MENU_ROWS, min(menu_rows, rows // 2))
 
     def _toolbar(self) -> str:
         columns = shutil.get_terminal_size().columns

@@ -36,9 +36,9 @@ def erase_what_was_broken(renderer: Renderer) -> None:
         return
 
     def erase_all(leave_alternate_screen: bool = True) -> None:
-        drawn, size, columns = renderer.last_rendered_screen, renderer._last_size, renderer.output.get_size().columns
-        if drawn is not None and size is not None and columns < size.columns:
-            renderer.output.cursor_up(rows_added(drawn, renderer._cursor_pos, columns))
+        screen, size, columns = renderer.last_rendered_screen, renderer._last_size, renderer.output.get_size().columns
+        if screen is not None and size is not None and columns < size.columns:
+            renderer.output.cursor_up(rows_added(screen, renderer._cursor_pos, columns))
         erase(leave_alternate_screen)
 
     def render_anew(app: Application[Any], layout: Layout, is_done: bool = False) -> None:

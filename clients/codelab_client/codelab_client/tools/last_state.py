@@ -59,7 +59,7 @@ class _Screen:
     def __init__(self) -> None:
         self._lines: list[list[str]] = [[]]
         self._row = self._column = 0
-        self._saved = (0, 0)
+        self._saved_position = (0, 0)
         self._padding_left = _MOST_PADDING
 
     def write(self, text: str) -> None:
@@ -138,10 +138,10 @@ class _Screen:
         self._column = 0
 
     def _save(self, _: int | None) -> None:
-        self._saved = self._row, self._column
+        self._saved_position = self._row, self._column
 
     def _restore(self, _: int | None) -> None:
-        row, self._column = self._saved
+        row, self._column = self._saved_position
         self._row = min(row, len(self._lines) - 1)  # what was below may have been erased
 
     def _erase_in_line(self, extent: int | None) -> None:
