@@ -116,6 +116,8 @@ def test_copies_and_calls_go_to_the_terminal_if_they_are_wanted(
     assert b"\x1b]52;c;" + base64.b64encode(b"make\n") + b"\x07" in terminal.raw
     assert b"\x1b]777;notify;codelab;codelab has finished: work\x07" in terminal.raw
     assert b"\x1b]2;working: codelab work\x07" in terminal.raw
+    terminal.type("/raw\r")
+    terminal.expect("/raw\nTake this:\n\n```sh\nmake\n```")
     terminal.type("/quit\r")
     assert terminal.ended() == 0
     assert b"\x1b[23;0t" in terminal.raw
