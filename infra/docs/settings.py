@@ -56,6 +56,8 @@ _SECTIONS: dict[str, dict[str, str]] = {
         "approval",
         "REMEMBER_COMMANDS": "lets a user allow exactly the same `run_command` again in a session, "
         "[until a file may have changed](protocol.md#remembered-commands). Not on Windows",
+        "SANDBOXED_COMMANDS": "lets a user allow exactly the same `run_command` for a session "
+        "[in the client's sandbox](protocol.md#commands-in-a-sandbox). The local cloud sets it to `true`",
         "APPROVAL_TIMEOUT_S": "how long a human may take, in seconds. Without an answer in time, the call is rejected",
     },
     "Turns": {

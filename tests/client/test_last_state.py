@@ -25,6 +25,18 @@ STATES = {
     "a cleared screen keeps what was said": ("error: no\n\x1b[2J\x1b[HWatching\n", "error: no\nWatching\n"),
     "up beyond the top": ("a\n\x1b[99Ab", "b\n"),
     "a sequence that never ends": ("a\x1b]0;open\nb", "a0;open\nb"),
+    "the beginning of a line is erased": ("loading: ok\x1b[3D\x1b[1K\n", "         ok\n"),
+    "all of a line up to its end is erased from the beginning": ("ab\x1b[9C\x1b[1Kx", "           x"),
+    "the screen above is erased": ("error: no\nab\x1b[1D\x1b[1Jc\n", "error: no\n c\n"),
+    "the cursor is saved and restored": ("0 %\n\x1b7log\n\x1b8\x1b[A100 %\n", "100 %\nlog\n"),
+    "it is saved the other way": ("a\x1b[sbc\x1b[uX", "aXc"),
+    "where the cursor was is gone": ("a\nb\x1b7\x1b[A\x1b[J\x1b8c", "ac"),
+    "wide characters": ("日本語 0 %\r日本語 9 %", "日本語 9 %"),
+    "columns of wide characters": ("日本\x1b[5Gx\x1b[3Gab", "日abx"),
+    "half of a wide character is overwritten": ("日本\x1b[2Gx", " x本"),
+    "half of one is erased": ("日本\x1b[2G\x1b[K", " "),
+    "emoji in a progress bar": ("🎉🎉  1\r🎉🎉🎉", "🎉🎉🎉1"),
+    "accents": ("e\u0301x\rab", "ab"),
     "a lone escape": ("a\x1b", "a"),
 }
 
@@ -46,6 +58,9 @@ def test_no_output_grows_without_bound() -> None:
         "\x1b[A",
         "\x1b[J",
         "\x1b[1K",
+        "\x1b7",
+        "\x1b8",
+        "日e\u0301",
         "\x1b[H",
         "\x1b]0;",
     ]

@@ -103,8 +103,8 @@ def test_the_setting_comes_first_then_the_terminal_then_the_variable() -> None:
 
 
 def test_what_was_typed_before_the_answer_is_kept() -> None:
-    read = b"he\x1b]11;rgb:ff/ff/ff\x07llo \xc3\xa9\r\x1b[?62c!"
-    assert background("", {"TERM": "xterm"}, lambda: read).typed == "hello é!"
+    read = b"he\x1b]11;rgb:ff/ff/ff\x07llo \xc3\xa9\n\x1b[?62c!?\x7f\x07"
+    assert background("", {"TERM": "xterm"}, lambda: read).typed == "hello é\r!?\x7f"
 
 
 def test_an_answer_that_comes_late_is_no_key() -> None:

@@ -147,6 +147,38 @@ def test_always_shows_the_rule_before_it_counts(terminal: Terminal, folder: Path
     assert terminal.shown().count("? write_file a.py") == 1
 
 
+def test_an_allowed_command_runs_again_until_its_script_changes(
+    terminal: Terminal, folder: Path, model: ScriptedModel
+) -> None:
+    (folder / "check.sh").write_text("echo run >> runs; wc -l < runs\n")
+    run = call("run_command", command="sh check.sh")
+    other = call("write_file", path="a.py", content="1\n")
+    changed = call("write_file", path="check.sh", content="echo changed\n")
+    script = model.script("tty-allowed", Says("", [run]), Says("", [run]), Says("", [other]), Says("", [run]), DONE)
+    terminal.type(f"{script}\r")
+    decide(terminal, "a")
+    terminal.expect("Allow from now on: run_command sh check.sh, in the sandbox,")
+    time.sleep(0.7)
+    terminal.type("s")
+    terminal.expect("? write_file a.py")
+    decide(terminal, "y")
+    terminal.expect("All done.")
+    assert (folder / "runs").read_text() == "run\n" * 3
+    turn_ends(terminal)
+    terminal.clear()
+    terminal.type("/rules\r")
+    terminal.expect("allow run_command sh check.sh  (sandbox, this window)")
+    terminal.type(model.script("tty-lapsed", Says("", [changed]), Says("", [run]), DONE) + "\r")
+    terminal.expect("? write_file check.sh")
+    decide(terminal, "y")
+    terminal.expect("Allowed until something changes that it runs")
+    decide(terminal, "n")
+    terminal.type("\r")
+    terminal.expect("All done.")
+    turn_ends(terminal)
+    assert (folder / "runs").read_text() == "run\n" * 3
+
+
 def test_a_command_that_cannot_be_remembered_says_so(terminal: Terminal, model: ScriptedModel) -> None:
     command = "printf 'one\\ntwo\\n'; exit 3"
     terminal.type(model.script("tty-command", Says("", [call("run_command", command=command)]), DONE) + "\r")

@@ -378,6 +378,17 @@ def test_lines_only_show_what_is_decided_about_and_name_no_key(
     assert "Ctrl-O" not in shown
 
 
+def test_no_command_is_allowed_in_an_autonomous_session_whatever_the_server_says(tmp_path: Path) -> None:
+    talk = Talk(tmp_path)
+    talk.conversation.executor = SimpleNamespace(confines_commands=True)  # type: ignore[assignment]
+    asked = on.ToolCall(
+        call_id="c", tool_name="run_command", requires_approval=True, arguments={"command": "ls"}, repeatable=True
+    )
+    assert talk.conversation.allowed_commands.offers(asked)
+    talk.session.info.settings["autonomy"] = "autonomous"
+    assert not talk.conversation.allowed_commands.offers(asked)
+
+
 # -- blank lines -----------------------------------------------------------------------------------------------------
 
 
@@ -385,14 +396,38 @@ async def test_blocks_are_one_blank_line_apart(tmp_path: Path) -> None:
     talk = Talk(tmp_path)
     talk.conversation.say("one")
     talk.session.status = "thinking"
-    talk.take(text("# Title\n\nText:\n\n```python\na = 1\n\n\nb = 2\n```\n\nMore.\n\n- x\n- y\n", final=True), END)
+    talk.take(
+        text(
+            "# Title\n\nText:\n\n```python\na = 1\n\n\nb = 2\n```\n\nMore.\n\n- x\n- y\n\n"
+            "| a |\n|---|\n| b |\n\nEnd.\n",
+            final=True,
+        ),
+        END,
+    )
     talk.session.status = "idle"
     talk.conversation.say("two")
     lines = talk.screen.text.split("\n")
-    code = lines.index(" a = 1")
-    assert lines[code : code + 4] == [" a = 1", "", "", " b = 2"]
+    code = lines.index("a = 1")
+    assert lines[code : code + 4] == ["a = 1", "", "", "b = 2"]
     without_code = [*lines[:code], "code", *lines[code + 4 :]]
     assert not any(not line and not below for line, below in pairwise(without_code[:-1]))
+
+
+# -- answers ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [40, 120])
+def test_what_is_copied_from_an_answer_is_the_text(width: int) -> None:
+    code = f"def f(x):\n    return '{'long ' * 40}'"
+    before = f"# Title\n\n- one\n\n  ```\n  {'in a list ' * 9}\n  ```\n\n| a | b |\n|---|---|\n| c | d |"
+    written = f"{before}\n\n```python\n{code}\n```\n"
+    shown = cards.rendered(cards.answer(written), width, colour=False)
+    assert f"\n\n{code}\n\n" in shown, "no space before it, and no line is broken"
+    lines = shown.split("\n")
+    assert "Title" in lines, "headings are at the left"
+    assert not [line for line in lines if line != line.rstrip()]
+    assert not [line for line in lines if len(line) > width and line not in code]
+    assert shown.split().count("list") == 9
 
 
 # -- the first lines and the status ----------------------------------------------------------------------------------

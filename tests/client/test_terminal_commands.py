@@ -116,6 +116,8 @@ def test_copies_and_calls_go_to_the_terminal_if_they_are_wanted(
     assert b"\x1b]52;c;" + base64.b64encode(b"make\n") + b"\x07" in terminal.raw
     assert b"\x1b]777;notify;codelab;codelab has finished: work\x07" in terminal.raw
     assert b"\x1b]2;working: codelab work\x07" in terminal.raw
+    terminal.type("/raw\r")
+    terminal.expect("/raw\nTake this:\n\n```sh\nmake\n```")
     terminal.type("/quit\r")
     assert terminal.ended() == 0
     assert b"\x1b[23;0t" in terminal.raw
@@ -242,11 +244,13 @@ def test_the_past_shows_calls_and_their_outcome() -> None:
                 {"call_id": "1", "tool_name": "read_file", "arguments": {"path": EVIL}},
                 {"call_id": "2", "tool_name": "write_file", "arguments": {"path": "b.py"}},
                 {"call_id": "3", "tool_name": "run_command", "arguments": "odd"},
+                {"call_id": "4", "tool_name": "run_command", "arguments": {"command": "rm x"}},
                 "odd",
             ],
         },
         {"role": "tool", "call_id": "1", "content": "one\ntwo\n"},
         {"role": "tool", "call_id": "2", "content": '{"error": {"code": "REJECTED", "message": "not now"}}'},
+        {"role": "tool", "call_id": "4", "content": '{"status":"rejected","feedback":"not this one"}'},
     ]
     shown = "".join(
         cards.rendered(card, 80, colour=False) for card in past.shown(past.messages_of({"messages": messages}))
@@ -254,6 +258,7 @@ def test_the_past_shows_calls_and_their_outcome() -> None:
     assert "2 lines" in shown
     assert "✗ write_file b.py\n  REJECTED: not now" in re.sub(" +\n", "\n", shown)
     assert "◌ run_command  no outcome yet" in shown
+    assert "✗ run_command rm x\n  REJECTED: not this one" in re.sub(" +\n", "\n", shown)
     assert not set("\x1b\x07\x9b\u202e") & set(shown)
 
 

@@ -6,7 +6,9 @@ import re
 import shlex
 import shutil
 import signal
+import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -17,11 +19,13 @@ from codelab_client.execution import ToolOutcome
 from codelab_client.terminal.asked import LOOK_S
 from codelab_client.terminal.completion import Suggestions
 from codelab_client.terminal.local_commands import LocalCommands
+from codelab_client.tools import processes
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
 from tests.client.terminals import Terminal
 from tests.client.test_exec import CODELAB
+from tests.client.test_images import PNG
 from tests.client.test_terminal import Codelab, turn_ends
 from tests.fakes.model.script import Says, call
 from tests.fakes.model.server import ScriptedModel
@@ -130,10 +134,49 @@ def test_a_command_of_the_user_goes_with_the_next_message(codelab: Codelab, mode
     terminal.expect("You have stopped it\n  seen")
 
 
+def test_enter_sends_what_was_typed_while_the_client_started(
+    environment: dict[str, str], folder: Path, model: ScriptedModel
+) -> None:
+    early = model.script("key-early", Says("So early."))
+    with Terminal(CODELAB, environment, folder) as terminal:
+        terminal.type(f"{early}\r")
+        terminal.expect("codelab in ")
+        terminal.type("and more")
+        terminal.expect("So early.")
+        terminal.expect("› and more")
+        terminal.type("\x03\x03\x03")
+        assert terminal.ended() == 0
+        assert terminal.mode() == terminal.first_mode
+
+
+def test_ctrl_v_attaches_the_image_in_the_clipboard(
+    codelab: Codelab, environment: dict[str, str], model: ScriptedModel, tmp_path: Path
+) -> None:
+    (tmp_path / "bin").mkdir()
+    png, program = tmp_path / "bin" / "image", tmp_path / "bin" / "xclip"
+    program.write_text(f'#!/bin/sh\n[ "$4" = image/png ] && cat {png}\n')
+    program.chmod(0o755)
+    clipboard = {"PATH": f"{program.parent}:{environment['PATH']}", "DISPLAY": ":0", "WAYLAND_DISPLAY": ""}
+    terminal = codelab(**clipboard, SSH_CONNECTION="")
+    terminal.type("\x16")
+    terminal.expect("There is no image in the clipboard")
+    png.write_bytes(PNG)
+    terminal.type(model.script("key-image", Says("A pixel.")) + " look: \x16")
+    terminal.expect("/1.png")
+    terminal.type("\r")
+    terminal.expect("with 1.png")
+    terminal.expect("A pixel.")
+    assert "data:image/png;base64" in str(model.requests["key-image"][0]["messages"])
+
+
 def test_the_menu_says_what_commands_do(codelab: Codelab) -> None:
     terminal = codelab()
     terminal.type("/und")
     assert re.search(r"/undo +take back what the last turn did", terminal.expect("take back what"))
+    terminal.type("\x03!seq 1 80\r")
+    terminal.expect("\n  80")
+    terminal.type("/")
+    assert re.search(r"/redo +bring back", terminal.expect("/redo")), "also where the input is at the end of the screen"
 
 
 def test_long_texts_are_folded_and_unfolded(codelab: Codelab, model: ScriptedModel) -> None:
@@ -187,6 +230,17 @@ def test_a_signal_that_ends_it_leaves_no_process_and_restores_the_terminal(codel
     assert terminal.raw.rindex(b"\x1b[?2004l") > terminal.raw.rindex(b"\x1b[?2004h")
 
 
+def test_a_signal_also_ends_an_open_list(codelab: Codelab) -> None:
+    terminal = codelab()
+    terminal.type("/model\r")
+    terminal.expect("Which model?")
+    os.kill(terminal.process.pid, signal.SIGTERM)
+    assert terminal.ended() == 128 + signal.SIGTERM
+    assert terminal.mode() == terminal.first_mode
+    assert b"Traceback" not in terminal.raw
+    assert b"UnixSelector" not in terminal.raw
+
+
 def test_forty_columns_without_colours_are_enough(environment: dict[str, str], folder: Path) -> None:
     with Terminal(CODELAB, {**environment, "NO_COLOR": "1"}, folder, columns=40) as terminal:
         terminal.expect("Tip: ")
@@ -227,6 +281,20 @@ async def test_reports_are_bounded_fenced_and_taken_once(tmp_path: Path) -> None
     assert len(report) < 13_000
     assert commands.take_reports() == ""
     assert "seq" not in "".join(written)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what a process reads")
+async def test_a_command_that_waits_for_keys_is_ended_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "EVERY_S", 0.1)
+    commands = LocalCommands(tmp_path)
+    outcome = await commands.run("(head -c 1 < /dev/stderr) >&2; echo after", lambda _: None)
+    assert outcome.error is not None
+    assert outcome.error.message.startswith("head waits for keys")
+    assert commands.take_reports() == "", "the agent reads nothing of it"
+    outcome = await commands.run("echo out; kill -9 $$", lambda _: None)
+    assert outcome.result == {"exit_code": None, "stdout": "out\n", "note": "ended by SIGKILL"}
 
 
 async def test_the_user_sees_what_the_agent_reads(tmp_path: Path) -> None:
@@ -272,3 +340,35 @@ def test_files_and_commands_are_suggested_with_descriptions(tmp_path: Path) -> N
 
     assert suggested("/un") == [("/undo", "/undo", "take back")]
     assert suggested("look at @pars") == [("parse.md", "parse.md", ""), ("src/parser.py", "src/parser.py", "")]
+
+
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux, which breaks long lines anew")
+def test_a_narrower_terminal_leaves_no_rest_of_what_was_live(
+    environment: dict[str, str], folder: Path, model: ScriptedModel, tmp_path: Path
+) -> None:
+    go = threading.Event()
+    text = "A long line of an answer that is still being written, which goes on and on. The second half of it is this."
+    script = model.script("key-narrow", Says(text, halfway=go))
+
+    def tmux(*arguments: str) -> str:
+        command = ["tmux", "-f", "/dev/null", "-S", str(tmp_path / "tmux"), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=folder, check=True).stdout
+
+    def shows(expected: str) -> bool:
+        return expected in tmux("capture-pane", "-p", "-S", "-")
+
+    tmux("new-session", "-d", "-x", "80", "-y", "30", *CODELAB)
+    try:
+        until(lambda: shows("/help lists the commands"))
+        tmux("send-keys", "-l", script)
+        tmux("send-keys", "Enter")
+        until(lambda: shows("written"))
+        for columns in ("30", "70", "25"):
+            tmux("resize-window", "-x", columns, "-y", "30")
+            until(lambda: shows("written") and shows("\nthinking"))
+            tmux("clear-history")
+        go.set()
+        until(lambda: (shows("is this.") and shows("tokens")) or shows("\nbalanced"))
+        assert tmux("capture-pane", "-p", "-S", "-").count("A long line of an") == 1
+    finally:
+        tmux("kill-server")

@@ -18,6 +18,7 @@ from codelab.protocol.paths import workspace_path
 from codelab.protocol.tools import find_tool
 from codelab_client.acp.permissions import Permissions
 from codelab_client.acp.previews import preview
+from codelab_client.allowed_commands import AllowedCommands
 from codelab_client.mcp import ServerConfig
 from codelab_client.session.events import CallDecidedElsewhere, ToolCall
 from codelab_client.terminal import cards, editor
@@ -231,7 +232,10 @@ def test_the_rule_of_always_is_shown_whole(columns: int, folder: Path, monkeypat
     monkeypatch.setattr("shutil.get_terminal_size", lambda *_, **__: os.terminal_size((columns, 24)))
     screen = InlineScreen.__new__(InlineScreen)
     screen._mode = "always"
-    screen.conversation = SimpleNamespace(approvals=deque([call]), questions=deque(), live=list)  # type: ignore[assignment]
+    commands = AllowedCommands(folder, lambda: True)
+    screen.conversation = SimpleNamespace(  # type: ignore[assignment]
+        approvals=deque([call]), questions=deque(), live=list, allowed_commands=commands
+    )
     assert rule in "".join(piece.removesuffix("\n") for _, piece, *_ in screen._compose())
     options = asked_of_editor(folder, call, [])["options"]
     assert [option["name"] for option in options if option["kind"] == "allow_always"] == [
@@ -343,7 +347,11 @@ def question(text: str, folder: Path) -> Iterator[str]:
         (f"mcp.{text}", {text: text}),
     ):
         yield card(folder, tool, 10_000, **arguments)
-    conversation: Any = SimpleNamespace(session=SimpleNamespace(address=SimpleNamespace(shown=text)), workspace=text)
+    conversation: Any = SimpleNamespace(
+        session=SimpleNamespace(address=SimpleNamespace(shown=text)),
+        workspace=text,
+        allowed_commands=AllowedCommands(folder, lambda: True),
+    )
     yield always(asking(text), conversation)
     yield always(replace(asking(text), tool_name="run_command"), conversation)
     yield always(CallDecidedElsewhere.of(asking(text)), conversation)

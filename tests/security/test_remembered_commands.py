@@ -155,7 +155,7 @@ def test_a_rule_does_not_apply_to_an_executor_without_a_platform() -> None:
 
 
 def test_clients_without_extensions_get_no_fields_of_extensions() -> None:
-    world = allowed()
+    world = allowed(sandboxed_commands=True)
     world.join(Caller("ann", "s1", "plain"))
     make(world, TEST)
     (event,) = [event for event in world.events if event.frame["type"] == "tool_call"]
@@ -164,7 +164,7 @@ def test_clients_without_extensions_get_no_fields_of_extensions() -> None:
         for connection in (IDE.connection_id, "plain")
     )
     assert told == event.frame
-    shown = {"title", "kind", "remember", "at"}
+    shown = {"title", "kind", "remember", "repeatable", "at"}
     assert shown <= told.keys()
     assert plain == {name: value for name, value in event.frame.items() if name not in shown}
 
@@ -285,6 +285,37 @@ def test_another_agents_command_asks() -> None:
     world = remembering()
     world.switch("coder")
     assert runs(world, TEST) == [False]
+
+
+# -- commands that the client approves again in its sandbox ----------------------------------------------------------
+
+
+def is_repeatable(world: World, wanted: Call = TEST, *, is_text: bool = False) -> bool:
+    """Is the client told that it may approve such a command again by itself? Nothing runs unasked by the server."""
+    world.say()
+    (call_id,) = world.answer("", wanted, is_text=is_text)
+    assert world.call_item(call_id)["state"] == "awaiting_approval"
+    is_told = world.of_type("tool_call")[-1].get("repeatable", False)
+    world.cancel()
+    return bool(is_told)
+
+
+def test_only_plain_commands_outside_of_autonomous_sessions_are_left_to_the_client() -> None:
+    world = allowed(remember_commands=False, sandboxed_commands=True)
+    assert is_repeatable(world)
+    assert is_repeatable(world, run("npm test", "packages/a"))
+    assert not is_repeatable(world, TEST, is_text=True), "it may be a quotation"
+    for wanted in (
+        run("npm test; id"), run("npm test > x"), run("npm test $(id)"), run("npm test", "$HOME"),
+        run("ls", ".git/hooks"), ("run_persistent", {"command": "npm test", "process_id": "p"}),
+    ):  # fmt: skip
+        assert not is_repeatable(world, wanted), wanted
+    world.configure(autonomy="autonomous")
+    assert not is_repeatable(world)
+    world.configure(autonomy="manual")
+    assert is_repeatable(world)
+    for other in (allowed(), allowed("windows", sandboxed_commands=True), allowed(None, sandboxed_commands=True)):
+        assert not is_repeatable(other)
 
 
 # -- hostile command lines -------------------------------------------------------------------------------------------

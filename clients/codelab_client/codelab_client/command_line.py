@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Coroutine, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -212,29 +213,32 @@ async def _talk_to(
 ) -> int:
     from codelab_client.terminal import choose_session, talk
     from codelab_client.terminal.background import Background
+    from codelab_client.terminal.early_keys import kept_keys
 
     plain = options.plain or not sys.stdout.isatty() or os.environ.get("TERM", "") in ("", "dumb")
     token = partial(newest_token, address)
-    background = Background() if plain or os.environ.get("NO_COLOR") else _background(config)
-    if options.command == "resume" and not options.session:
-        session_id = await choose_session(address, workspace, token, plain=plain, is_light=background.is_light)
-        if session_id is None:
-            return 0
-    else:
-        session_id = session_of(options, address, workspace)
-    agent, model = answerer_of(options, config, is_new=session_id is None)
-    return await talk(
-        address,
-        workspace,
-        token,
-        session_id,
-        plain=plain,
-        notify=config.notify,
-        background=background,
-        agent=agent,
-        model=model,
-        is_own=is_own,
-    )
+    # On lines only, the terminal edits them and echoes.
+    with contextlib.nullcontext("") if plain else kept_keys() as keys:
+        background = Background() if plain or os.environ.get("NO_COLOR") else _background(config)
+        if options.command == "resume" and not options.session:
+            session_id = await choose_session(address, workspace, token, plain=plain, is_light=background.is_light)
+            if session_id is None:
+                return 0
+        else:
+            session_id = session_of(options, address, workspace)
+        agent, model = answerer_of(options, config, is_new=session_id is None)
+        return await talk(
+            address,
+            workspace,
+            token,
+            session_id,
+            plain=plain,
+            notify=config.notify,
+            background=replace(background, typed=keys + background.typed),
+            agent=agent,
+            model=model,
+            is_own=is_own,
+        )
 
 
 def _background(config: Config) -> "Background":

@@ -89,6 +89,14 @@ class LocalExecutor:
 
         return [name for name in ARGUMENTS if self._dialogue is not None or name not in _DIALOGUE]
 
+    @property
+    def confines_commands(self) -> bool:
+        """Whether it is known that a sandbox holds whatever a command does (see `Executor.confines_commands`)."""
+        making = self._making
+        if making is None or not making.done() or making.cancelled() or making.exception() is not None:
+            return False
+        return making.result()[0].confines_commands
+
     async def execute(self, call: ToolCall, on_output: OnOutput) -> ToolOutcome:
         """See ToolExecutor."""
         self._waiting.add(call.call_id)

@@ -600,6 +600,11 @@ export interface ToolCallFrame {
    * with extensions.
    */
   remember?: Remembrance | null;
+  /**
+   * True: the client that executes this command in a sandbox may approve exactly the same one again in this session,
+   * if its user said so. Only with extensions.
+   */
+  repeatable?: boolean;
   /** False: only show the call; another connection executes it. Only with extensions. */
   execute?: boolean;
   /** The same as `arguments`, for a connection with `profile=args`. */

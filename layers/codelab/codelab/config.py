@@ -213,6 +213,7 @@ class Settings:
     hitl_dangerous_tools: str = ""
     hitl_strict: bool = _flag(False)
     remember_commands: bool = _flag(False)
+    sandboxed_commands: bool = _flag(False)
     tool_timeout_s: int = _whole(120, minimum=1)
     approval_timeout_s: int = _whole(86_400, minimum=1)
     max_steps: int = _whole(50, minimum=1)

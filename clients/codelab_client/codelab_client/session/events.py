@@ -87,6 +87,7 @@ class ToolCall(Event):
 
     arguments: None while they are at `payload_url`; the session fetches them before it shows the call.
     remember: what an approval can be remembered as, {"rule", "scopes"}, or None if such calls always need approval.
+    repeatable: whether the server leaves it to this client to approve the same command again (`AllowedCommands`).
     deadline: milliseconds since the epoch.
     """
 
@@ -99,6 +100,7 @@ class ToolCall(Event):
     risk: str | None = None
     reason: str | None = None
     remember: dict[str, Any] | None = None
+    repeatable: bool = False
     execute: bool = True
     payload_url: str | None = None
     payload_bytes: int | None = None
@@ -137,7 +139,7 @@ class CallDecidedElsewhere(ToolCall):
     def of(cls, call: ToolCall) -> "CallDecidedElsewhere":
         """The event for a released call."""
         fields = {member.name: getattr(call, member.name) for member in dataclasses.fields(ToolCall)}
-        return cls(**{**fields, "requires_approval": True, "remember": None})
+        return cls(**{**fields, "requires_approval": True, "remember": None, "repeatable": False})
 
 
 @dataclass(frozen=True, kw_only=True)

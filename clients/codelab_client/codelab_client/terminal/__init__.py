@@ -5,7 +5,7 @@ import contextlib
 import importlib
 import os
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -87,8 +87,10 @@ async def talk(
                 conversation.recall(past.last_answer(messages))
                 for card in past.shown(messages):
                     screen.show(card)
-            if draft or typed:
-                screen.put(draft or typed)
+            if draft:
+                screen.put(draft)
+            if typed:
+                screen.type(typed)
                 typed = ""
             conversation.start(_prepare(executor, session))
             conversation.start(servers.start())
@@ -105,29 +107,8 @@ async def talk(
 
 async def _converse(conversation: Any, screen: Any) -> None:
     """Talk until the user or the server ends it. Raises SessionError."""
-    with _restored_terminal():
-        try:
-            await _either(conversation.follow(), screen.run())
-        finally:
-            await conversation.aclose()
-
-
-@contextlib.contextmanager
-def _restored_terminal() -> Iterator[None]:
-    """The terminal's mode is what it was, whatever had the keyboard: an open list leaves it to the ended input."""
-    import termios
-
-    keyboard = sys.stdin.fileno()
-    try:
-        before = termios.tcgetattr(keyboard)
-    except termios.error:  # not a terminal
-        yield
-        return
-    try:
-        yield
-    finally:
-        with contextlib.suppress(termios.error):  # it was closed
-            termios.tcsetattr(keyboard, termios.TCSANOW, before)
+    # The screen does not end before a list that is open in it.
+    await _either(conversation.follow(), screen.run(), before_end=conversation.aclose)
 
 
 async def _prepare(executor: LocalExecutor, session: Session) -> None:
@@ -183,12 +164,13 @@ async def _configure(session: Session, agent: str | None, model: str | None) -> 
         await session.switch_agent(agent)
 
 
-async def _either(*works: Any) -> None:
-    """Run until one of them ends."""
+async def _either(*works: Any, before_end: Callable[[], Awaitable[None]]) -> None:
+    """Run until one of them ends, or this is cancelled; then do what comes before the end of the others."""
     tasks = [asyncio.ensure_future(work) for work in works]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
+        await before_end()
         for task in tasks:
             if not task.done():
                 task.cancel()

@@ -49,9 +49,11 @@ def always(call: on.ToolCall, conversation: "TerminalConversation") -> str:
     if isinstance(call, on.CallDecidedElsewhere):
         server = exact_line(conversation.session.address.shown)
         return f"whatever {server} says was approved elsewhere, in {exact_line(conversation.workspace)}"
-    if not call.scopes or call.arguments is None:
+    is_allowable = conversation.allowed_commands.offers(call)
+    if call.arguments is None or not (call.scopes or is_allowable):
         return ""
-    return f"{exact_line(call.tool_name)} {exact_line(described(call.tool_name, call.arguments))}"
+    extent = ", in the sandbox, until what it names or a protected file changes" if is_allowable else ""
+    return f"{exact_line(call.tool_name)} {exact_line(described(call.tool_name, call.arguments))}{extent}"
 
 
 def is_plan(call: on.ToolCall) -> bool:

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from codelab_client.terminal.early_keys import keys_in
+
 #: How long the terminal may take to answer (seconds).
 _PATIENCE_S = 0.2
 #: OSC 11 asks for the background; every terminal answers the question after it, for its kind (DA1).
@@ -24,7 +26,7 @@ _LIGHT_NUMBERS = ("7", "15")
 
 @dataclass(frozen=True)
 class Background:
-    """is_light: text must be dark. typed: what the user typed before the terminal had answered."""
+    """is_light: text must be dark. typed: the keys that the user pressed before the terminal had answered."""
 
     is_light: bool = False
     typed: str = ""
@@ -38,7 +40,7 @@ def background(setting: str, environment: Mapping[str, str], ask: Callable[[], b
     if setting:
         return Background(setting == "light")
     answer = "" if environment.get("TERM", "") in _MUTE else ask().decode("utf-8", "ignore")
-    typed = "".join(character for character in without_answers(answer) if character.isprintable())
+    typed = keys_in(without_answers(answer))
     if (match := _COLOUR.search(answer)) is not None:
         red, green, blue = (int(part, 16) / (16 ** len(part) - 1) for part in match.groups())
         return Background(luminance(red, green, blue) > 0.18, typed)  # the middle, as eyes see it

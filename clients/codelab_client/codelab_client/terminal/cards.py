@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -17,7 +16,7 @@ from codelab_client.protected import is_protected
 from codelab_client.safe_text import exact, exact_line, safe, safe_line, shortened
 from codelab_client.terminal.changes import edited, written
 from codelab_client.terminal.palette import DARK, Palette, rich_theme
-from codelab_client.terminal.wrapping import Whole
+from codelab_client.terminal.wrapping import Indented, Whole
 from codelab_client.tools.risks import normal_path
 
 #: Lines of a diff or of arguments that are printed before an approval; the rest is folded.
@@ -43,7 +42,7 @@ def answer(text: str) -> RenderableType:
     """Blocks of the agent's answer."""
     from codelab_client.terminal.answers import Answer  # late, because it imports highlighters for all languages
 
-    return Padding(Answer(safe(text)), (1, 0, 1, 0))
+    return Group(Text(), Answer(safe(text)), Text())
 
 
 class Folded:
@@ -66,16 +65,21 @@ def user_message(text: str) -> RenderableType:
     if len(lines) <= _MESSAGE_LINES:
         return whole
     beginning = "\n".join(lines[: _MESSAGE_LINES // 2])
-    return Folded(_typed(f"{beginning}\n… {len(lines) - _MESSAGE_LINES // 2} more lines{UNFOLDS}"), whole)
+    return Folded(_typed(f"{beginning}\n… {_more_lines(len(lines) - _MESSAGE_LINES // 2)}{UNFOLDS}"), whole)
 
 
 def _typed(text: str) -> RenderableType:
-    return Padding(Text(f"› {safe(text)}", style="bold"), (1, 0, 1, 0))
+    return Indented(Text(f"› {safe(text)}", style="bold"), above=1, below=1)
 
 
 def notice(text: str, style: str = "quiet") -> RenderableType:
     """A line of the client itself."""
     return Whole(Text(safe(text), style=style))
+
+
+def unbroken(text: str) -> RenderableType:
+    """A text of the agent as it is; the terminal, not we, goes on with a long line in the next one."""
+    return Text(safe(text), no_wrap=True, overflow="ignore")
 
 
 def table(rows: Sequence[Sequence[str]]) -> RenderableType:
@@ -95,7 +99,7 @@ def plan(items: list[dict[str, Any]]) -> RenderableType:
         mark, style = _PLAN_MARKS.get(str(item.get("status")), ("·", "quiet"))
         lines.append(f" {mark} ", style=style).append(f"{safe_line(item.get('text', ''))}\n", style=style)
     lines.rstrip()
-    return Padding(lines, (0, 0, 1, 0))
+    return Indented(lines, below=1)
 
 
 def call(tool: str, arguments: Mapping[str, Any] | None, workspace: Path) -> RenderableType:
@@ -123,7 +127,7 @@ def _card(tool: str, arguments: Mapping[str, Any], listing: Difference, workspac
     title, path = _title(tool), arguments.get("path")
     if isinstance(path, str):
         title.append(f" {exact_line(path)}")
-    return Group(Whole(title), Padding(_body(tool, arguments, listing, workspace), (0, 0, 0, 2)))
+    return Group(Whole(title), Indented(_body(tool, arguments, listing, workspace), 2))
 
 
 def _title(tool: str) -> Text:
@@ -190,7 +194,7 @@ def _listing(tool: str, arguments: Mapping[str, Any], workspace: Path) -> Differ
 
 
 def _beginning(listing: Difference, most_lines: int) -> Difference:
-    note = f"… {len(listing.lines) - most_lines} more lines{UNFOLDS}"
+    note = f"… {_more_lines(len(listing.lines) - most_lines)}{UNFOLDS}"
     return Difference(listing.lines[:most_lines], (note, *listing.notes))
 
 
@@ -282,12 +286,16 @@ def _with_output(line: Text, output: str) -> RenderableType:
     if end == text:
         return whole
     hidden_count = text.count("\n") - end.count("\n")
-    note = f"… {hidden_count} more lines" if hidden_count else f"… {len(text) - len(end)} more characters"
+    note = f"… {_more_lines(hidden_count)}" if hidden_count else f"… {len(text) - len(end)} more characters"
     return Folded(Group(line, _output(f"{note}{UNFOLDS}\n{end}")), whole)
 
 
+def _more_lines(count: int) -> str:
+    return "1 more line" if count == 1 else f"{count} more lines"
+
+
 def _output(text: str) -> RenderableType:
-    return Padding(Whole(Text(text, style="quiet")), (0, 0, 0, 2))
+    return Indented(Whole(Text(text, style="quiet")), 2)
 
 
 def _gist(result: Any) -> str:
@@ -331,5 +339,5 @@ def _color_system() -> Literal["256", "standard"]:
 def rendered(renderable: RenderableType, width: int, *, colour: bool, palette: Palette = DARK) -> str:
     """A renderable as text for the terminal."""
     printer = console(width, colour=colour, palette=palette)
-    printer.print(renderable)
+    printer.print(renderable, crop=False)
     return printer.file.getvalue()  # type: ignore[attr-defined, no-any-return]

@@ -1,4 +1,4 @@
-"""What `/copy` copies: the last answer, or a block of code in it, and the ways to the user's clipboard.
+"""What `/copy` copies: the last answer, or a block of code in it, and the ways to the user's clipboard and from it.
 
 The ways are a program of this machine, tmux, which ignores what programs in it write to the terminal, or the terminal
 itself (OSC 52), also over SSH.
@@ -15,6 +15,8 @@ from codelab_client.safe_text import safe
 
 #: Many terminals take no more bytes, encoded.
 _MOST_BYTES = 75_000
+#: How a PNG begins.
+_PNG = b"\x89PNG\r\n\x1a\n"
 #: Seconds that a program may take.
 _PATIENCE_S = 5
 
@@ -92,3 +94,38 @@ def _takes(command: Sequence[str], text: str, environment: Mapping[str, str]) ->
     except (OSError, subprocess.TimeoutExpired):
         return False
     return ended.returncode == 0
+
+
+def pasted_image(environment: Mapping[str, str], workspace: Path) -> bytes | None:
+    """The image in the clipboard as PNG, from a program; None without an image, or without a program for it."""
+    from codelab_client.tools.processes import own_path
+
+    path = own_path(environment, workspace)
+    for name, *options in _image_programs(environment):
+        program = shutil.which(name, path=path)
+        if program is not None and (data := _given([program, *options], environment)):
+            return data
+    return None
+
+
+def _image_programs(environment: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
+    """The programs that give the image in the clipboard of who sits at the terminal."""
+    if environment.get("SSH_CONNECTION"):
+        return
+    if sys.platform == "darwin":
+        yield "pngpaste", "-"
+    if environment.get("WAYLAND_DISPLAY"):
+        yield "wl-paste", "--type", "image/png"
+    if environment.get("DISPLAY"):
+        yield "xclip", "-selection", "clipboard", "-target", "image/png", "-out"
+
+
+def _given(command: Sequence[str], environment: Mapping[str, str]) -> bytes:
+    """The PNG that a program gives; empty if it gives none."""
+    try:
+        ended = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PATIENCE_S, check=False, env=environment
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return b""
+    return ended.stdout if ended.returncode == 0 and ended.stdout.startswith(_PNG) else b""

@@ -64,6 +64,7 @@ _KEYS = (
     ("↑", "earlier messages"),
     ("@", "a file's name"),
     ("!COMMAND", "run a command yourself; the agent reads its output with your next message"),
+    ("Ctrl-V", "attach the image in the clipboard"),
     ("Ctrl-O", "show what is folded"),
     ("Ctrl-Z", "suspend"),
 )
@@ -107,6 +108,7 @@ class Commands:
             "usage": (self._usage, "tokens and quotas"),
             "cost": (self._cost, "tokens and costs since the start"),
             "copy": (self._copy, "copy the last answer; /copy code: its last block of code, /copy NUMBER"),
+            "raw": (self._raw, "the last answer as the model wrote it, its lines not broken"),
             "init": (self._init, "have the agent look at the project and write AGENTS.md"),
             "setup": (self._setup, "set up a model for the local cloud"),
             "files": (self._files, "files that the agent always sees; /files add|remove PATH, /files clear"),
@@ -327,22 +329,32 @@ class Commands:
     async def _rules(self, argument: str) -> None:
         from codelab_client.session.standing import change, listed
 
-        session = self._conversation.session
-        lines = await listed(session) if not argument else [safe(await change(session, argument))]
+        session, allowed = self._conversation.session, self._conversation.allowed_commands
+        if argument and self._revokes_command(argument):
+            lines = ["Revoked"]
+        elif argument:
+            lines = [safe(await change(session, argument))]
+        else:
+            lines = [*map(safe, allowed.listed()), *await listed(session)]
         for line in lines or ["No decisions are remembered"]:
             self._say(line, "")
+
+    def _revokes_command(self, argument: str) -> bool:
+        """Whether `/rules ARGUMENT` takes back a command that was allowed here."""
+        action, _, rule_id = argument.partition(" ")
+        return action == "revoke" and self._conversation.allowed_commands.revoke(rule_id.strip())
 
     async def _permissions(self, _: str) -> None:
         from codelab_client.session.standing import change, listed
 
-        session = self._conversation.session
-        lines = [line.partition("  ") for line in await listed(session)]
+        session, allowed = self._conversation.session, self._conversation.allowed_commands
+        lines = [line.partition("  ") for line in [*map(safe, allowed.listed()), *await listed(session)]]
         if not lines:
             self._say("Nothing runs unasked but what the mode allows")
             return
         choices = [Choice(rule_id, covers.strip(), rule_id) for rule_id, _, covers in lines]
         chosen = await self._conversation.screen.pick("What runs unasked: Enter revokes it", choices)
-        if chosen is not None:
+        if chosen is not None and not allowed.revoke(chosen):
             self._say(safe(await change(session, f"revoke {chosen}")), "")
 
     async def _cost(self, _: str) -> None:
@@ -366,6 +378,10 @@ class Commands:
                 self._say("Lines only cannot copy: /copy works without --plain", "warning")
         except NothingToCopy as reason:
             self._say(str(reason), "warning")
+
+    async def _raw(self, _: str) -> None:
+        text = self._conversation.answer_text.strip("\n")
+        self._conversation.screen.show(cards.unbroken(text) if text else cards.notice("There is no answer yet"))
 
     async def _init(self, _: str) -> None:
         self._conversation.say(_INIT, "/init")

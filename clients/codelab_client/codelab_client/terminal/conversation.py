@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol
 
 from rich.console import RenderableType
 
+from codelab_client.allowed_commands import AllowedCommands
 from codelab_client.execution import ToolOutcome
 from codelab_client.local_executor import LocalExecutor
 from codelab_client.safe_text import exact, exact_line, safe, safe_line
@@ -119,6 +120,7 @@ class TerminalConversation:
         self._images_lock = asyncio.Lock()
         self._has_turn = False  # a turn has begun, and has not ended; the status that says so comes later
         self.local_commands = LocalCommands(workspace)
+        self.allowed_commands = AllowedCommands(workspace, self._may_allow_commands)
         self.drafts = CallDrafts()
         self._order = CallOrder(lambda card: self.screen.show(card))
         self.to_retry = ""  # what tries a failed turn again; empty if none has failed
@@ -167,7 +169,9 @@ class TerminalConversation:
                 self._order.begin(event.call_id)
                 self._arguments[event.call_id] = event.arguments or {}
                 self._forget(event.call_id)
-                if event.requires_approval:
+                if event.requires_approval and self.allowed_commands.covers(event):
+                    self.start(self._run_again(event))
+                elif event.requires_approval:
                     self._ask(event)
                 elif not event.execute:
                     self._elsewhere[event.call_id] = event.tool_name
@@ -348,6 +352,29 @@ class TerminalConversation:
         if len(self.approvals) == 1 and not self.questions:
             self._show_next()
 
+    def _may_allow_commands(self) -> bool:
+        """Whether a sandbox holds what a command does, and the user decides about commands one by one otherwise."""
+        info = self.session.info
+        is_autonomous = info is None or info.settings.get("autonomy") == "autonomous"
+        return not is_autonomous and self.executor.confines_commands
+
+    async def _run_again(self, call: on.ToolCall) -> None:
+        """Approve a command that the user has allowed for the session; ask about it if it may do something else now."""
+        is_unchanged = await self.allowed_commands.is_unchanged(call)
+        if call.call_id not in self.session.open_calls:
+            return
+        if is_unchanged:
+            await self.session.approve(call.call_id, tool=call.tool_name, arguments=call.arguments)
+            return
+        self._say("Allowed until something changes that it runs or that is protected, which is so now:", "warning")
+        self._ask(call)
+
+    async def _allow(self, call: on.ToolCall) -> None:
+        """Approve a command, from now on in this session."""
+        if not await self.allowed_commands.allow(call):
+            self._say("It is approved this once: there is too much here to see when it changes", "warning")
+        await self.session.approve(call.call_id, tool=call.tool_name, arguments=call.arguments)
+
     def _show_next(self) -> None:
         """Show the question that a key or a line answers now: the first of a tool's, else the first call."""
         self.folded = None
@@ -396,6 +423,8 @@ class TerminalConversation:
             return
         if call.arguments is None:
             self.start(self.session.reject(call_id, "The client could not show the call"))
+        elif scope == "session" and self.allowed_commands.offers(call):
+            self.start(self._allow(call))
         else:
             if scope == "folder":
                 self.session.elsewhere.allow()

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Literal, TypeVar
 
 from prompt_toolkit import PromptSession
@@ -19,7 +20,7 @@ from prompt_toolkit.completion import ThreadedCompleter
 from prompt_toolkit.filters import Condition, has_completions
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
-from prompt_toolkit.input.typeahead import get_typeahead
+from prompt_toolkit.input.typeahead import get_typeahead, store_typeahead
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.output.color_depth import ColorDepth
@@ -34,7 +35,7 @@ from codelab_client.session.journal import state_folder
 from codelab_client.terminal import cards
 from codelab_client.terminal.asked import LOOK_S, Target, always, is_plan, target
 from codelab_client.terminal.attention import Attention
-from codelab_client.terminal.clipboard import copied_by, sequence
+from codelab_client.terminal.clipboard import copied_by, pasted_image, sequence
 from codelab_client.terminal.commands import Commands, is_command
 from codelab_client.terminal.completion import Suggestions
 from codelab_client.terminal.conversation import TerminalConversation
@@ -44,6 +45,7 @@ from codelab_client.terminal.keyboard import Keyboard
 from codelab_client.terminal.palette import DARK, Palette, prompt_style
 from codelab_client.terminal.pastes import Pastes, VisibleCharacters
 from codelab_client.terminal.picker import Choice, Preview, pick
+from codelab_client.terminal.reflow import erase_what_was_broken
 from codelab_client.terminal.spacing import Spacing
 from codelab_client.terminal.status_line import status_line
 from codelab_client.terminal.wrapping import wrapped
@@ -56,6 +58,10 @@ _ESCAPE_S = 0.2
 _FOLDED = 50
 #: Between two redraws (seconds): a fast answer comes in more pieces than anybody can see.
 _REDRAW_S = 0.04
+#: Rows below the input that are kept for a menu which is not open yet.
+_MENU_ROWS = 4
+#: Characters of a path that the line with the keys repeats; the whole is in the card.
+_PATH_CHARS = 60
 _PLAIN_STYLE = Style.from_dict({"bottom-toolbar": "noreverse", "ask": "bold", "prompt": "bold"})
 
 Mode = Literal["", "feedback", "always"]
@@ -81,6 +87,7 @@ class InlineScreen:
         self._spacing = Spacing()
         self._folded: deque[RenderableType] = deque(maxlen=_FOLDED)  # what Ctrl-O prints, the newest last
         self._pastes = Pastes()
+        self._images: TemporaryDirectory[str] | None = None  # those of the clipboard
         self._printing = asyncio.Lock()
         self._print_task: asyncio.Task[None] | None = None
         self._keyboard = Keyboard(sys.stdin)
@@ -98,13 +105,15 @@ class InlineScreen:
             style=prompt_style(palette) if self._colour else _PLAIN_STYLE,
             color_depth=None if self._colour else ColorDepth.DEPTH_1_BIT,
             erase_when_done=True,
-            reserve_space_for_menu=4,
+            reserve_space_for_menu=_MENU_ROWS,
             refresh_interval=0,
         )
         self._attention = Attention(notify, self._control, workspace.name)
         self._prompt.app.min_redraw_interval = _REDRAW_S
         self._prompt.app.timeoutlen = self._prompt.app.ttimeoutlen = _ESCAPE_S
         self._prompt.default_buffer.on_text_changed += lambda _: self._typed()
+        self._prompt.default_buffer.on_completions_changed += lambda _: self._make_room_for_menu()
+        erase_what_was_broken(self._prompt.app.renderer)
 
     # -- printing ------------------------------------------------------------------------------------------------
 
@@ -150,6 +159,10 @@ class InlineScreen:
         buffer = self._prompt.default_buffer
         buffer.text = f"{text}\n{buffer.text}" if buffer.text else text
         buffer.cursor_position = len(text)
+
+    def type(self, keys: str) -> None:
+        """Press keys as soon as there is an input: the user did so before."""
+        store_typeahead(self._keyboard, self._keyboard.keys_of(keys))
 
     async def pick(self, title: str, choices: Sequence[Choice], preview: Preview | None = None) -> str | None:
         """See Screen."""
@@ -207,6 +220,8 @@ class InlineScreen:
         finally:
             ticking.cancel()
             self._attention.close()
+            if self._images is not None:
+                self._images.cleanup()
             await self._print()
             loop.remove_signal_handler(signal.SIGINT)
 
@@ -263,7 +278,13 @@ class InlineScreen:
             return f"Carry out this plan?{suffix}  y yes ({mode})  a yes (autonomous)  e edit  n no"
         edit = "" if is_elsewhere else "  e edit"
         ever = "  a always" if always(call, conversation) else ""
-        return f"Run {exact_line(call.tool_name)}?{suffix}  y yes  n no{edit}{ever}"
+        return f"Run {exact_line(call.tool_name)}{_path_of(call)}?{suffix}  y yes  n no{edit}{ever}"
+
+    def _make_room_for_menu(self) -> None:
+        """Below the input there is room for the menu, as far as half of the screen has it."""
+        state, rows = self._prompt.default_buffer.complete_state, shutil.get_terminal_size().lines
+        menu_rows = len(state.completions) + 1 if state is not None else 0
+        self._prompt.reserve_space_for_menu = max(_MENU_ROWS, min(menu_rows, rows // 2))
 
     def _toolbar(self) -> str:
         columns = shutil.get_terminal_size().columns
@@ -345,6 +366,10 @@ class InlineScreen:
         @keys.add(Keys.BracketedPaste)
         def _(event: KeyPressEvent) -> None:
             event.current_buffer.insert_text(self._pastes.folded(event.data))
+
+        @keys.add("c-v")
+        def _(event: KeyPressEvent) -> None:
+            self._start(event, self._paste_image)
 
         @keys.add("c-o")
         def _(event: KeyPressEvent) -> None:
@@ -540,6 +565,18 @@ class InlineScreen:
         self._interrupted_at = self._escaped_at = 0.0
         self._hint_for("Cleared; ↑ brings it back")
 
+    async def _paste_image(self) -> None:
+        """Put the path of the clipboard's image into the input: the image goes with the message that names it."""
+        data = await asyncio.to_thread(pasted_image, os.environ, self.conversation.workspace)
+        if data is None:
+            self._hint_for("There is no image in the clipboard, or no wl-paste, xclip or pngpaste that gives it")
+            return
+        if self._images is None:
+            self._images = TemporaryDirectory(prefix="codelab-images-")
+        path = Path(self._images.name) / f"{len(list(Path(self._images.name).iterdir())) + 1}.png"
+        path.write_bytes(data)
+        self._prompt.default_buffer.insert_text(f"{path} ")
+
     async def _next_mode(self) -> None:
         self._hint_for(f"mode {await self.conversation.next_mode()}")
 
@@ -569,6 +606,12 @@ def _history() -> History:
 def _no_command(text: str) -> str:
     """A text of others as a message, whatever it begins with."""
     return f" {text}" if text.startswith(("!", "/")) else text
+
+
+def _path_of(call: on.ToolCall) -> str:
+    """The path of the call that a question is about, unless it is long: other calls' outcomes may stand above it."""
+    path = (call.arguments or {}).get("path")
+    return f" {exact_line(path)}" if isinstance(path, str) and 0 < len(path) <= _PATH_CHARS else ""
 
 
 def _write(text: str) -> None:

@@ -34,6 +34,12 @@ class Keyboard(Vt100Input):
         keys, self._buffer = self._buffer, []
         return keys
 
+    def keys_of(self, text: str) -> list[KeyPress]:
+        """The keys that are pressed to type a text; "\\r" is Enter."""
+        self.vt100_parser.feed(text)
+        keys, self._buffer = self._buffer, []
+        return keys
+
     def _pieces(self, text: str) -> Iterator[str]:
         """What was read, without answers. In a paste all is text: without an answer there, it could end too early."""
         while text:

@@ -62,12 +62,16 @@ class LocalCommands:
             return ToolOutcome.failed("CANCELLED", f"You have stopped it\n{output}")
         finally:
             self._task = None
+        if process.wanted_terminal:
+            programs = ", ".join(process.wanted_terminal)
+            reason = f"{programs} waits for keys, which do not reach it here: Ctrl-Z suspends codelab, fg goes on"
+            return ToolOutcome.failed("EXECUTION_FAILED", reason)
         state = f"ended by {end.signal}" if end.signal else f"exit code {end.exit_code}"
         left_behind = f"ended with it: {', '.join(process.left_behind)}" if process.left_behind else ""
         output = last_state(process.stdout.text())
         self._report(command, f"{state}; {left_behind}" if left_behind else state, output)
-        exit_code = -1 if end.exit_code is None else end.exit_code
-        return ToolOutcome({"exit_code": exit_code, "stdout": output, "note": left_behind})
+        notes = "; ".join(filter(None, (state if end.signal else "", left_behind)))
+        return ToolOutcome({"exit_code": end.exit_code, "stdout": output, "note": notes})
 
     def _shell(self, command: str) -> tuple[str, ...]:
         """The program that runs a command line as the user's shell does, with both streams in one."""

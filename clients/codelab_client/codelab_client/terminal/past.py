@@ -57,6 +57,8 @@ def _outcome(text: str) -> ToolOutcome:
         content = json.loads(text)
     except (ValueError, RecursionError):
         return ToolOutcome({"content": text})
+    if isinstance(content, dict) and content.get("status") == "rejected":
+        return ToolOutcome.failed("REJECTED", str(content.get("feedback") or "no reason was given"))
     error = content.get("error") if isinstance(content, dict) else None
     if isinstance(error, dict):
         return ToolOutcome.failed(str(error.get("code", "")), str(error.get("message", "")))

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from rich.cells import get_character_cell_size
-from rich.console import Console, ConsoleOptions
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.text import Text
 
 _TAB = 4
@@ -51,3 +52,20 @@ class Whole:
                 part = Text(self._mark, style="quiet").append_text(row) if number and self._mark else row
                 part.no_wrap, part.overflow = True, "ignore"
                 yield part
+
+
+class Indented:
+    """A renderable behind `left` columns, with blank lines around it. Unlike Rich's Padding, it ends no line in spaces.
+
+    Spaces would be copied with the text, and broken into rows of their own where the terminal becomes narrower.
+    """
+
+    def __init__(self, renderable: RenderableType, left: int = 0, *, above: int = 0, below: int = 0) -> None:
+        self._renderable, self._left, self._above, self._below = renderable, left, above, below
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        inner = options.update_width(max(1, options.max_width - self._left))
+        yield from [Segment.line()] * self._above
+        for line in console.render_lines(self._renderable, inner, pad=False):
+            yield from (Segment(" " * self._left), *line, Segment.line())
+        yield from [Segment.line()] * self._below

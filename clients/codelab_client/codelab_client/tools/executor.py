@@ -145,6 +145,13 @@ class Executor:
         return handlers
 
     @property
+    def confines_commands(self) -> bool:
+        """Whether a command, whatever it does, changes no more than the workspace without `.git`, and sends nothing."""
+        holds, settings = self._guarantees, self._settings
+        keeps_git = holds.protects_git and not settings.changes_git
+        return holds.writes_only_there and holds.home_hidden and keeps_git and holds.no_network and not settings.network
+
+    @property
     def tools_supported(self) -> Sequence[str]:
         """The names of the tools that this executor executes, in the order of docs/tools.md."""
         return [name for name in ARGUMENTS if name in self._handlers]

@@ -5,6 +5,7 @@ steps is one line. Nothing else is lost: a cleared screen keeps what was above i
 """
 
 import re
+import unicodedata
 from collections.abc import Callable
 
 _CONTROL = re.compile(
@@ -36,12 +37,29 @@ def last_state(output: str) -> str:
     return screen.text()
 
 
+def _cells(text: str) -> list[str]:
+    """The cells that a text fills: a wide character has two, the second of them empty; an accent is in that before."""
+    if text.isascii():
+        return list(text)
+    cells: list[str] = []
+    for character in text:
+        if unicodedata.category(character) in ("Mn", "Me", "Cf") and cells:
+            place = -1 if cells[-1] else -2
+            cells[place] += character
+        elif unicodedata.east_asian_width(character) in ("W", "F"):
+            cells += (character, "")
+        else:
+            cells.append(character)
+    return cells
+
+
 class _Screen:
-    """Lines, and a cursor in them. Each operation takes time for what it writes only."""
+    """Lines of cells, and a cursor in them. Each operation takes time for what it writes only."""
 
     def __init__(self) -> None:
         self._lines: list[list[str]] = [[]]
         self._row = self._column = 0
+        self._saved_position = (0, 0)
         self._padding_left = _MOST_PADDING
 
     def write(self, text: str) -> None:
@@ -54,11 +72,21 @@ class _Screen:
             self._padding_left -= missing
             line.extend(" " * missing)
             self._column = len(line)
-        line[self._column : self._column + len(text)] = text
-        self._column += len(text)
+        cells = _cells(text)
+        end = self._column + len(cells)
+        self._part_at(self._column)
+        self._part_at(end)
+        line[self._column : end] = cells
+        self._column = end
+
+    def _part_at(self, column: int) -> None:
+        """Half of a wide character is none: where one half is overwritten, a space is left of the other."""
+        line = self._lines[self._row]
+        if 0 < column < len(line) and not line[column]:
+            line[column - 1 : column + 1] = "  "
 
     def obey(self, control: str) -> None:
-        """A line end, a carriage return or a backspace; other sequences do nothing to the text."""
+        """A line end, a carriage return, a backspace, or the cursor saved and restored; others do nothing to it."""
         if control == "\r":
             self._column = 0
         elif control == "\b":
@@ -70,6 +98,10 @@ class _Screen:
             self._row, self._column = self._row + 1, 0
             if self._row == len(self._lines):
                 self._lines.append([])
+        elif control == "\x1b7":
+            self._save(None)
+        elif control == "\x1b8":
+            self._restore(None)
 
     def move(self, final: str, parameters: str) -> None:
         """A CSI sequence: cursor movements and erasing; colours are left out."""
@@ -105,19 +137,33 @@ class _Screen:
         self._down(rows)
         self._column = 0
 
+    def _save(self, _: int | None) -> None:
+        self._saved_position = self._row, self._column
+
+    def _restore(self, _: int | None) -> None:
+        row, self._column = self._saved_position
+        self._row = min(row, len(self._lines) - 1)  # what was below may have been erased
+
     def _erase_in_line(self, extent: int | None) -> None:
-        """To the end, or all of it. What is left of the cursor stays, because programs overwrite that anyway."""
+        """To the end, from the beginning, the cursor's cell included, or all of it."""
         line = self._lines[self._row]
         if extent in (None, 0):
+            self._part_at(self._column)
             del line[self._column :]
+        elif extent == 1:
+            self._part_at(self._column + 1)
+            end = min(self._column + 1, len(line))
+            line[:end] = " " * end
         elif extent == 2:
             line.clear()
 
-    def _erase_below(self, extent: int | None) -> None:
-        """To the end of the screen. Erasing all of it keeps everything: it would be lost to who reads."""
+    def _erase_in_screen(self, extent: int | None) -> None:
+        """To its end, or in the cursor's line from the beginning. Lines above stay: they would be lost to who reads."""
         if extent in (None, 0):
             del self._lines[self._row + 1 :]
-            del self._lines[self._row][self._column :]
+            self._erase_in_line(None)
+        elif extent == 1:
+            self._erase_in_line(1)
 
     def _home(self, _: int | None) -> None:
         """The top of a screen whose height nobody knows: a new line."""
@@ -135,6 +181,8 @@ _MOVES: dict[str, Callable[[_Screen, int | None], None]] = {
     "F": _Screen._first_of_row_above,
     "G": _Screen._to_column,
     "H": _Screen._home,
-    "J": _Screen._erase_below,
+    "J": _Screen._erase_in_screen,
     "K": _Screen._erase_in_line,
+    "s": _Screen._save,
+    "u": _Screen._restore,
 }

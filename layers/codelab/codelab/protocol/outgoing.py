@@ -178,6 +178,11 @@ class ToolCall(PayloadFrame):
         description="With `requires_approval`: the rule your approval can be remembered as; null: such calls always "
         "need approval. Only with extensions.",
     )
+    repeatable: bool | None = Field(
+        default=None,
+        description="True: the client that executes this command in a sandbox may approve exactly the same one again "
+        "in this session, if its user said so. Only with extensions.",
+    )
     execute: bool | None = Field(
         default=None, description="False: only show the call; another connection executes it. Only with extensions."
     )
@@ -195,7 +200,7 @@ class ToolCall(PayloadFrame):
 
 
 #: The fields that only connections with extensions get: of every logged frame, and of a `tool_call`.
-ONLY_WITH_EXTENSIONS = frozenset({"at", "title", "kind", "paths", "remember"})
+ONLY_WITH_EXTENSIONS = frozenset({"at", "title", "kind", "paths", "remember", "repeatable"})
 
 
 class ToolCallDraft(ServerFrame):

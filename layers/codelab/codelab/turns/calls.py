@@ -152,8 +152,11 @@ def _repeat(draft: Draft) -> Transition | None:
     return draft.finish() if draft.repost else None
 
 
-def open_call(draft: Draft, call: CallItem) -> None:
-    """Open a new call: store it, and send it to every connection if it needs approval, else to the executor."""
+def open_call(draft: Draft, call: CallItem, *, is_text: bool = False) -> None:
+    """Open a new call: store it, and send it to every connection if it needs approval, else to the executor.
+
+    `is_text`: the model has written it as text, so a human is asked each time.
+    """
     tool, register = tool_of(call), draft.register
     state = CallState.AWAITING_APPROVAL if call.requires_approval else CallState.EXECUTING
     due_at = draft.now + policy.deadline_ms(tool, awaiting_approval=call.requires_approval, settings=draft.settings)
@@ -168,14 +171,15 @@ def open_call(draft: Draft, call: CallItem) -> None:
     if state is CallState.EXECUTING:
         commands.invalidate(draft, call, tool)
     draft.puts.append(call)
-    entry.seq = send_call(draft, call, entry)
+    entry.seq = send_call(draft, call, entry, is_text=is_text)
 
 
-def send_call(draft: Draft, call: CallItem, entry: CallEntry) -> int:
+def send_call(draft: Draft, call: CallItem, entry: CallEntry, *, is_text: bool = False) -> int:
     """Log the `tool_call` frame for the call's current state. Returns its seq."""
     is_awaiting_approval = entry.state is CallState.AWAITING_APPROVAL
     content = call.effective_arguments
     arguments, tool = draft.value(content), tool_of(call)
+    executor = executor_of(draft.register, entry)
     frame = ToolCall(
         call_id=call.call_id,
         tool_name=call.tool,
@@ -187,9 +191,9 @@ def send_call(draft: Draft, call: CallItem, entry: CallEntry) -> int:
         title=tool.title_of(arguments),
         kind=tool.kind,
         paths=tool.shown_paths(arguments) or None,
-        remember=approval_rules.offer(draft, tool, arguments, executor_of(draft.register, entry))
-        if is_awaiting_approval
-        else None,
+        remember=approval_rules.offer(draft, tool, arguments, executor) if is_awaiting_approval else None,
+        repeatable=(is_awaiting_approval and not is_text and commands.is_repeatable(draft, tool, arguments, executor))
+        or None,
         reason=f"Approved by {rule_id}" if (rule_id := call.decision.get("rule_id")) else None,
     )
     payload = content if isinstance(content, Reference) else None

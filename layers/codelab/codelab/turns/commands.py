@@ -31,11 +31,27 @@ def words(arguments: Mapping[str, Any]) -> tuple[list[str], str]:
 
 def may_be_remembered(draft: Draft, tool: Tool, arguments: Mapping[str, Any], executor: str) -> bool:
     """May an approval of this call be remembered? `executor` is the id of the connection that runs it."""
+    return draft.settings.remember_commands and _is_plain(draft, tool, arguments, executor)
+
+
+def is_repeatable(draft: Draft, tool: Tool, arguments: Mapping[str, Any], executor: str) -> bool:
+    """May the client that executes this call, in its sandbox, approve it again by itself if its user says so?
+
+    The server cannot see the sandbox, nor the files that the command reads, so it leaves that to the client.
+    """
+    return (
+        draft.settings.sandboxed_commands
+        and draft.register.settings.get("autonomy") != "autonomous"
+        and _is_plain(draft, tool, arguments, executor)
+    )
+
+
+def _is_plain(draft: Draft, tool: Tool, arguments: Mapping[str, Any], executor: str) -> bool:
+    """Is this a command of words without a meaning in a shell, in a shell of POSIX?"""
     command, cwd = str(arguments.get("command", "")), str(arguments.get("cwd", "."))
     connection = draft.register.connections.get(executor)
     return (
-        draft.settings.remember_commands
-        and tool.name == _RUN_COMMAND
+        tool.name == _RUN_COMMAND
         and len(command) <= _CHARS
         and bool(_PLAIN_WORDS.fullmatch(command))
         and bool(_PLAIN_WORDS.fullmatch(cwd))

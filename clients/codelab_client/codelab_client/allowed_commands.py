@@ -1,0 +1,168 @@
+"""Commands that the user has allowed for the session: in the sandbox, exactly the same one runs again unasked.
+
+The client decides, because it alone sees the sandbox and the files. The server says which calls it may decide about
+(`repeatable`), and gets an approval for each. What a command runs may be what the agent has just written: the sandbox
+bounds what that can do, so without one that holds nothing is allowed. A command is asked about again when what it names
+has become something else, or a protected file, which other programs obey.
+"""
+
+import asyncio
+import json
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from codelab_client.mcp.config import ServerConfig
+from codelab_client.mcp.named_files import named_by
+from codelab_client.protected import is_protected
+from codelab_client.session.decisions import described, digest
+from codelab_client.session.events import ToolCall
+from codelab_client.tools.risks import normal_path
+
+#: Words without a meaning in a shell, and the most characters of them: people must see what they allow.
+_PLAIN = re.compile(r"[A-Za-z0-9_./:=@+,-]+(?: +[A-Za-z0-9_./:=@+,-]+)*")
+_CHARS = 500
+#: Entries of the workspace that are looked at; in a larger one nothing can be allowed.
+_MOST_ENTRIES = 50_000
+#: Packages that were installed: too many to look at. What a command itself names in them is looked at.
+_PACKAGES = frozenset({"node_modules", ".venv", "venv"})
+#: What git obeys in its folder. Commands cannot change it in the workspace's own, and users do so all the time.
+_GIT = ("config", "config.worktree", "commondir", "hooks", "info")
+
+Key = tuple[str, str]
+
+
+class AllowedCommands:
+    """The commands of one session. is_confined: whether a sandbox holds whatever a command does."""
+
+    def __init__(self, workspace: Path, is_confined: Callable[[], bool]) -> None:
+        self._root, self._is_confined = workspace.resolve(), is_confined
+        self._states: dict[Key, str] = {}  # what each depends on, as it was when the user allowed it
+
+    def offers(self, call: ToolCall) -> bool:
+        """Whether the user may allow a call's command. The server may be broken, so its word alone is not enough."""
+        return call.repeatable and call.execute and self._is_confined() and _key(call) is not None
+
+    def covers(self, call: ToolCall) -> bool:
+        """Whether the user has allowed the command of a call, which runs only if it still `is_unchanged`."""
+        return self.offers(call) and _key(call) in self._states
+
+    async def allow(self, call: ToolCall) -> bool:
+        """The user allows a command as it is now. Returns False if nobody can tell what it depends on."""
+        key = _key(call)
+        state = None if key is None else await asyncio.to_thread(_state, self._root, *key)
+        if key is None or state is None:
+            return False
+        self._states[key] = state
+        return True
+
+    async def is_unchanged(self, call: ToolCall) -> bool:
+        """Whether what an allowed command depends on is as it was; if not, the command is allowed no longer."""
+        key = _key(call)
+        allowed_state = None if key is None else self._states.get(key)
+        if key is None or allowed_state is None:
+            return False
+        if await asyncio.to_thread(_state, self._root, *key) == allowed_state:
+            return self._states.get(key) == allowed_state  # it may have been revoked meanwhile
+        self._states.pop(key, None)
+        return False
+
+    def listed(self) -> list[str]:
+        """The commands, each with the id by which it is revoked."""
+        return [
+            f"{_rule_id(key)}  allow run_command {described('run_command', _arguments(key))}  (sandbox, this window)"
+            for key in self._states
+        ]
+
+    def revoke(self, rule_id: str) -> bool:
+        """Take back what was allowed, by its id. Returns whether there was such a command."""
+        revoked_keys = [key for key in self._states if _rule_id(key) == rule_id]
+        for key in revoked_keys:
+            del self._states[key]
+        return bool(revoked_keys)
+
+
+def _rule_id(key: Key) -> str:
+    return f"allowed-{digest('run_command', _arguments(key))[:8]}"
+
+
+def _arguments(key: Key) -> dict[str, str]:
+    command, cwd = key
+    return {"command": command, "cwd": cwd}
+
+
+def _key(call: ToolCall) -> Key | None:
+    """The words of a call's command, and where it runs; None if that is not plain."""
+    arguments: Mapping[str, Any] = call.arguments or {}
+    if call.tool_name != "run_command" or not arguments.keys() <= {"command", "cwd"}:
+        return None
+    command, cwd = arguments.get("command"), arguments.get("cwd") or "."
+    if not isinstance(command, str) or not isinstance(cwd, str) or len(command) > _CHARS:
+        return None
+    if not (_PLAIN.fullmatch(command) and _PLAIN.fullmatch(cwd)):
+        return None
+    return " ".join(command.split()), normal_path(cwd)
+
+
+def _state(root: Path, command: str, cwd: str) -> str | None:
+    """What a command depends on, as a text that differs when that does; None if nobody can tell."""
+    words = command.split()
+    try:
+        folder = (root / cwd).resolve()
+        programs = [str(path) for word in words for path in _programs(word, folder)]
+        inside = [path for path in programs if Path(path).is_relative_to(root)]
+        named = named_by(ServerConfig("command", words[0], (*words[1:], str(folder), *inside)), root)
+        real_programs = [(path, os.path.realpath(path)) for path in programs]
+        return json.dumps([str(folder), real_programs, named.digest(), list(_protected(root))])
+    except (OSError, ValueError, RuntimeError):
+        return None
+
+
+def _programs(word: str, folder: Path) -> Iterator[Path]:
+    """The program that a word means on the PATH of commands, also as one that another program starts."""
+    if "/" in word:
+        return
+    for entry in os.environ.get("PATH", os.defpath).split(os.pathsep):
+        path = folder / entry / word
+        if path.is_file() and os.access(path, os.X_OK):
+            yield path
+            return
+
+
+def _protected(root: Path) -> Iterator[tuple[str, ...]]:
+    """The protected files of a workspace, each with what changes when it does. Raises ValueError for too many files."""
+    pending = [("", "", False)]
+    count = 0
+    while pending:
+        folder, name, is_inside = pending.pop()
+        with os.scandir(root / folder) as entries:
+            for entry in sorted(entries, key=lambda entry: entry.name):
+                count += 1
+                if count > _MOST_ENTRIES:
+                    raise ValueError("too many files")
+                path = f"{folder}/{entry.name}" if folder else entry.name
+                is_folder = entry.is_dir(follow_symlinks=False)
+                in_git = name == ".git" and is_inside
+                if in_git and entry.name not in _GIT:
+                    continue
+                protects = is_inside or _is_protected(f"{name}/{entry.name}")
+                if protects:
+                    yield path, *(() if is_folder else _status(entry))
+                if is_folder and entry.name not in _PACKAGES:
+                    pending.append((path, entry.name, protects))
+
+
+@lru_cache(maxsize=100_000)
+def _is_protected(names: str) -> bool:
+    """Whether a name is protected in a folder of this name: no pattern has more than two names."""
+    return is_protected(names)
+
+
+def _status(entry: "os.DirEntry[str]") -> tuple[str, ...]:
+    status = entry.stat(follow_symlinks=False)
+    link = str(Path(entry.path).readlink()) if stat.S_ISLNK(status.st_mode) else ""
+    return *map(str, (status.st_mode, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)), link
