@@ -43,6 +43,13 @@ def test_axe_finds_nothing(tab: Tab, model: ScriptedModel) -> None:
     assert violations(tab) == []
     ask(tab, model, "axe")
     assert violations(tab) == []
+    height = "() => document.querySelector('.call.completed').getBoundingClientRect().height"
+    assert tab.run(height) < 48, "a call that nobody was asked about takes one line"
+    tab.page.set_viewport_size({"width": 640, "height": 400})  # as at a zoom of 200 %
+    assert violations(tab) == []
+    assert tab.run("() => document.querySelector('.scroller').clientHeight") >= 160
+    assert tab.run("() => document.querySelector('.asking .lines').getBoundingClientRect().height") <= 180
+    tab.page.set_viewport_size({"width": 1280, "height": 720})
     tab.page.emulate_media(forced_colors="active")
     grounds = """() => Object.fromEntries(Object.entries({
       dot: '.link.online', page: 'body', primary: '.asking button.primary', button: '.asking button:not(.primary)',
@@ -199,6 +206,8 @@ def is_easy_to_read(tab: Tab) -> None:
     assert tab.run("() => [...document.querySelectorAll('.answer td')].map((it) => getComputedStyle(it).textAlign)")[
         :3
     ] == ["center", "start", "end"]
+    sentence = "() => document.querySelector('.answer td.sentence').getBoundingClientRect().width"
+    assert tab.run(sentence) >= 160, "beside a long name"
     assert tab.page.locator(".answer .task").inner_text().strip() == "☑ done"
     assert [tab.page.locator(f".answer .{kind}").all_inner_texts() for kind in ("removed", "added")] == [
         ["-old\n"],
