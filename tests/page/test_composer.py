@@ -61,7 +61,13 @@ def test_an_earlier_message_is_rewritten_in_a_branch(tab: Tab, model: ScriptedMo
     tab.say(model.script("later", Says("Later.")))
     tab.ended(3)
     before = tab.page.url
-    tab.page.locator(".said").nth(1).get_by_role("button").click()
+    rewrite = tab.page.locator(".said").nth(1).get_by_role("button")
+    place, message = rewrite.bounding_box(), tab.page.locator(".said").nth(1).bounding_box()
+    assert place
+    assert message
+    assert place["height"] < 30, "in one line,"
+    assert place["x"] + place["width"] < message["x"], "beside the message"
+    rewrite.click()
     field = tab.page.get_by_role("textbox", name="Message")
     assert field.input_value() == "[[old]]"
     tab.page.get_by_text("You rewrite an earlier message").wait_for()

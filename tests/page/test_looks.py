@@ -72,6 +72,8 @@ def test_axe_finds_nothing(tab: Tab, model: ScriptedModel) -> None:
     assert violations(tab) == []
     tab.press("Settings")
     assert violations(tab) == []
+    widths = "() => [...document.querySelectorAll('dialog select')].map((it) => it.getBoundingClientRect().width)"
+    assert len(set(tab.run(widths))) == 1
 
 
 @pytest.mark.deep
@@ -166,6 +168,10 @@ Some `inline_code()`.
 
 - [x] done
 
+```python
+line = "a line that is too long for its block: it is neither wrapped nor cut, but it scrolls with the keyboard too"
+```
+
 ```diff
 --- a/f
 +++ b/f
@@ -202,6 +208,8 @@ def is_easy_to_read(tab: Tab) -> None:
       return found;
     })"""
     assert tab.run(broken) == []
+    long = "(() => document.querySelector('.code pre'))()"
+    assert tab.run(f"() => {long}.scrollWidth > {long}.clientWidth"), "a long line scrolls in its block"
     assert tab.run("() => document.documentElement.scrollWidth <= innerWidth"), "the table scrolls, not the page"
     assert tab.run("() => [...document.querySelectorAll('.answer td')].map((it) => getComputedStyle(it).textAlign)")[
         :3

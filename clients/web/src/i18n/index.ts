@@ -28,7 +28,10 @@ export function causeOf(code: string, words: string): { title: string; words: st
   if (!Object.hasOwn(en, key)) return { title: '', words };
   const said = en[key as Key];
   const isSaid = words.toLowerCase().startsWith(said.toLowerCase()) && !/^\w/.test(words.slice(said.length));
-  return { title: t(key as Key), words: isSaid ? words.slice(said.length).replace(/^[:.]?\s*/, '') : words };
+  const title = t(key as Key);
+  if (!isSaid) return { title, words };
+  const rest = words.slice(said.length).replace(/^[:.]?\s*/, '');
+  return { title, words: rest.charAt(0).toUpperCase() + rest.slice(1) };
 }
 
 /** Why something failed, in one text: see `causeOf`. */
