@@ -26,7 +26,8 @@ export function App() {
   const isPressed = (one: Pane) => isNarrow ? pane.value === one : (one === 'chat' ? pane.value === 'chat' : one === 'sessions' ? drawer.value : side.value === one);
   const [question] = questions.value;
   const leaveDrawer = (event: KeyboardEvent) => {
-    if (event.key !== 'Escape' || event.defaultPrevented || !drawer.value || document.querySelector('dialog[open]')) return;
+    const isOver = drawer.value && window.innerWidth < 1400; // in wider windows the list is beside the conversation
+    if (event.key !== 'Escape' || event.defaultPrevented || !isOver || document.querySelector('dialog[open]')) return;
     event.preventDefault(); // and nothing is stopped
     drawer.value = false;
     if (isNarrow) pane.value = 'chat';
