@@ -36,7 +36,10 @@ def test_code_has_its_colours_and_moves_nothing(tab: Tab, model: ScriptedModel) 
         for (const entry of list.getEntries()) window.shift += entry.value;
       }).observe({ type: 'layout-shift', buffered: true });
       window.heights = new Set();
+      window.widths = new Set();
       const look = () => {
+        const text = document.querySelector('.answer .markdown');
+        if (text) window.widths.add(text.getBoundingClientRect().width);
         const code = document.querySelector('.answer:not(.writing) .code');
         if (code) window.heights.add(code.getBoundingClientRect().height);
         requestAnimationFrame(look);
@@ -55,6 +58,7 @@ def test_code_has_its_colours_and_moves_nothing(tab: Tab, model: ScriptedModel) 
       .map((it) => getComputedStyle(document.querySelector(it)).color)""")
     assert plain != keyword
     assert tab.run("() => window.heights.size") == 1, "colours change no size"
+    assert tab.run("() => window.widths.size") == 1, "nor does the end of the answer"
     assert violations(tab) == []
 
 

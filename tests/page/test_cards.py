@@ -106,11 +106,13 @@ def test_keys_decide_about_the_card_that_has_the_focus(tab: Tab, model: Scripted
     tab.page.keyboard.press("Alt+y")
     until(lambda: tab.file("two.txt"))
     assert tab.file("one.txt") is None
+    assert tab.run("() => document.activeElement === document.querySelector('.call.asking')"), "the next one has it"
     tab.page.keyboard.press("Alt+n")
     tab.page.get_by_role("textbox", name="What should the agent do").wait_for()
     tab.page.keyboard.press("Enter")
     tab.ended()
     assert tab.file("one.txt") is None
+    assert tab.run("() => document.activeElement.id") == "message", "and then the message field"
 
 
 def test_the_focus_stays_with_who_writes(tab: Tab, model: ScriptedModel) -> None:

@@ -1,6 +1,8 @@
 """What a user writes: with the keyboard, with files, and once more in another way."""
 
+import re
 import threading
+from typing import Any
 
 from tests.fakes.model.script import Says, call
 from tests.fakes.model.server import ScriptedModel
@@ -59,7 +61,13 @@ def test_an_earlier_message_is_rewritten_in_a_branch(tab: Tab, model: ScriptedMo
     tab.say(model.script("later", Says("Later.")))
     tab.ended(3)
     before = tab.page.url
-    tab.page.locator(".said").nth(1).get_by_role("button").click()
+    rewrite = tab.page.locator(".said").nth(1).get_by_role("button")
+    place, message = rewrite.bounding_box(), tab.page.locator(".said").nth(1).bounding_box()
+    assert place
+    assert message
+    assert place["height"] < 30, "in one line,"
+    assert place["x"] + place["width"] < message["x"], "beside the message"
+    rewrite.click()
     field = tab.page.get_by_role("textbox", name="Message")
     assert field.input_value() == "[[old]]"
     tab.page.get_by_text("You rewrite an earlier message").wait_for()
@@ -89,20 +97,42 @@ def test_an_answer_is_given_again_in_a_branch(tab: Tab, model: ScriptedModel) ->
     assert tab.page.url == before
 
 
+def demonstrates(socket: Any) -> None:
+    """Has the page believe that the demonstration model answers."""
+    server = socket.connect_to_server()
+    server.on_message(lambda message: socket.send(message.replace('"model":"scripted"', '"model":"demonstration"')))
+    socket.on_message(lambda message: server.send(message))
+
+
 def test_the_status_says_what_is_done_and_the_first_screen_who_answers(open_tab: OpenTab, model: ScriptedModel) -> None:
     tab = open_tab("")
     tab.page.add_init_script(SLOW_FILES)
     tab.page.reload()
     tab.online()
     tab.page.get_by_text("The model scripted answers.").wait_for()
+    tab.page.get_by_text("No folder is open").wait_for()
     assert tab.page.locator(".welcome li button").count() == 3
+    tab.page.set_viewport_size({"width": 640, "height": 400})
+    top = "() => document.querySelector('.welcome h2').getBoundingClientRect().top"
+    tab.page.wait_for_function("() => document.querySelector('.scroller').clientHeight < 300")
+    assert tab.run(top) > tab.run("() => document.querySelector('.top').clientHeight"), "it is read from its top"
+    tab.page.set_viewport_size({"width": 1280, "height": 720})
     tab.say(model.script("status", Says("", calls=[call("read_file", path="README.md")]), Says("Done.")))
     status = tab.page.locator(".status", has_text="Reading README.md")
-    status.get_by_text(", 2 s").wait_for()
+    status.get_by_text(re.compile(r", \d+ s")).wait_for()
     assert violations(tab) == []
     tab.run("window.letOpen()")
     tab.ended()
     assert tab.page.locator(".status").inner_text() == ""
+    tab.page.route_web_socket("**/ws/**", demonstrates)
+    tab.page.goto(f"{tab.origin}/")
+    tab.page.get_by_text("Demonstration, scripted.").wait_for()
+    assert tab.page.locator(".welcome code").count() == 2, "ways to connect a model"
+    tab.run("window.letOpen()")
+    tab.page.get_by_text("Folder: sample").wait_for()
+    assert violations(tab) == []
+    tab.press("Open another")
+    tab.page.get_by_role("navigation", name="Files of sample").wait_for()
 
 
 def test_files_and_commands_are_suggested_while_they_are_written(tab: Tab, model: ScriptedModel) -> None:

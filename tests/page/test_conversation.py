@@ -161,6 +161,7 @@ def test_after_a_failure_of_the_model_the_user_can_try_again(tab: Tab, model: Sc
     tab.say(script)
     tab.page.get_by_role("button", name="Try again").wait_for()
     assert tab.page.locator(".failure b").inner_text().strip() == "The model failed."
+    assert tab.page.locator(".failure p").inner_text().startswith("The model failed. Its provider answered")
     tab.press("Settings")
     tab.page.get_by_label("Language").select_option(label="Русский")
     assert tab.page.locator(".failure b").inner_text().strip() == "Сбой модели."
@@ -311,6 +312,7 @@ def test_a_message_is_sent_as_soon_as_the_server_is_connected(open_tab: OpenTab,
     tab.page.reload()
     tab.say(model.script("early", Says("Hello.")))
     tab.page.get_by_text("It is sent as soon as the server is connected.").wait_for()
+    assert tab.page.locator(".composer .problem").inner_text() == "", "nothing is wrong"
     assert tab.page.locator(".said").count() == 0
     while not held:
         tab.page.wait_for_timeout(20)
@@ -332,17 +334,28 @@ def test_messages_wait_for_the_running_turn_and_can_be_withdrawn(tab: Tab, model
     tab.page.locator(".status.thinking").wait_for()
     tab.say(model.script("waits", Says("Second.")))
     tab.page.locator(".queue li").first.wait_for()
+    tab.say(model.script("changed", Says("Third.")))
+    tab.page.locator(".queue li").nth(1).wait_for()
+    tab.page.locator(".queue li").nth(1).get_by_role("button", name="Edit").click()
+    until(lambda: tab.page.locator(".queue li").count() == 1)
+    tab.page.keyboard.type("!")
+    assert tab.page.get_by_role("textbox", name="Message").input_value() == "[[changed]]!"
     tab.say(model.script("withdrawn", Says("Third.")))
     tab.page.locator(".queue li").nth(1).wait_for()
     tab.page.locator(".queue li").nth(1).get_by_role("button", name="Withdraw").click()
     until(lambda: tab.page.locator(".queue li").count() == 1)
     tab.press("Inspector")
-    tab.page.locator(".row.in").get_by_text("withdrawn", exact=True).wait_for()  # not only the page knows it
+    tab.page.locator(".row.in").get_by_text("withdrawn", exact=True).nth(1).wait_for()  # not only the page knows it
     go.set()
     tab.ended(2)
     assert tab.answers == ["First.", "Second."]
     assert [text.split("]]")[0][2:] for text in tab.page.locator(".said").all_inner_texts()] == ["busy", "waits"]
     assert not model.requests["withdrawn"]
+    tab.page.reload()
+    tab.ended(2)
+    assert [text.split("]]")[0][2:] for text in tab.page.locator(".said").all_inner_texts()] == ["busy", "waits"]
+    order = "() => [...document.querySelectorAll('.said, .answer')].map((it) => it.classList[0])"
+    assert tab.run(order) == ["said", "answer", "said", "answer"]
 
 
 @pytest.mark.deep
@@ -375,6 +388,7 @@ def test_the_agent_commits_in_a_repository_that_a_zip_brings(tab: Tab, model: Sc
         {"name": "repository.zip", "mimeType": "application/zip", "buffer": packed.getvalue()}
     )
     tab.page.locator(".tree").get_by_text("a.txt", exact=True).wait_for()
+    tab.page.locator(".sheet").wait_for(state="detached")
     looks = Says("I look.", calls=[call("git.status"), call("git.diff", path="."), call("git.log")])
     commits = Says("I commit.", calls=[call("git.commit", message="Second", files=["a.txt"])])
     tab.say(model.script("git", looks, commits, Says("", calls=[call("git.log")]), Says("Done.")))

@@ -43,6 +43,13 @@ def test_axe_finds_nothing(tab: Tab, model: ScriptedModel) -> None:
     assert violations(tab) == []
     ask(tab, model, "axe")
     assert violations(tab) == []
+    height = "() => document.querySelector('.call.completed').getBoundingClientRect().height"
+    assert tab.run(height) < 48, "a call that nobody was asked about takes one line"
+    tab.page.set_viewport_size({"width": 640, "height": 400})  # as at a zoom of 200 %
+    assert violations(tab) == []
+    assert tab.run("() => document.querySelector('.scroller').clientHeight") >= 160
+    assert tab.run("() => document.querySelector('.asking .lines').getBoundingClientRect().height") <= 180
+    tab.page.set_viewport_size({"width": 1280, "height": 720})
     tab.page.emulate_media(forced_colors="active")
     grounds = """() => Object.fromEntries(Object.entries({
       dot: '.link.online', page: 'body', primary: '.asking button.primary', button: '.asking button:not(.primary)',
@@ -65,6 +72,8 @@ def test_axe_finds_nothing(tab: Tab, model: ScriptedModel) -> None:
     assert violations(tab) == []
     tab.press("Settings")
     assert violations(tab) == []
+    widths = "() => [...document.querySelectorAll('dialog select')].map((it) => it.getBoundingClientRect().width)"
+    assert len(set(tab.run(widths))) == 1
 
 
 @pytest.mark.deep
@@ -159,6 +168,10 @@ Some `inline_code()`.
 
 - [x] done
 
+```python
+line = "a line that is too long for its block: it is neither wrapped nor cut, but it scrolls with the keyboard too"
+```
+
 ```diff
 --- a/f
 +++ b/f
@@ -195,10 +208,14 @@ def is_easy_to_read(tab: Tab) -> None:
       return found;
     })"""
     assert tab.run(broken) == []
+    long = "(() => document.querySelector('.code pre'))()"
+    assert tab.run(f"() => {long}.scrollWidth > {long}.clientWidth"), "a long line scrolls in its block"
     assert tab.run("() => document.documentElement.scrollWidth <= innerWidth"), "the table scrolls, not the page"
     assert tab.run("() => [...document.querySelectorAll('.answer td')].map((it) => getComputedStyle(it).textAlign)")[
         :3
     ] == ["center", "start", "end"]
+    sentence = "() => document.querySelector('.answer td.sentence').getBoundingClientRect().width"
+    assert tab.run(sentence) >= 160, "beside a long name"
     assert tab.page.locator(".answer .task").inner_text().strip() == "☑ done"
     assert [tab.page.locator(f".answer .{kind}").all_inner_texts() for kind in ("removed", "added")] == [
         ["-old\n"],

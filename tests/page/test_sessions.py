@@ -55,6 +55,17 @@ def test_a_session_is_listed_and_has_an_address_once_it_has_a_message(open_tab: 
     tab.press("Sessions")
     tab.page.locator(".sessions .one", has_text="first-of-all").wait_for()
     assert "Untitled" not in listed(tab)
+    search = tab.page.get_by_role("searchbox", name="Search sessions")
+    search.fill("no-such-words")
+    tab.page.get_by_text("No session has these words").wait_for()
+    search.fill("")
+    tab.page.keyboard.press("Escape")
+    tab.page.locator(".drawer").wait_for(state="detached")
+    tab.press("Sessions")
+    tab.page.locator(".drawer").wait_for()
+    tab.page.locator(".welcome").click(position={"x": 300, "y": 5})
+    tab.page.locator(".drawer").wait_for(state="detached")
+    tab.press("Sessions")
 
     tab.page.route("**/api/v1/sessions?**", lambda route: route.abort())
     tab.page.locator(".sessions .one", has_text="first-of-all").click()
@@ -69,6 +80,9 @@ def test_a_session_is_listed_and_has_an_address_once_it_has_a_message(open_tab: 
     other = open_tab(address.rpartition("/")[2], beside=tab)
     other.ended()
     assert other.answers == ["Yes."]
+    other.page.route_web_socket("**/ws/**", lambda _socket: None)
+    other.page.reload()
+    other.page.locator("h1", has_text="first-of-all").wait_for()  # before it is connected
 
 
 def test_the_way_back_does_not_lead_to_a_deleted_session(open_tab: OpenTab, model: ScriptedModel) -> None:

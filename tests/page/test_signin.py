@@ -185,7 +185,7 @@ def test_a_false_answer_signs_nobody_in(
         setattr(provider, name, lie)
     tab = arrive()
     sign_in(tab)
-    tab.page.get_by_role("alert").filter(has_text=said).wait_for()
+    tab.page.get_by_role("alert").filter(has_text=said).filter(has_text="The sign-in failed. ").wait_for()
     assert tab.page.url.startswith(f"{tab.origin}/#/s/") or tab.page.url == f"{tab.origin}/"
     assert "codelab.login" not in in_tab(tab)
     assert bool(provider.exchanges) == exchanged

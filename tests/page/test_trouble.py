@@ -33,7 +33,9 @@ def test_a_wrong_token_is_refused_and_a_good_one_works(open_tab: OpenTab, model:
         field = tab.page.get_by_label("Token", exact=True)
         field.fill(token("another secret, which is long enough as well"))
         tab.press("Use it")
-        tab.page.get_by_text("The server does not accept this token.").wait_for()
+        refusal = tab.page.get_by_role("alert").filter(has_text="The server does not accept this token.")
+        refusal.wait_for()
+        assert "Bearer" not in refusal.inner_text(), "that is for programs"
         field.fill(token(SECRET))
         tab.press("Use it")
         tab.online()

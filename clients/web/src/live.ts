@@ -15,7 +15,7 @@ import { stored } from './shell/stored.ts';
 export type LinkState =
   | { state: 'connecting' | 'online' }
   | { state: 'offline' | 'busy'; until: number }
-  | { state: 'ended'; why: string; unauthorized: boolean };
+  | { state: 'ended'; error?: unknown; unauthorized: boolean };
 
 /** The open session, with what it has said and what went over the wire. */
 export interface Live {
@@ -66,7 +66,7 @@ export async function signOut(): Promise<void> {
   opening++;
   const before = live.value;
   live.value = undefined;
-  link.value = { state: 'ended', why: '', unauthorized: true };
+  link.value = { state: 'ended', unauthorized: true };
   void before?.session.close();
   await login.signOut().catch(() => {}); // the provider may be out of reach
 }
@@ -113,7 +113,7 @@ export async function open(id?: string): Promise<void> {
   if (sessionOfAddress() !== sessionId) history.replaceState({ session: sessionId }, '', '/');
   void before?.session.close();
   if (config.auth.mode === 'jwt' && !login.hasToken()) {
-    link.value = { state: 'ended', why: '', unauthorized: true };
+    link.value = { state: 'ended', unauthorized: true };
     return;
   }
   const conversation = new Conversation();
@@ -162,8 +162,11 @@ export async function open(id?: string): Promise<void> {
 async function begin(made: Live, again = false): Promise<void> {
   const { rest, sessionId } = made.session;
   try {
-    const running = async () =>
-      (await rest.request<{ turn_id?: string | null }>('GET', `/sessions/${sessionId}`)).turn_id ?? undefined;
+    const running = async () => {
+      const told = await rest.request<{ title?: string; turn_id?: string | null }>('GET', `/sessions/${sessionId}`);
+      made.conversation.title.value ||= told.title ?? '';
+      return told.turn_id ?? undefined;
+    };
     let turn = await running();
     let page = await rest.history(sessionId, { limit: 100 });
     // A turn that has begun or ended meanwhile is only told in part: the rest would be missing.
@@ -225,7 +228,7 @@ function take(event: SessionEvent, conversation: Conversation, session: Session)
 
 function ended(error: unknown): void {
   const unauthorized = error instanceof SessionError && error.kind === 'unauthorized';
-  link.value = { state: 'ended', why: error instanceof Error ? error.message : '', unauthorized };
+  link.value = { state: 'ended', error, unauthorized };
 }
 
 /** Send a message; what becomes of it shows in the conversation. */

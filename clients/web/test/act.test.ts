@@ -26,6 +26,10 @@ test('the newest call that runs is what the agent does, else the text that it wr
   expect(told()).toBe('act.edit new⟨U+202E⟩.py');
   page.take(frame('call_update', { call_id: 'c1', state: 'completed' }));
   expect(told()).toBeUndefined();
+  page.take(call('c4', 'search', { tool_name: 'list_files', paths: ['src'], arguments: { path: 'src' } }));
+  expect(told()).toBe('act.list src');
+  page.take(call('c5', 'search', { paths: ['src'], arguments: { path: 'src', query: 'main' } }));
+  expect(told()).toBe('act.search main');
   page.take(call('c3', 'constructor', { arguments: { command: 'x'.repeat(500) } }));
   expect(told()).toBe(`act.other ${'x'.repeat(60)}…`);
   page.take(frame('turn_end', { reason: 'cancelled', usage: {} }));

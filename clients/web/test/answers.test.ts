@@ -56,10 +56,14 @@ describe('formulas', () => {
   test('stand between dollars, or between brackets with backslashes', () => {
     expect(tokens('It is $a^2$, or \\(b_1\\).')).toEqual(['inline_math a^2', 'inline_math b_1']);
     expect(tokens('It is $$a^2$$, then.')).toEqual(['inline_math a^2']);
+    expect(tokens('$-x$ and $.5$, $$\\frac{a}{b}.$$')).toEqual(['inline_math -x', 'inline_math .5', 'inline_math \\frac{a}{b}.']);
     expect(tokens('So:\n\n$$\nx = 1\n$$\n\nand\n\n\\[\ny\n\\]\n')).toEqual(['math x = 1', 'math y']);
   });
 
-  test.each(['It is $5 and $6.', 'US$ 5, $ x $', '`$a$`', '```\n$$x$$\n```', 'a \\$5\\$ b', '$HOME/$USER1', 'the shells $$ and $$'])('%j has none', (text) => {
+  test.each([
+    ...['It is $5 and $6.', 'US$ 5, $ x $', '`$a$`', '```\n$$x$$\n```', 'a \\$5\\$ b', '$HOME/$USER1', 'the shells $$ and $$'],
+    ...['to /tmp/$$/a-$$', 'to /tmp/$$.log and /tmp/a$$', '$HOME/$(pwd)', '$PATH:$(pwd)', 'from ${A} to ${B}', '${A}:${B}'],
+  ])('%j has none', (text) => {
     expect(tokens(text)).toEqual([]);
   });
 

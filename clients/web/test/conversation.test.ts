@@ -106,6 +106,16 @@ describe('frames that are missing', () => {
   });
 });
 
+test('a message that once waited stays where the history has it', () => {
+  const page = new Conversation();
+  page.begin([...before, said('t2', 'user', 'three'), said('t2', 'assistant', 'four')], undefined);
+  const id = 't2-three';
+  page.take(frame('queued', { client_msg_id: id, position: 1, preview: 'three', turn_id: 't1' }));
+  expect(page.queue.value).toEqual([]);
+  page.take(frame('user_message', { client_msg_id: id, content: 'three' }));
+  expect(shown(page)).toEqual(['one', 'two', 'three', 'four']);
+});
+
 describe('a call that is being written', () => {
   const draft = (index: number, more: object = {}) =>
     frame('tool_call_draft', { message_id: 'm', index, tool_name: 'write_file', path: 'a.py', lines: 1, tail: 'x', ...more });

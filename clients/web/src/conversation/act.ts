@@ -31,8 +31,11 @@ export function actOf(entries: readonly Entry[]): Act | undefined {
     if (entry.kind !== 'call' || !['running', 'approved', 'elsewhere'].includes(entry.call.value.state)) continue;
     const { tool_name: tool, kind = '', paths = [], arguments: args = {} } = entry.call.value.frame;
     const said = args['command'] ?? args['query'] ?? args['glob'];
-    const what = paths.join(', ') || (typeof said === 'string' ? said : '') || tool;
-    return { key: entry.key, text: (Object.hasOwn(TEXTS, kind) && TEXTS[kind]) || 'act.other', what: shortened(visibleLine(what)) };
+    const words = typeof said === 'string' ? said : '';
+    const isList = kind === 'search' && !words && paths.length > 0;
+    const what = kind === 'search' ? words || paths.join(', ') || tool : paths.join(', ') || words || tool;
+    const text = isList ? 'act.list' : (Object.hasOwn(TEXTS, kind) && TEXTS[kind]) || 'act.other';
+    return { key: entry.key, text, what: shortened(visibleLine(what)) };
   }
   const last = entries.at(-1);
   if (last?.kind === 'assistant' && !last.final.value) return { key: last.key, text: 'act.answer', what: '' };

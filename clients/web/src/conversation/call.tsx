@@ -52,7 +52,7 @@ export function CallCard({ call }: { call: Signal<CallView> }) {
       {!asking && feedback && <p class="note">{t('call.feedback')}: {visible(feedback)}</p>}
       {asking && <Asked call={call.value} decided={decided === true} card={card} />}
       {!asking && changes && <Changed call={call.value} changes={changes} />}
-      {SETTLED.has(state) && !changes && <StatedChanges tool={frame.tool_name} args={args} />}
+      {SETTLED.has(state) && !changes && <StatedChanges tool={frame.tool_name} args={args} isExecuted={state === 'completed' || state === 'failed'} />}
       {!asking && (
         <details>
           <summary>{t('call.arguments')}</summary>
@@ -100,13 +100,13 @@ function Counts({ changes }: { changes: readonly Change[] }) {
 }
 
 /** What a call says that it changes, if the page does not know what the files had: it was opened since, or another client has executed it. */
-function StatedChanges({ tool, args }: { tool: string; args: Record<string, unknown> }) {
+function StatedChanges({ tool, args, isExecuted }: { tool: string; args: Record<string, unknown>; isExecuted: boolean }) {
   const stated = useMemo(() => statedChanges(tool, args), [tool, args]);
   if (!stated.length) return null;
   return (
     <details open>
       <summary>{t('call.changes')}</summary>
-      {stated.some((one) => !one.deletes) && <p class="note">{t('call.unknown')}</p>}
+      {isExecuted && stated.some((one) => !one.deletes) && <p class="note">{t('call.unknown')}</p>}
       {stated.map((one, index) => (
         <StatedView key={index} stated={one} />
       ))}
@@ -204,6 +204,11 @@ function Asked({ call, decided, card }: { call: CallView; decided: boolean; card
   };
   useEffect(() => {
     if (mayTakeFocus()) card.current!.focus();
+  }, []);
+  // Decided: the next question has the focus, or the message field.
+  useLayoutEffect(() => {
+    const own = card.current!;
+    return () => own.contains(document.activeElement) && focusNext(own);
   }, []);
   // At once: what is typed next belongs there.
   useLayoutEffect(() => {
@@ -376,6 +381,13 @@ function mayTakeFocus(): boolean {
   if (document.querySelector('dialog[open]')) return false;
   if (has?.id === 'message') return (has as HTMLTextAreaElement).value === '';
   return !has || has === document.body;
+}
+
+/** Give the focus of a card that no longer asks to the next one, or to the message field: a touch would open the keyboard there. */
+function focusNext(from: HTMLElement): void {
+  const next = [...document.querySelectorAll<HTMLElement>('.call.asking')].find((one) => one !== from);
+  if (next) next.focus();
+  else if (!matchMedia('(hover: none)').matches) document.getElementById('message')?.focus();
 }
 
 /** Whether somebody writes: on some keyboards, Alt makes letters. */

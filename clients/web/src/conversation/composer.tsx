@@ -60,8 +60,8 @@ export function Composer({ live: here }: { live: Live }) {
     if (!canSend) return;
     const [text, files, instead] = [draft.value + told, attached.value, isEditing ? editing.value : undefined];
     if (instead) {
-      void sendInstead(instead.key, text, files).catch((error: Error) => {
-        problem.value = error.message;
+      void sendInstead(instead.key, text, files).catch((error: unknown) => {
+        problem.value = reasonOf(error);
         draft.value ||= text;
       });
     } else {
@@ -206,10 +206,10 @@ export function Composer({ live: here }: { live: Live }) {
       />
       <div class="actions">
         <span class="problem" role="status">
-          {isLong ? t('composer.long', { n: n(length), max: n(most) }) : waits ? t('composer.waits') : problem.value}
+          {isLong ? t('composer.long', { n: n(length), max: n(most) }) : problem.value}
         </span>
         <span class="note" role="status">
-          {notice.value}
+          {waits ? t('composer.waits') : notice.value}
         </span>
         <input
           ref={chooser}

@@ -355,6 +355,7 @@ export class Conversation {
 
   #queued(id: string, position: number, preview: string): void {
     const entry = this.#get(id, 'user');
+    if (this.#told.has(entry?.turnId ?? '')) return; // the log tells that it once waited; the history has its place
     if (!entry && this.queue.value.some((one) => one.id === id)) return;
     const words = entry?.text ?? preview;
     this.entries.value = this.entries.value.filter((one) => one.key !== id);

@@ -10,6 +10,9 @@ import type { Piece } from './highlight.ts';
 import { MARKED, type MathToken } from './math_tokens.ts';
 import { escaped } from './safe.ts';
 
+/** Characters from which on a cell of a table is a sentence. */
+const SENTENCE_CHARS = 24;
+
 /** The model's HTML is text, its images are links, and its links lead to web pages and mail only. */
 class SafeRenderer extends Renderer {
   override html({ text }: Tokens.HTML | Tokens.Tag): string {
@@ -28,6 +31,12 @@ class SafeRenderer extends Renderer {
 
   override table(token: Tokens.Table): string {
     return `<div class="scroll">${super.table(token)}</div>`;
+  }
+
+  /** A cell with a sentence in it stays so wide that it can be read beside long names. */
+  override tablecell(cell: Tokens.TableCell): string {
+    const made = super.tablecell(cell);
+    return cell.text.length > SENTENCE_CHARS && /\s/.test(cell.text) ? made.replace(/^<t[dh]/, '$& class="sentence"') : made;
   }
 
   override listitem(item: Tokens.ListItem): string {

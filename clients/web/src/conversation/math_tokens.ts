@@ -9,8 +9,12 @@ export interface MathToken extends Tokens.Generic {
 
 /** `$$…$$` and `\[…\]`, with nothing else on their lines. The length is limited, for texts that never close them. */
 const BLOCK = /^(?:\$\$((?:[^$]|\$(?!\$)){1,2000}?)\$\$|\\\[([\s\S]{1,2000}?)\\\]) *(?:\n|$)/;
-/** `$…$`, `$$…$$` and `\(…\)`. `$5 and $6` is none: dollars before a blank close nothing, nor do those before a letter or a digit. */
-const INLINE = /^(?:\$\$(?!\s)((?:\\.|[^\\$\n]){1,1000}?)(?<!\s)\$\$(?![\w$])|\$(?![\s$])((?:\\.|[^\\$\n]){1,1000}?)(?<!\s)\$(?![\w$])|\\\(([^\n]{1,1000}?)\\\))/;
+/**
+ * `$…$`, `$$…$$` and `\(…\)`. `$5 and $6` is none: dollars before a blank close nothing, nor do those before a letter or a digit.
+ * Nor are `/tmp/$$/a-$$` and `$HOME/$(pwd)`: a formula neither begins as the rest of a path, nor ends in what joins its parts.
+ */
+const INLINE =
+  /^(?:\$\$(?!\s|\/|\.[a-z])((?:\\.|[^\\$\n]){1,1000}?)(?<![\s/:=-])\$\$(?![\w${])|\$(?![\s$/])((?:\\.|[^\\$\n]){1,1000}?)(?<![\s/:=-])\$(?![\w${])|\\\(([^\n]{1,1000}?)\\\))/i;
 
 const block: TokenizerAndRendererExtension = {
   name: 'math',

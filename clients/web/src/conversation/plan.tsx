@@ -13,7 +13,7 @@ export function Plan({ items }: { items: readonly PlanStep[] }) {
           {done}/{items.length}
         </span>
       </summary>
-      <ol>
+      <ol tabIndex={0} aria-label={t('plan')}>
         {items.map((item, index) => (
           <li key={index} class={item.status}>
             <span dir="auto">{readable(item.text)}</span>

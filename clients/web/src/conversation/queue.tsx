@@ -16,20 +16,23 @@ export function QueueView({ live }: { live: Live }) {
         <li key={one.id}>
           <span dir="auto">{one.text}</span>
           <small>{t('chat.queued', { n: one.position })}</small>
-              <button
-                type="button"
-                class="quiet"
-                hidden={!one.isWhole}
-                onClick={() => {
-                  withdraw(one.id);
-                  draft.value = [one.text, draft.value].filter(Boolean).join('\n\n');
-                }}
-              >
-                {t('chat.edit')}
-              </button>
-              <button type="button" class="quiet" onClick={() => withdraw(one.id)}>
-                {t('chat.withdraw')}
-              </button>
+          <span class="acts">
+            <button
+              type="button"
+              class="quiet"
+              hidden={!one.isWhole}
+              onClick={() => {
+                withdraw(one.id);
+                draft.value = [one.text, draft.value].filter(Boolean).join('\n\n');
+                document.getElementById('message')?.focus();
+              }}
+            >
+              {t('chat.edit')}
+            </button>
+            <button type="button" class="quiet" onClick={() => withdraw(one.id)}>
+              {t('chat.withdraw')}
+            </button>
+          </span>
         </li>
       ))}
     </ul>

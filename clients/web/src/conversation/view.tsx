@@ -1,11 +1,13 @@
 import { useSignal } from '@preact/signals';
 import { memo } from 'preact/compat';
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
-import { counted, errorTitle, n, reasonOf, t, type Key } from '../i18n/index.ts';
+import { causeOf, counted, n, reasonOf, t, type Key } from '../i18n/index.ts';
 import { type Live, link, loadEarlier, send, sendInstead } from '../live.ts';
 import { CopyButton } from '../shell/copy.tsx';
 import { Icon } from '../shell/icon.tsx';
+import { showFiles } from '../shell/panes.ts';
 import { Problem } from '../shell/problem.tsx';
+import { folder } from '../workspace/open.ts';
 import { actOf } from './act.ts';
 import { CallCard } from './call.tsx';
 import { Composer, edit } from './composer.tsx';
@@ -35,7 +37,8 @@ export function ConversationView({ live }: { live: Live }) {
     const element = scroller.current!;
     following.value = true;
     top.current = 0;
-    const toEnd = () => following.value && (element.scrollTop = element.scrollHeight);
+    // The first screen is read from its top.
+    const toEnd = () => following.value && conversation.entries.peek().length && (element.scrollTop = element.scrollHeight);
     const watch = new ResizeObserver(toEnd);
     watch.observe(content.current!);
     watch.observe(element);
@@ -111,7 +114,7 @@ function Again({ live }: { live: Live }) {
   const again = () =>
     void sendInstead(last.key, last.text, last.attached).catch((error: unknown) => (problem.value = reasonOf(error)));
   return (
-    <div>
+    <div class="again">
       <button type="button" class="quiet" onClick={again}>
         {t('chat.again')}
       </button>
@@ -142,12 +145,38 @@ function Retry({ live }: { live: Live }) {
   );
 }
 
+/** Who answers if there is no model, and how to connect one. */
+function Demonstration() {
+  return (
+    <div class="note model">
+      <p>
+        <b>{t('chat.demo')}</b> {t('chat.demo.text')}
+      </p>
+      <ul>
+        <li>
+          <code>.venv/bin/codelab setup</code> {t('chat.demo.setup')}
+        </li>
+        <li>
+          <code>LLM_BASE_URL=… LLM_API_KEY=… LLM_MODEL=… make run</code> {t('chat.demo.once')}
+        </li>
+      </ul>
+    </div>
+  );
+}
+
 function Welcome({ model }: { model: string | undefined }) {
+  const open = folder.value;
   return (
     <section class="welcome">
       <h2>{t('chat.empty')}</h2>
       <p>{t('chat.empty.text')}</p>
-      <p class="note model">{model === undefined ? '\u00a0' : model === DEMONSTRATION ? t('chat.demo') : t('chat.model', { model: visible(model) })}</p>
+      <p class="note">
+        {open ? t('chat.folder', { name: visible(open.name) }) : t('files.none')}{' '}
+        <button type="button" class="quiet" onClick={showFiles}>
+          {t('chat.folder.other')}
+        </button>
+      </p>
+      {model === DEMONSTRATION ? <Demonstration /> : <p class="note model">{model === undefined ? '\u00a0' : t('chat.model', { model: visible(model) })}</p>}
       <ul aria-label={t('chat.try')}>
         {(['chat.try.1', 'chat.try.2', 'chat.try.3'] as const).map((key) => (
           <li key={key}>
@@ -179,17 +208,19 @@ const EntryView = memo(function EntryView({ entry }: { entry: Entry }) {
           {t('agent')}: {t('chat.switched', { from: visible(entry.from), to: visible(entry.to) })}
         </p>
       );
-    case 'error':
+    case 'error': {
+      const { title, words } = causeOf(entry.code, entry.text);
       return (
         <div class="failure" role="alert">
           <Icon name="warn" />
           <p dir="auto">
-            {errorTitle(entry.code) && <b>{errorTitle(entry.code)}. </b>}
-            {visible(entry.text)}
+            {title && <b>{title}. </b>}
+            {visible(words)}
           </p>
           {entry.code && <code>{entry.code}</code>}
         </div>
       );
+    }
     case 'compacted':
       return <p class="note">{t(`compact.${entry.outcome}`, { before: n(entry.before), after: n(entry.after) })}</p>;
     case 'end': {

@@ -19,18 +19,27 @@ export function t(key: Key, values: Record<string, string | number> = {}): strin
   return TEXTS[language.value][key].replace(/\{(\w+)\}/g, (whole, name: string) => String(values[name] ?? whole));
 }
 
-/** What an error code of the protocol means, in the page's language; empty for one whose message has to do. */
-export function errorTitle(code: string): string {
+/**
+ * What an error's code or kind means, in the page's language, and what its own words, which are English, say beyond that.
+ * The meaning is empty for a code that the page does not know.
+ */
+export function causeOf(code: string, words: string): { title: string; words: string } {
   const key = `error.${code}`;
-  return Object.hasOwn(en, key) ? t(key as Key) : '';
+  if (!Object.hasOwn(en, key)) return { title: '', words };
+  const said = en[key as Key];
+  const isSaid = words.toLowerCase().startsWith(said.toLowerCase()) && !/^\w/.test(words.slice(said.length));
+  const title = t(key as Key);
+  if (!isSaid) return { title, words };
+  const rest = words.slice(said.length).replace(/^[:.]?\s*/, '');
+  return { title, words: rest.charAt(0).toUpperCase() + rest.slice(1) };
 }
 
-/** Why something failed: what its code or kind means, in the page's language, and its own words. */
+/** Why something failed, in one text: see `causeOf`. */
 export function reasonOf(error: unknown): string {
-  const words = error instanceof Error ? error.message : String(error);
-  const { code, kind } = Object(error) as { code?: unknown; kind?: unknown };
-  const title = errorTitle(`${code}`) || errorTitle(`${kind}`);
-  return title ? `${title}. ${words}` : words;
+  const { code, kind, message } = Object(error) as { code?: unknown; kind?: unknown; message?: unknown };
+  const known = [code, kind].find((one) => typeof one === 'string' && Object.hasOwn(en, `error.${one}`));
+  const { title, words } = causeOf(String(known ?? ''), String(message ?? error));
+  return [title, words].filter(Boolean).join('. ');
 }
 
 /** The text of `key` for a number of things, which the language may decline: `key.one`, `key.few`, `key.many` and `key.other`. */

@@ -78,7 +78,7 @@ export function SessionsView({ onChoice }: { onChoice(): void }) {
             );
           })}
         </ul>
-        {!listed.length && !problem.value && <p class="note">{t('sessions.none')}</p>}
+        {!listed.length && !problem.value && <p class="note">{t(needle && found.value.length ? 'sessions.nothing' : 'sessions.none')}</p>}
         {cursor.value && (
           <button type="button" class="quiet" onClick={more}>
             {t('sessions.more')}

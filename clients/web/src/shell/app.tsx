@@ -1,7 +1,7 @@
 import { useSignal } from '@preact/signals';
 import { visible } from '../conversation/safe.ts';
 import { ConversationView } from '../conversation/view.tsx';
-import { t } from '../i18n/index.ts';
+import { reasonOf, t } from '../i18n/index.ts';
 import { InspectorView } from '../inspector/view.tsx';
 import { link, live, open, sessionOfAddress, useToken } from '../live.ts';
 import { problem, provider, signIn, user } from '../signin/login.ts';
@@ -25,8 +25,15 @@ export function App() {
   const isNarrow = window.innerWidth < 900;
   const isPressed = (one: Pane) => isNarrow ? pane.value === one : (one === 'chat' ? pane.value === 'chat' : one === 'sessions' ? drawer.value : side.value === one);
   const [question] = questions.value;
+  const leaveDrawer = (event: KeyboardEvent) => {
+    const isOver = drawer.value && window.innerWidth < 1400; // in wider windows the list is beside the conversation
+    if (event.key !== 'Escape' || event.defaultPrevented || !isOver || document.querySelector('dialog[open]')) return;
+    event.preventDefault(); // and nothing is stopped
+    drawer.value = false;
+    if (isNarrow) pane.value = 'chat';
+  };
   return (
-    <div class={`app pane-${pane.value} side-${side.value || 'none'} ${drawer.value ? 'drawer' : ''}`}>
+    <div class={`app pane-${pane.value} side-${side.value || 'none'} ${drawer.value ? 'drawer' : ''}`} onKeyDown={leaveDrawer}>
       <a class="skip" href="#message" onClick={(event) => (event.preventDefault(), document.getElementById('message')?.focus())}>
         {t('app.skip')}
       </a>
@@ -42,7 +49,7 @@ export function App() {
       <aside class="left" aria-label={t('nav.sessions')}>
         <SessionsView onChoice={() => ((pane.value = 'chat'), (drawer.value = false))} />
       </aside>
-      <main>{live.value ? <ConversationView key={live.value.session.sessionId} live={live.value} /> : <Gate />}</main>
+      <main onPointerDown={() => (drawer.value = false)}>{live.value ? <ConversationView key={live.value.session.sessionId} live={live.value} /> : <Gate />}</main>
       {side.value && (
         <aside class="right" aria-label={t(`nav.${side.value}`)}>
           {side.value === 'files' ? <FilesView /> : live.value && <InspectorView live={live.value} />}
@@ -59,20 +66,20 @@ export function App() {
 function Gate() {
   const state = link.value;
   if (state.state !== 'ended') return <p class="note gate">{t('link.connecting')}</p>;
-  return state.unauthorized ? <Unauthorized why={state.why} /> : <Lost why={state.why} />;
+  return state.unauthorized ? <Unauthorized error={state.error} /> : <Lost error={state.error} />;
 }
 
 function Ended() {
   const state = link.value;
   if (state.state !== 'ended') return null;
-  return <div class="over">{state.unauthorized ? <Unauthorized why={state.why} /> : <Lost why={state.why} />}</div>;
+  return <div class="over">{state.unauthorized ? <Unauthorized error={state.error} /> : <Lost error={state.error} />}</div>;
 }
 
-function Lost({ why }: { why: string }) {
+function Lost({ error }: { error: unknown }) {
   return (
     <section class="gate" role="alert">
       <h2>{t('link.ended')}</h2>
-      <p>{why}</p>
+      <p>{visible(reasonOf(error))}</p>
       <button type="button" class="primary" onClick={() => open(sessionOfAddress())}>
         {t('link.again')}
       </button>
@@ -81,22 +88,22 @@ function Lost({ why }: { why: string }) {
 }
 
 /** Users sign in at the server's provider; without one, they paste a token. */
-function Unauthorized({ why }: { why: string }) {
+function Unauthorized({ error }: { error: unknown }) {
   const client = provider.value;
-  if (!client) return <TokenForm why={why} />;
+  if (!client) return <TokenForm isRefused={user.value !== '' || error !== undefined} />;
   let host = '';
-  let wrong = problem.value || (user.value && why);
+  let wrong = problem.value ?? (user.value ? error : undefined);
   try {
     host = hostOf(client);
-  } catch (error) {
-    wrong = (error as Error).message;
+  } catch (refusal) {
+    wrong = refusal;
   }
   return (
     <section class="gate">
       <h2>{t('signin.title')}</h2>
       {host && <p>{t('signin.text', { host })}</p>}
       <p class="problem" role="alert">
-        {visible(wrong)}
+        {wrong === undefined ? '' : visible(reasonOf(wrong))}
       </p>
       {host && (
         <button type="button" class="primary" onClick={() => void signIn()}>
@@ -107,9 +114,8 @@ function Unauthorized({ why }: { why: string }) {
   );
 }
 
-function TokenForm({ why }: { why: string }) {
+function TokenForm({ isRefused }: { isRefused: boolean }) {
   const value = useSignal('');
-  const had = user.value !== '' || why !== '';
   return (
     <form
       class="gate"
@@ -120,9 +126,9 @@ function TokenForm({ why }: { why: string }) {
     >
       <h2>{t('token.title')}</h2>
       <p>{t('token.text')}</p>
-      {had && (
+      {isRefused && (
         <p class="problem" role="alert">
-          {t('token.refused')} {why}
+          {t('token.refused')}
         </p>
       )}
       <label>

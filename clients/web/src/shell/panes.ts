@@ -13,9 +13,14 @@ export const pane = signal<Pane>('chat');
 /** Whether the settings are open. */
 export const settings = signal(false);
 
+/** Show the open folder, or how to open one. */
+export function showFiles(): void {
+  side.value = 'files';
+  pane.value = 'files';
+}
+
 /** Show a file of the open folder in the editor. */
 export function showFile(path: string): void {
   shown.value = { path };
-  side.value = 'files';
-  pane.value = 'files';
+  showFiles();
 }

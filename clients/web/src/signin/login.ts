@@ -1,5 +1,6 @@
 import { signal } from '@preact/signals';
 import { SessionError } from '@codelab/client';
+import { messageOf } from '../../../typescript/src/errors.ts';
 import { expiresAt, refreshAt, subject } from '../../../typescript/src/tokens.ts';
 import * as flow from './code_flow.ts';
 import type { ClientConfig } from './config.ts';
@@ -13,8 +14,8 @@ const LOGIN = 'codelab.login';
 export const provider = signal<Client | undefined>(undefined);
 /** The user that the token is of; empty without one. */
 export const user = signal('');
-/** Why the last sign-in failed. */
-export const problem = signal('');
+/** Why the last sign-in failed; undefined if it has not. */
+export const problem = signal<unknown>(undefined);
 
 let login: Login | undefined;
 let renewing: Promise<void> | undefined;
@@ -29,7 +30,7 @@ export async function start({ auth }: ClientConfig): Promise<void> {
     try {
       keep(await flow.finish(answer, provider.value));
     } catch (error) {
-      problem.value = error instanceof Error ? error.message : String(error);
+      problem.value = error;
     }
   }
   tell();
@@ -57,11 +58,11 @@ export function paste(value: string): void {
 }
 
 export async function signIn(): Promise<void> {
-  problem.value = '';
+  problem.value = undefined;
   try {
     await flow.begin(provider.value!);
   } catch (error) {
-    problem.value = error instanceof Error ? error.message : String(error);
+    problem.value = error;
   }
 }
 
@@ -89,8 +90,8 @@ async function renew(old: Login): Promise<void> {
   } catch (error) {
     // It still counts: the next attempt may succeed.
     if ((expiresAt(old.token) ?? 0) > Date.now()) return;
-    problem.value = error instanceof Error ? error.message : String(error);
-    throw new SessionError('unauthorized', problem.value);
+    problem.value = error;
+    throw new SessionError('unauthorized', messageOf(error));
   }
 }
 

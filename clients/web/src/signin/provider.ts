@@ -1,3 +1,4 @@
+import { SessionError } from '@codelab/client';
 import { claims } from '../../../typescript/src/tokens.ts';
 
 /** As whom users sign in, and where. */
@@ -16,7 +17,9 @@ export interface Login {
 }
 
 /** The provider refused, and asking again would not help. */
-export class Refusal extends Error {}
+export class Refusal extends Error {
+  readonly kind = 'signin';
+}
 
 // Plain ASCII without a user name, so that the host that a user reads is the host that is asked.
 const ADDRESS = /^https?:\/\/[A-Za-z0-9.-]+(:[0-9]{1,5})?(\/[A-Za-z0-9._~%/:+,-]*)?(\?[A-Za-z0-9._~%/:+,=&-]*)?$/;
@@ -140,9 +143,9 @@ async function ask(url: string, form?: URLSearchParams): Promise<Record<string, 
     });
     found = await answer.json();
   } catch {
-    throw new Error(`${host} does not answer this page`);
+    throw new SessionError('unreachable', `${host} does not answer this page`);
   }
-  if (answer.status >= 500) throw new Error(`${host} answers with HTTP ${answer.status}`);
+  if (answer.status >= 500) throw new SessionError('unreachable', `${host} answers with HTTP ${answer.status}`);
   if (!answer.ok) throw new Refusal(`${host} refused: ${shown(found?.error ?? answer.status)} ${shown(found?.error_description ?? '')}`.trimEnd());
   if (typeof found !== 'object' || found === null) throw new Refusal(`${host} does not answer as documented`);
   return found;

@@ -2,7 +2,7 @@ import { signal, useSignal, useSignalEffect } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { ToolError } from '@codelab/client';
 import { visible } from '../conversation/safe.ts';
-import { counted, t } from '../i18n/index.ts';
+import { counted, reasonOf, t } from '../i18n/index.ts';
 import { executes } from '../live.ts';
 import { Icon } from '../shell/icon.tsx';
 import { Problem } from '../shell/problem.tsx';
@@ -26,13 +26,21 @@ export function FilesView() {
   );
 }
 
-async function attempt(action: () => Promise<unknown>): Promise<void> {
+/** Whether a folder is being opened: a zip takes its time. */
+const isOpening = signal(false);
+
+/** Open or close a folder, and say what goes wrong. */
+async function attempt(action: () => Promise<unknown>, done?: () => void): Promise<void> {
   problem.value = '';
+  isOpening.value = true;
   try {
     await action();
     shown.value = undefined;
+    done?.();
   } catch (error) {
-    if (!(error instanceof DOMException && error.name === 'AbortError')) problem.value = error instanceof Error ? error.message : String(error);
+    if (!(error instanceof DOMException && error.name === 'AbortError')) problem.value = reasonOf(error);
+  } finally {
+    isOpening.value = false;
   }
 }
 
@@ -46,16 +54,17 @@ function NoFolder() {
   );
 }
 
-function Openers() {
+function Openers({ onOpen }: { onOpen?: () => void }) {
   const zip = useRef<HTMLInputElement>(null);
   return (
-    <div class="buttons">
+    <div class="buttons" aria-busy={isOpening.value}>
+      {isOpening.value && <small role="status">{t('files.opening')}</small>}
       {waiting.value !== undefined && (
-        <button type="button" class="primary" onClick={() => attempt(openDisk)}>
+        <button type="button" class="primary" onClick={() => attempt(openDisk, onOpen)}>
           {t('files.allow', { name: waiting.value })}
         </button>
       )}
-      <button type="button" disabled={!canStore} onClick={() => attempt(openSample)}>
+      <button type="button" disabled={!canStore} onClick={() => attempt(openSample, onOpen)}>
         {t('files.sample')}
       </button>
       <button type="button" disabled={!canStore} onClick={() => zip.current!.click()}>
@@ -69,11 +78,11 @@ function Openers() {
         onChange={(event) => {
           const [file] = event.currentTarget.files ?? [];
           event.currentTarget.value = '';
-          if (file) void attempt(() => openZip(file));
+          if (file) void attempt(() => openZip(file), onOpen);
         }}
       />
       {canOpenDisk ? (
-        <button type="button" onClick={() => attempt(openDisk)}>
+        <button type="button" onClick={() => attempt(openDisk, onOpen)}>
           {t('files.folder')}
         </button>
       ) : (
@@ -97,7 +106,7 @@ function OpenFolder({ folder: open }: { folder: Folder }) {
       </header>
       {menu.value && (
         <div class="sheet">
-          <Openers />
+          <Openers onOpen={() => (menu.value = false)} />
           <div class="buttons">
             <button
               type="button"
@@ -147,9 +156,9 @@ function Directory({ folder: open, path, depth }: { folder: Folder; path: string
         items.value = found;
         problem.value = '';
       },
-      (error: Error) => {
+      (error: unknown) => {
         items.value = [];
-        problem.value = error.message;
+        problem.value = reasonOf(error);
       },
     );
   });
@@ -206,7 +215,7 @@ function FileEditor({ folder: open }: { folder: Folder }) {
       unsaved.value = false;
       version.value++;
     } catch (error) {
-      trouble.value = error instanceof Error ? error.message : String(error);
+      trouble.value = reasonOf(error);
     }
   };
 
@@ -226,7 +235,7 @@ function FileEditor({ folder: open }: { folder: Folder }) {
         });
         if (at?.line) editor.current.goTo(at.line);
       } catch (error) {
-        if (!gone) trouble.value = error instanceof ToolError && error.code === 'ENCODING_ERROR' ? t('files.binary') : (error as Error).message;
+        if (!gone) trouble.value = error instanceof ToolError && error.code === 'ENCODING_ERROR' ? t('files.binary') : reasonOf(error);
       }
     })();
     return () => {
