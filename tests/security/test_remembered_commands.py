@@ -17,6 +17,7 @@ from tests.turns.world import IDE, World, refusal
 
 OTHER = Caller("ann", "s1", "conn-2", extensions=True)
 READ: Call = ("read_file", {"path": "a.py"})
+WRITE: Call = ("write_file", {"path": "a.py", "content": "1"})
 
 
 def run(command: str, cwd: str | None = None) -> Call:
@@ -316,6 +317,38 @@ def test_only_plain_commands_outside_of_autonomous_sessions_are_left_to_the_clie
     assert is_repeatable(world)
     for other in (allowed(), allowed("windows", sandboxed_commands=True), allowed(None, sandboxed_commands=True)):
         assert not is_repeatable(other)
+
+
+def test_no_other_window_is_told_that_a_command_may_be_repeated() -> None:
+    world = allowed(remember_commands=False, sandboxed_commands=True)
+    world.hello(caller=OTHER)
+    world.say()
+    world.answer("", TEST)
+    event = next(event for event in world.events if event.frame["type"] == "tool_call" and "repeatable" in event.frame)
+    told = {
+        name: render(event, name, world.register, None)  # type: ignore[arg-type]
+        for name in world.register.connections
+    }
+    assert [name for name, frame in told.items() if frame and "repeatable" in frame] == [world.register.executor]
+    assert len(told) > 1
+
+
+def test_a_command_beside_a_change_is_not_repeatable() -> None:
+    """The change may be of what the command runs, and is perhaps not done when the client looks."""
+    world = allowed(remember_commands=False, sandboxed_commands=True)
+    for wanted in ((WRITE, TEST), (TEST, WRITE)):
+        world.say()
+        world.answer("", *wanted)
+        assert not any("repeatable" in frame for frame in world.of_type("tool_call"))
+        world.cancel()
+    world.execute("call_1", "write_file", path="a.py", content="1")
+    assert not is_repeatable(world), "a program's change is open"
+
+
+def test_a_programs_command_is_not_repeatable() -> None:
+    world = allowed(remember_commands=False, sandboxed_commands=True)
+    world.execute("call_1", TEST[0], **TEST[1])
+    assert "repeatable" not in world.of_type("tool_call")[-1]
 
 
 # -- hostile command lines -------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Modes: what a session's agent may do, whatever its model says; and plans, which a human decides about."""
 
 import json
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from codelab.protocol.errors import ErrorCode
 from codelab.protocol.modes import mode_of
 from codelab.protocol.tools import CATALOGUE, KNOWN_TOOLS
+from codelab.sessions import keys
 from codelab.sessions.items import Audience
 from codelab.sessions.register import Phase
 
@@ -191,6 +193,37 @@ def test_a_call_that_was_approved_before_the_switch_goes_on() -> None:
     assert world.call_item(call_id)["state"] == "completed"
     world.answer("", WRITE)
     assert results(world)[-1]["error"]["code"] == ErrorCode.PERMISSION_DENIED
+
+
+def test_what_a_server_of_an_earlier_version_left_waiting_is_not_approved() -> None:
+    """It knows no modes: during a deployment it may commit an answer in a session whose mode is new."""
+    world, (call_id,) = in_mode("code", WRITE)
+    world.register = replace(world.register, settings={"mode": "plan"})
+    assert refusal(lambda: world.decision(call_id, "approve")).code is ErrorCode.PERMISSION_DENIED
+    assert refusal(lambda: world.result(call_id, result="written")).code is ErrorCode.PERMISSION_DENIED
+    assert world.decision(call_id, "reject")
+
+
+def test_a_waiting_call_of_a_tool_that_is_gone_does_not_hold_up_a_switch() -> None:
+    world, (call_id,) = in_mode("code", WRITE)
+    key = keys.call_key(call_id)
+    world.table[key] = {**world.table[key], "tool": "gone"}
+    world.configure(mode="ask")
+    assert world.call_item(call_id)["state"] == "rejected"
+
+
+@pytest.mark.parametrize("is_planned", [True, False])
+def test_what_a_mode_has_refused_may_be_called_in_the_next_one(is_planned: bool) -> None:
+    world, _ = in_mode("plan")
+    for _ in range(3):
+        world.answer("", WRITE)
+    if is_planned:
+        (plan_id,) = world.answer("", PLAN)
+        world.decision(plan_id, "approve")
+    else:
+        world.configure(mode="code")
+    (call_id,) = world.answer("", WRITE)
+    assert world.call_item(call_id)["state"] == "awaiting_approval"
 
 
 def test_a_call_that_only_reads_waits_on() -> None:

@@ -65,7 +65,9 @@ class _Draft:
     def is_shown(self, mode: Mode) -> bool:
         """Whether clients may see such calls: the server executes some itself, and the mode does not allow others."""
         tool = CATALOGUE.get(self.tool)
-        return self.tool != "" and (tool is None or (not tool.server_side and offers(mode, tool)))
+        if tool is None:  # a client's own, of which the mode cannot tell yet what it may do
+            return self.tool != "" and mode not in ("ask", "plan")
+        return not tool.server_side and offers(mode, tool)
 
     def fields(self) -> dict[str, Any]:
         # A path is complete once a text follows it.

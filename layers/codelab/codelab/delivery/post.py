@@ -32,6 +32,8 @@ def render(event: EventItem, connection_id: str, register: Register, payloads: P
         if not connection.extensions:
             return None
         frame = {**frame, "execute": False}
+    if "repeatable" in frame and connection_id != register.executor_of(frame):
+        frame = {name: value for name, value in frame.items() if name != "repeatable"}
     if not connection.extensions and frame.keys() & ONLY_WITH_EXTENSIONS:
         frame = {name: value for name, value in frame.items() if name not in ONLY_WITH_EXTENSIONS}
     if event.sender == connection_id:

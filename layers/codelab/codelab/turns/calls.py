@@ -152,10 +152,10 @@ def _repeat(draft: Draft) -> Transition | None:
     return draft.finish() if draft.repost else None
 
 
-def open_call(draft: Draft, call: CallItem, *, is_text: bool = False) -> None:
+def open_call(draft: Draft, call: CallItem, *, may_repeat: bool = False) -> None:
     """Open a new call: store it, and send it to every connection if it needs approval, else to the executor.
 
-    `is_text`: the model has written it as text, so a human is asked each time.
+    `may_repeat`: if it is a command, its executor may be told that it may approve the same one again by itself.
     """
     tool, register = tool_of(call), draft.register
     state = CallState.AWAITING_APPROVAL if call.requires_approval else CallState.EXECUTING
@@ -171,10 +171,10 @@ def open_call(draft: Draft, call: CallItem, *, is_text: bool = False) -> None:
     if state is CallState.EXECUTING:
         commands.invalidate(draft, call, tool)
     draft.puts.append(call)
-    entry.seq = send_call(draft, call, entry, is_text=is_text)
+    entry.seq = send_call(draft, call, entry, may_repeat=may_repeat)
 
 
-def send_call(draft: Draft, call: CallItem, entry: CallEntry, *, is_text: bool = False) -> int:
+def send_call(draft: Draft, call: CallItem, entry: CallEntry, *, may_repeat: bool = False) -> int:
     """Log the `tool_call` frame for the call's current state. Returns its seq."""
     is_awaiting_approval = entry.state is CallState.AWAITING_APPROVAL
     content = call.effective_arguments
@@ -192,7 +192,11 @@ def send_call(draft: Draft, call: CallItem, entry: CallEntry, *, is_text: bool =
         kind=tool.kind,
         paths=tool.shown_paths(arguments) or None,
         remember=approval_rules.offer(draft, tool, arguments, executor) if is_awaiting_approval else None,
-        repeatable=(is_awaiting_approval and not is_text and commands.is_repeatable(draft, tool, arguments, executor))
+        repeatable=(
+            is_awaiting_approval
+            and may_repeat
+            and commands.is_repeatable(draft, tool, arguments, executor, call_id=call.call_id)
+        )
         or None,
         reason=f"Approved by {rule_id}" if (rule_id := call.decision.get("rule_id")) else None,
     )
@@ -267,13 +271,21 @@ def switch_mode(draft: Draft, mode: Mode) -> None:
     has_settled = False
     for call_id in waiting_ids:
         call = draft.call(call_id)
-        if call is None or offers(mode, tool_of(call)):
+        if call is None or _is_offered(mode, call):
             continue
         call.decision = {"decision": "reject", "reason": "mode", "at": draft.now}
         settle(draft, call, CallState.REJECTED, {"result": {"status": "rejected", "reason": "mode", "mode": mode}})
         has_settled = True
     if has_settled:
         continue_turn(draft)
+
+
+def _is_offered(mode: Mode, call: CallItem) -> bool:
+    """May the call be made in the mode? Not if its tool is no longer in the catalogue."""
+    try:
+        return offers(mode, tool_of(call))
+    except ProtocolError:
+        return False
 
 
 def tell_settled(draft: Draft) -> None:
@@ -400,7 +412,11 @@ def _entry(register: Register, call_id: str) -> CallEntry | None:
 
 
 def _approve(draft: Draft, call: CallItem, entry: CallEntry, tool: Tool) -> None:
-    """Let an approved call be executed."""
+    """Let an approved call be executed. Raises ProtocolError PERMISSION_DENIED if the session's mode does not allow it.
+
+    A server of an earlier version, which knows no modes, may have left it waiting during a deployment.
+    """
+    modes.check(draft, tool)
     entry.state = CallState.EXECUTING
     call.state = entry.state.value
     commands.invalidate(draft, call, tool)

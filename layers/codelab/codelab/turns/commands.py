@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from codelab.protocol.modes import acting_mode
 from codelab.protocol.tools import KNOWN_TOOLS, Tool
 from codelab.sessions.items import CallItem
 from codelab.sessions.register import CallState, Register
@@ -34,15 +35,18 @@ def may_be_remembered(draft: Draft, tool: Tool, arguments: Mapping[str, Any], ex
     return draft.settings.remember_commands and _is_plain(draft, tool, arguments, executor)
 
 
-def is_repeatable(draft: Draft, tool: Tool, arguments: Mapping[str, Any], executor: str) -> bool:
+def is_repeatable(draft: Draft, tool: Tool, arguments: Mapping[str, Any], executor: str, *, call_id: str) -> bool:
     """May the client that executes this call, in its sandbox, approve it again by itself if its user says so?
 
-    The server cannot see the sandbox, nor the files that the command reads, so it leaves that to the client.
+    The server cannot see the sandbox, nor the files that the command reads, so it leaves that to the client. Not while
+    another call is open that may change what the command depends on.
     """
+    register = draft.register
     return (
         draft.settings.sandboxed_commands
-        and draft.register.settings.get("autonomy") != "autonomous"
+        and acting_mode(register.settings) != "autonomous"
         and _is_plain(draft, tool, arguments, executor)
+        and not any(other_id != call_id and _changes(call.tool) for other_id, call in register.open_calls.items())
     )
 
 

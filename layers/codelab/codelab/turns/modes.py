@@ -40,4 +40,5 @@ def set_mode(draft: Draft, mode: Mode, call_id: str | None = None) -> None:
     before = mode_of(register.settings)
     register.settings = with_mode(register.settings, mode)
     if mode != before:
+        register.failures.clear()  # what this mode allows may have been refused before
         register.mode_seq = draft.emit(ModeSwitched(from_mode=before, to_mode=mode, call_id=call_id))

@@ -314,7 +314,7 @@ def _make_call(
         rejection = {"status": "rejected", "reason": "rule", "rule_id": denying_rule.rule_id, "feedback": ""}
         _settle_at_once(draft, call, CallState.REJECTED, {"result": rejection})
         return
-    calls.open_call(draft, call, is_text=answer.has_text_call)
+    calls.open_call(draft, call, may_repeat=is_only_change and not answer.has_text_call)
 
 
 def _check_only_one(draft: Draft, tool: Tool) -> None:
