@@ -258,7 +258,7 @@ def test_a_session_is_listed_loaded_resumed_closed_and_deleted(
     until(lambda: session in str(second.request("session/list", cwd=str(folder))))
     assert session not in str(second.request("session/list", cwd="/elsewhere"))
     loaded = second.request("session/load", sessionId=session, cwd=str(folder), mcpServers=[])
-    assert loaded["modes"]["currentModeId"] == "universal"
+    assert loaded["modes"]["currentModeId"] == "code"
     assert second.text == "I lookAnswer"
     assert "[[acp-history]]" in second.of_kind("user_message_chunk")[0]["content"]["text"]
     assert second.call("Read a.py")["status"] == "completed"

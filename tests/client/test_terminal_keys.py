@@ -140,7 +140,7 @@ def test_enter_sends_what_was_typed_while_the_client_started(
     early = model.script("key-early", Says("So early."))
     with Terminal(CODELAB, environment, folder) as terminal:
         terminal.type(f"{early}\r")
-        terminal.expect("codelab in ")
+        terminal.expect("codelab in")
         terminal.type("and more")
         terminal.expect("So early.")
         terminal.expect("› and more")

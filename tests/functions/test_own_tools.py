@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from codelab.llm.models import capabilities_of
+from codelab.protocol.modes import offers
 from codelab.protocol.tools import CATALOGUE, SEED
 from codelab.turns import models
 
@@ -102,7 +103,9 @@ def branches(system: System) -> set[str]:
     return {name for name in CATALOGUE if f'\\"{name}\\"' in offered(system) or f'"{name}"' in offered(system)}
 
 
-SERVERS = {name for name, tool in CATALOGUE.items() if tool.server_side}
+#: What the mode `code` offers.
+OFFERED = {name for name, tool in CATALOGUE.items() if offers("code", tool)}
+SERVERS = {name for name in OFFERED if CATALOGUE[name].server_side}
 
 
 def test_the_model_is_offered_what_the_executor_executes_and_nothing_else(extended: System) -> None:
@@ -130,7 +133,7 @@ PATCHES = {"apply_patch", "apply_patch_review"}
 def test_who_edits_texts_is_offered_no_patches(extended: System) -> None:
     supports(extended, sorted(CATALOGUE))
     extended.ask("c1", "Hi")
-    assert branches(extended) == set(CATALOGUE) - PATCHES
+    assert branches(extended) == OFFERED - PATCHES
     supports(extended, [*PATCHES, "read_file"])
     extended.ask("c1", "Hi")
     assert branches(extended) == {"read_file"} | PATCHES | SERVERS
@@ -141,7 +144,7 @@ def test_a_model_whose_row_says_so_is_offered_both(extended: System, monkeypatch
     monkeypatch.setattr(models, "capabilities", lambda name, settings: row)
     supports(extended, sorted(CATALOGUE))
     extended.ask("c1", "Hi")
-    assert branches(extended) == set(CATALOGUE)
+    assert branches(extended) == OFFERED
 
 
 def test_what_it_executes_and_what_it_declares_are_said_independently(extended: System) -> None:

@@ -147,6 +147,7 @@ def test_settings_are_validated_as_on_the_websocket() -> None:
         "title",
         "request_id",
         "thinking",
+        "last_seq",
     }
 
 

@@ -38,7 +38,7 @@ class Recorder:
         self.elsewhere = SimpleNamespace(allow=lambda: self.made.append(("allow elsewhere",)))
         self.status, self.queued, self.info = "waiting_approval", {}, None
 
-    async def approve(self, call_id: str, *, tool: str, arguments: Any, remember: Any = None) -> None:
+    async def approve(self, call_id: str, *, tool: str, arguments: Any, remember: Any = None, mode: Any = None) -> None:
         self.made.append(("approve", call_id, *([remember] if remember else [])))
 
     async def reject(self, call_id: str, feedback: str = "", **_: Any) -> None:
@@ -500,7 +500,7 @@ def test_an_editor_that_chooses_by_kind_gets_the_narrow_rule(scope: Any, tmp_pat
 
 
 def test_a_rule_for_all_sessions_is_a_setting_of_its_own() -> None:
-    session: Any = SimpleNamespace(info=None, agent="coder")
+    session: Any = SimpleNamespace(info=None, agent="coder", mode="code")
     option = next(one for one in settings.options(session) if one["id"] == settings.REMEMBER)
     assert option["currentValue"] == "session"
     assert settings.scope("user") == "user"
