@@ -385,7 +385,7 @@ def test_no_command_is_allowed_in_an_autonomous_session_whatever_the_server_says
         call_id="c", tool_name="run_command", requires_approval=True, arguments={"command": "ls"}, repeatable=True
     )
     assert talk.conversation.allowed_commands.offers(asked)
-    talk.session.info.settings["autonomy"] = "autonomous"
+    talk.session.acting_mode = "autonomous"  # `mode_switched` came; the older `session_info` says nothing of it
     assert not talk.conversation.allowed_commands.offers(asked)
 
 

@@ -354,8 +354,7 @@ class TerminalConversation:
 
     def _may_allow_commands(self) -> bool:
         """Whether a sandbox holds what a command does, and the user decides about commands one by one otherwise."""
-        info = self.session.info
-        is_autonomous = info is None or info.settings.get("autonomy") == "autonomous"
+        is_autonomous = self.session.info is None or self.session.acting_mode == "autonomous"
         return not is_autonomous and self.executor.confines_commands
 
     async def _run_again(self, call: on.ToolCall) -> None:
