@@ -226,6 +226,17 @@ def test_a_sandbox_must_hold_everything(project: Path, guarantees: Guarantees, s
     assert not Executor(workspace, Holding(guarantees), settings).confines_commands
 
 
+def test_a_program_that_comes_later_on_the_path_counts_too(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sandbox hides the folder of the first one, so that the later one runs."""
+    wrote("hidden/pytest")(tmp_path)
+    monkeypatch.setenv("PATH", f"{tmp_path}/hidden:{os.environ['PATH']}")
+    commands = allowing(project, asked())
+    wrote(".venv/bin/pytest")(project)
+    assert not runs_again(commands, asked())
+
+
 def test_commands_of_an_editor_are_not_confined(project: Path) -> None:
     executor = LocalExecutor(project, commands=object())  # type: ignore[arg-type]
     assert not executor.confines_commands

@@ -123,14 +123,16 @@ def _state(root: Path, command: str, cwd: str) -> str | None:
 
 
 def _programs(word: str, folder: Path) -> Iterator[Path]:
-    """The program that a word means on the PATH of commands, also as one that another program starts."""
+    """The programs that a word may mean on the PATH of commands, also as one that another program starts.
+
+    All that are there: the sandbox hides folders such as the home directory, so a later one may run.
+    """
     if "/" in word:
         return
     for entry in os.environ.get("PATH", os.defpath).split(os.pathsep):
         path = folder / entry / word
         if path.is_file() and os.access(path, os.X_OK):
             yield path
-            return
 
 
 def _protected(root: Path) -> Iterator[tuple[str, ...]]:
