@@ -389,6 +389,23 @@ def test_no_command_is_allowed_in_an_autonomous_session_whatever_the_server_says
     assert not talk.conversation.allowed_commands.offers(asked)
 
 
+ALLOWED = on.ToolCall(
+    call_id="c", tool_name="run_command", requires_approval=True, arguments={"command": "ls"}, repeatable=True
+)
+
+
+def other_call(tool: str, **fields: Any) -> on.ToolCall:
+    return on.ToolCall(**{"call_id": "o", "tool_name": tool, "requires_approval": True, "arguments": {}, **fields})
+
+
+def test_no_command_is_allowed_while_another_window_executes(tmp_path: Path) -> None:
+    talk = Talk(tmp_path)
+    talk.conversation.executor = SimpleNamespace(confines_commands=True)  # type: ignore[assignment]
+    assert talk.conversation.allowed_commands.offers(ALLOWED)
+    talk.session.open_calls = {"o": other_call("read_file", requires_approval=False, execute=False)}
+    assert not talk.conversation.allowed_commands.offers(ALLOWED)
+
+
 # -- blank lines -----------------------------------------------------------------------------------------------------
 
 

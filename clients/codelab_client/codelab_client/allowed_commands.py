@@ -37,15 +37,22 @@ Key = tuple[str, str]
 
 
 class AllowedCommands:
-    """The commands of one session. is_confined: whether a sandbox holds whatever a command does."""
+    """The commands of one session.
 
-    def __init__(self, workspace: Path, is_confined: Callable[[], bool]) -> None:
-        self._root, self._is_confined = workspace.resolve(), is_confined
+    is_confined: whether a sandbox holds whatever a command does here. is_executor: whether calls run here, as far as
+    this client can tell: its sandbox and its files say nothing of another's.
+    """
+
+    def __init__(
+        self, workspace: Path, is_confined: Callable[[], bool], is_executor: Callable[[], bool] = lambda: True
+    ) -> None:
+        self._root, self._is_confined, self._is_executor = workspace.resolve(), is_confined, is_executor
         self._states: dict[Key, str] = {}  # what each depends on, as it was when the user allowed it
 
     def offers(self, call: ToolCall) -> bool:
         """Whether the user may allow a call's command. The server may be broken, so its word alone is not enough."""
-        return call.repeatable and call.execute and self._is_confined() and _key(call) is not None
+        runs_here = call.repeatable and call.execute and self._is_executor()
+        return runs_here and self._is_confined() and _key(call) is not None
 
     def covers(self, call: ToolCall) -> bool:
         """Whether the user has allowed the command of a call, which runs only if it still `is_unchanged`."""

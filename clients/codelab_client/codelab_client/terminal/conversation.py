@@ -120,7 +120,7 @@ class TerminalConversation:
         self._images_lock = asyncio.Lock()
         self._has_turn = False  # a turn has begun, and has not ended; the status that says so comes later
         self.local_commands = LocalCommands(workspace)
-        self.allowed_commands = AllowedCommands(workspace, self._may_allow_commands)
+        self.allowed_commands = AllowedCommands(workspace, self._may_allow_commands, self._is_executor)
         self.drafts = CallDrafts()
         self._order = CallOrder(lambda card: self.screen.show(card))
         self.to_retry = ""  # what tries a failed turn again; empty if none has failed
@@ -356,6 +356,10 @@ class TerminalConversation:
         """Whether a sandbox holds what a command does, and the user decides about commands one by one otherwise."""
         is_autonomous = self.session.info is None or self.session.acting_mode == "autonomous"
         return not is_autonomous and self.executor.confines_commands
+
+    def _is_executor(self) -> bool:
+        """Whether calls run in this window, as far as it can tell: none that is open was given to another one."""
+        return all(call.requires_approval or call.execute for call in self.session.open_calls.values())
 
     async def _run_again(self, call: on.ToolCall) -> None:
         """Approve a command that the user has allowed for the session; ask about it if it may do something else now."""
