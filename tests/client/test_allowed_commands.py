@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from codelab_client.allowed_commands import AllowedCommands
+from codelab_client.execution import ToolCall as ExecutedCall
 from codelab_client.local_executor import LocalExecutor
 from codelab_client.sandbox import Guarantees
 from codelab_client.session.events import CallDecidedElsewhere, ToolCall
@@ -224,6 +225,54 @@ def test_a_sandbox_must_hold_everything(project: Path, guarantees: Guarantees, s
     workspace = DiskWorkspace(project)
     assert Executor(workspace, Holding(HOLDS)).confines_commands
     assert not Executor(workspace, Holding(guarantees), settings).confines_commands
+
+
+def test_a_program_that_comes_later_on_the_path_counts_too(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sandbox hides the folder of the first one, so that the later one runs."""
+    wrote("hidden/pytest")(tmp_path)
+    monkeypatch.setenv("PATH", f"{tmp_path}/hidden:{os.environ['PATH']}")
+    commands = allowing(project, asked())
+    wrote(".venv/bin/pytest")(project)
+    assert not runs_again(commands, asked())
+
+
+async def test_a_command_that_may_not_begin_any_more_does_not(project: Path) -> None:
+    executor = LocalExecutor(project)
+    asked_about: list[str] = []
+
+    async def may_begin(call_id: str) -> bool:
+        asked_about.append(call_id)
+        return call_id == "c2"
+
+    async def on_output(*_: str) -> None:
+        pass
+
+    executor.may_begin = may_begin
+    for call_id in ("c1", "c2"):
+        call = ExecutedCall(call_id, "run_command", {"command": f"touch {call_id}"}, risk="execute")
+        outcome = await executor.execute(call, on_output)
+        assert (outcome.error is None) == (call_id == "c2"), outcome
+    await executor.aclose()
+    assert asked_about == ["c1", "c2"]
+    assert not (project / "c1").exists()
+
+
+async def test_it_is_known_what_a_command_has_left_running(project: Path) -> None:
+    executor = LocalExecutor(project)
+
+    async def on_output(*_: str) -> None:
+        pass
+
+    assert not executor.has_processes
+    started = ExecutedCall("c1", "run_persistent", {"command": "sleep 100", "process_id": "p"}, risk="execute")
+    assert (await executor.execute(started, on_output)).error is None
+    assert executor.has_processes
+    killed = ExecutedCall("c2", "kill_process", {"process_id": "p"}, risk="execute")
+    assert (await executor.execute(killed, on_output)).error is None
+    assert not executor.has_processes
+    await executor.aclose()
 
 
 def test_commands_of_an_editor_are_not_confined(project: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from codelab_client.policy import Policy, PolicyError
 from codelab_local import LocalCloud
 
 from tests.client.conftest import Codelab
@@ -198,3 +199,12 @@ def test_the_doctor_blames_what_is_wrong(codelab: Codelab, limited_cloud: LocalC
     assert re.search(
         r"^FAIL server .* The server needs a token\. `codelab login` signs in", tokenless.stdout, re.MULTILINE
     )
+
+
+def test_no_policy_accepts_a_plan(tmp_path: Path) -> None:
+    """A human's decision alone does."""
+    entry = {"tool": "propose_plan", "steps": {"any": True}, "explanation": {"any": True}}
+    assert not Policy((entry,)).allows("propose_plan", {"steps": ["Write a.py"]})
+    (file := tmp_path / "policy.toml").write_text('[[allow]]\ntool = "propose_plan"\nsteps = { any = true }\n')
+    with pytest.raises(PolicyError, match="propose_plan cannot be allowed: a human's decision alone accepts a plan"):
+        Policy.load(file)

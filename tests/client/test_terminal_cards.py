@@ -385,8 +385,83 @@ def test_no_command_is_allowed_in_an_autonomous_session_whatever_the_server_says
         call_id="c", tool_name="run_command", requires_approval=True, arguments={"command": "ls"}, repeatable=True
     )
     assert talk.conversation.allowed_commands.offers(asked)
-    talk.session.info.settings["autonomy"] = "autonomous"
+    talk.session.acting_mode = "autonomous"  # `mode_switched` came; the older `session_info` says nothing of it
     assert not talk.conversation.allowed_commands.offers(asked)
+
+
+ALLOWED = on.ToolCall(
+    call_id="c", tool_name="run_command", requires_approval=True, arguments={"command": "ls"}, repeatable=True
+)
+
+
+def other_call(tool: str, **fields: Any) -> on.ToolCall:
+    return on.ToolCall(**{"call_id": "o", "tool_name": tool, "requires_approval": True, "arguments": {}, **fields})
+
+
+async def allowing(folder: Path, *others: on.ToolCall, has_processes: bool = False) -> Talk:
+    """A conversation in which the user has allowed a command, which the agent calls again, and others are open."""
+    talk = Talk(folder)
+    talk.approved = []  # type: ignore[attr-defined]
+
+    async def approve(call_id: str, **_: Any) -> None:
+        talk.approved.append(call_id)  # type: ignore[attr-defined]
+
+    talk.session.approve = approve  # type: ignore[attr-defined]
+    talk.conversation.executor = SimpleNamespace(  # type: ignore[assignment]
+        confines_commands=True, has_processes=has_processes, showing=lambda _: nullcontext()
+    )
+    assert await talk.conversation.allowed_commands.allow(ALLOWED)
+    talk.session.open_calls = {call.call_id: call for call in (ALLOWED, *others)}
+    talk.take(ALLOWED)
+    await talk.settle()
+    return talk
+
+
+@pytest.mark.parametrize(
+    ("others", "has_processes", "is_asked"),
+    [
+        ([], False, False),
+        ([other_call("read_file")], False, False),
+        ([other_call("write_file")], False, True),
+        ([other_call("write_file", requires_approval=False)], False, True),
+        ([other_call("run_command", turn_id="earlier", requires_approval=False)], False, True),
+        ([other_call("tickets.close")], False, True),
+        ([], True, True),
+    ],
+)
+async def test_an_allowed_command_is_asked_about_while_something_else_may_change_files(
+    others: list[on.ToolCall], has_processes: bool, is_asked: bool, tmp_path: Path
+) -> None:
+    talk = await allowing(tmp_path, *others, has_processes=has_processes)
+    assert [call.call_id for call in talk.conversation.approvals] == ["c"] * is_asked
+    assert talk.approved == ["c"] * (not is_asked)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("other", "begins"), [(None, True), ("waits", True), ("runs", False), ("shown", False), ("changed", False)]
+)
+async def test_an_allowed_command_is_looked_at_again_before_it_begins(
+    other: str | None, begins: bool, tmp_path: Path
+) -> None:
+    talk = await allowing(tmp_path)
+    assert talk.approved == ["c"]  # type: ignore[attr-defined]
+    if other in ("waits", "runs"):
+        call = other_call("write_file", requires_approval=other == "waits")
+        talk.session.open_calls = {"c": ALLOWED, "o": call}
+    elif other == "shown":
+        talk.take(on.CallStarted(call_id="o", tool_name="write_file", arguments={}))
+    elif other == "changed":
+        (tmp_path / "conftest.py").write_text("")
+    assert await talk.conversation.may_begin("c") == begins
+    assert await talk.conversation.may_begin("o"), "what a person has approved begins"
+
+
+def test_no_command_is_allowed_while_another_window_executes(tmp_path: Path) -> None:
+    talk = Talk(tmp_path)
+    talk.conversation.executor = SimpleNamespace(confines_commands=True)  # type: ignore[assignment]
+    assert talk.conversation.allowed_commands.offers(ALLOWED)
+    talk.session.open_calls = {"o": other_call("read_file", requires_approval=False, execute=False)}
+    assert not talk.conversation.allowed_commands.offers(ALLOWED)
 
 
 # -- blank lines -----------------------------------------------------------------------------------------------------

@@ -37,15 +37,22 @@ Key = tuple[str, str]
 
 
 class AllowedCommands:
-    """The commands of one session. is_confined: whether a sandbox holds whatever a command does."""
+    """The commands of one session.
 
-    def __init__(self, workspace: Path, is_confined: Callable[[], bool]) -> None:
-        self._root, self._is_confined = workspace.resolve(), is_confined
+    is_confined: whether a sandbox holds whatever a command does here. is_executor: whether calls run here, as far as
+    this client can tell: its sandbox and its files say nothing of another's.
+    """
+
+    def __init__(
+        self, workspace: Path, is_confined: Callable[[], bool], is_executor: Callable[[], bool] = lambda: True
+    ) -> None:
+        self._root, self._is_confined, self._is_executor = workspace.resolve(), is_confined, is_executor
         self._states: dict[Key, str] = {}  # what each depends on, as it was when the user allowed it
 
     def offers(self, call: ToolCall) -> bool:
         """Whether the user may allow a call's command. The server may be broken, so its word alone is not enough."""
-        return call.repeatable and call.execute and self._is_confined() and _key(call) is not None
+        runs_here = call.repeatable and call.execute and self._is_executor()
+        return runs_here and self._is_confined() and _key(call) is not None
 
     def covers(self, call: ToolCall) -> bool:
         """Whether the user has allowed the command of a call, which runs only if it still `is_unchanged`."""
@@ -123,14 +130,16 @@ def _state(root: Path, command: str, cwd: str) -> str | None:
 
 
 def _programs(word: str, folder: Path) -> Iterator[Path]:
-    """The program that a word means on the PATH of commands, also as one that another program starts."""
+    """The programs that a word may mean on the PATH of commands, also as one that another program starts.
+
+    All that are there: the sandbox hides folders such as the home directory, so a later one may run.
+    """
     if "/" in word:
         return
     for entry in os.environ.get("PATH", os.defpath).split(os.pathsep):
         path = folder / entry / word
         if path.is_file() and os.access(path, os.X_OK):
             yield path
-            return
 
 
 def _protected(root: Path) -> Iterator[tuple[str, ...]]:

@@ -3,8 +3,8 @@
 import asyncio
 import functools
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,10 @@ _log = logging.getLogger(__name__)
 
 #: The tools that ask the user.
 _DIALOGUE = ("apply_patch_review", "prompt_user")
+_CHANGED = (
+    "The command was approved because the user has allowed it before. Before it began, what it depends on changed, or "
+    "another call was running that may change it, so it was not executed. Call it again alone: the user is asked."
+)
 
 
 class LocalExecutor:
@@ -50,6 +54,8 @@ class LocalExecutor:
         self._has_begun = False
         #: The user's message that began the turn, which names the turn's checkpoint.
         self.label = ""
+        #: Whether a call that may change any file may begin, by its id: asked last, just before it does.
+        self.may_begin: Callable[[str], Awaitable[bool]] | None = None
 
     @functools.cached_property
     def workspace(self) -> "DiskWorkspace":
@@ -92,10 +98,22 @@ class LocalExecutor:
     @property
     def confines_commands(self) -> bool:
         """Whether it is known that a sandbox holds whatever a command does (see `Executor.confines_commands`)."""
+        executor = self._executor
+        return executor is not None and executor.confines_commands
+
+    @property
+    def has_processes(self) -> bool:
+        """Whether something still runs that run_persistent has started."""
+        executor = self._executor
+        return executor is not None and executor.has_processes
+
+    @property
+    def _executor(self) -> "Executor | None":
+        """The executor, if there is one by now."""
         making = self._making
         if making is None or not making.done() or making.cancelled() or making.exception() is not None:
-            return False
-        return making.result()[0].confines_commands
+            return None
+        return making.result()[0]
 
     async def execute(self, call: ToolCall, on_output: OnOutput) -> ToolOutcome:
         """See ToolExecutor."""
@@ -116,6 +134,16 @@ class LocalExecutor:
             yield
             return
         async with checkpoints.around(call):
+            yield
+
+    @asynccontextmanager
+    async def _around(self, checkpoints: "Checkpoints | None", call: ToolCall) -> AsyncIterator[None]:
+        """Around a command. Raises ToolFailure for one that may not begin any more."""
+        from codelab_client.tools.failure import ToolFailure
+
+        async with nullcontext() if checkpoints is None else checkpoints.around(call):
+            if self.may_begin is not None and not await self.may_begin(call.call_id):
+                raise ToolFailure("PERMISSION_DENIED", _CHANGED)
             yield
 
     async def about(self) -> tuple[list[dict[str, str]], dict[str, str]]:
@@ -210,7 +238,7 @@ class LocalExecutor:
             settings,
             dialogue=self._dialogue,
             commands=self._commands,
-            around=checkpoints.around if checkpoints is not None else None,
+            around=functools.partial(self._around, checkpoints),
             expectations=self.expectations,
         )
         return executor, checkpoints

@@ -11,7 +11,8 @@ command = "make test"
 
 An entry speaks only of the arguments that it names. So an argument that says where or how a call acts and is not named
 must be absent or mean the workspace; content need not be named. A tool that is not in the table below, such as one of
-an MCP server, has no content: each of its arguments is named or absent. No entry allows a change of a protected path.
+an MCP server, has no content: each of its arguments is named or absent. No entry allows a change of a protected path,
+nor a plan: a person accepts it.
 """
 
 import difflib
@@ -60,6 +61,8 @@ PAYLOAD: Mapping[str, tuple[str, ...]] = {
     "apply_patch_review": ("diff", "message"),
     "prompt_user": ("message", "actions"),
 }
+#: What a human's decision alone accepts.
+PLAN = "propose_plan"
 _PATHS = ("path", "from", "to", "cwd", "files")
 #: Paths that mean the workspace if they are absent.
 _PLACES = ("cwd", "path")
@@ -105,6 +108,8 @@ class Policy:
     def allows(self, tool: str, arguments: Mapping[str, Any]) -> bool:
         """Whether a call may run without a user."""
         tool = ALIASES.get(tool, tool)
+        if tool == PLAN:
+            return False
         try:
             call_arguments = _checked(tool, arguments)
             return not _changes_protected(tool, call_arguments) and any(
@@ -121,6 +126,8 @@ def _problem(entry: Mapping[str, Any]) -> str:
     if not isinstance(tool, str):
         return "every [[allow]] needs a tool"
     tool = ALIASES.get(tool, tool)
+    if tool == PLAN:
+        return f"{PLAN} cannot be allowed: a human's decision alone accepts a plan"
     if suggestion := _meant(tool):
         return f"there is no tool {tool!r}; did you mean {suggestion!r}?"
     definitions = ARGUMENTS.get(tool, {})

@@ -311,10 +311,13 @@ class Session:
                 (info.title if name == "title" else info.settings.get(name)) == changes[name] for name in changes
             )
 
-        switch = {} if mode is None else {"mode": mode, "last_seq": self._sequence.last_seq}
+        # What the user acted on: the state that was shown may be newer than the newest frame.
+        seen_seq = max(self._sequence.last_seq, 0 if self.info is None else self.info.last_seq)
+        switch = {} if mode is None else {"mode": mode, "last_seq": seen_seq}
         info = await self._replies.ask_for(SessionInfo, {"type": "session_config", **changes, **switch}, is_made)
         if mode is not None:
-            self._decisions.chose_mode(mode)
+            is_switched = mode == (info.mode or _acting_mode(info))
+            self._decisions.chose_mode(mode if is_switched else _DEFAULT_MODE)  # nobody consents to another's switch
         return info
 
     async def instruct(
@@ -507,7 +510,7 @@ class Session:
             case SessionInfo():
                 self.info = event
                 self.status, self.agent, self.title, self.plan = event.status, event.agent, event.title, event.plan
-                self.acting_mode = _OF_AUTONOMY.get(str(event.settings.get("autonomy")), _DEFAULT_MODE)
+                self.acting_mode = _acting_mode(event)
                 self.mode = event.mode or self.acting_mode
                 self._turn_id = event.turn_id
                 self.queued = {
@@ -687,6 +690,13 @@ class Session:
             if all(stream.has_room for stream in self._streams):
                 return
             await asyncio.sleep(0.01)
+
+
+def _acting_mode(info: SessionInfo) -> str:
+    """The mode in which the agent acts, now or after `ask` and `plan`; by the older name of the setting if need be."""
+    if info.mode in _ACTING_MODES:
+        return info.mode
+    return _OF_AUTONOMY.get(str(info.settings.get("autonomy")), _DEFAULT_MODE)
 
 
 def _remembrance(scope: Scope | None, pattern: str | None) -> dict[str, str] | None:

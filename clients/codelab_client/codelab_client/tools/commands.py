@@ -143,6 +143,11 @@ class Commands:
         self._persistent.clear()
         await asyncio.gather(*map(_stop, processes))
 
+    @property
+    def has_processes(self) -> bool:
+        """Whether something still runs that run_persistent has started."""
+        return any(not persistent.watching.done() for persistent in self._persistent.values())
+
     async def _start(self, command: str, cwd: Path) -> Process:
         if "\0" in command:
             raise ToolFailure("INVALID_ARGUMENTS", "The command must not contain NUL")

@@ -152,6 +152,11 @@ class Executor:
         return holds.writes_only_there and holds.home_hidden and keeps_git and holds.no_network and not settings.network
 
     @property
+    def has_processes(self) -> bool:
+        """Whether something still runs that run_persistent has started, as far as is known of what runs commands."""
+        return isinstance(self._commands, Commands) and self._commands.has_processes
+
+    @property
     def tools_supported(self) -> Sequence[str]:
         """The names of the tools that this executor executes, in the order of docs/tools.md."""
         return [name for name in ARGUMENTS if name in self._handlers]
