@@ -175,8 +175,10 @@ export class Session {
   async configure(settings: Omit<SessionConfigFrame, "type">): Promise<SessionInfoFrame> {
     const seen = settings.mode && { last_seq: this.#conversation.lastSeq };
     const info = await this.request<SessionInfoFrame>({ type: "session_config", ...seen, ...settings });
-    const mode = settings.mode ?? settings.autonomy;
-    if (mode) await this.#conversation.decisions?.choseMode(mode);
+    const wanted = settings.mode ?? settings.autonomy;
+    // The user's word counts once the server keeps to it: later, somebody else may switch the session.
+    const isAutonomous = wanted === "autonomous" && (info.mode ?? info.settings?.["autonomy"]) === "autonomous";
+    if (wanted) await this.#conversation.decisions?.choseMode(isAutonomous ? wanted : "code");
     return info;
   }
 

@@ -228,3 +228,16 @@ test("digests tell calls apart", async () => {
   expect(new Set([same, ...all]).size).toBe(1 + others.length);
   expect(await digest("own.tool", { path: "a" })).not.toBe(await digest("own.tool", { path: "./a" }));
 });
+
+test("a switch to autonomous that the server has not made is no consent", async () => {
+  const served = await serve((frame, { tell, info }) => {
+    if (frame["type"] !== "session_config") return;
+    info["mode"] = "ask"; // another window was first
+    tell({ type: "session_info", limits: {}, ...info, request_id: frame["request_id"] });
+  });
+  const { session, ran, call, outcome } = await play({}, served);
+  await session.configure({ mode: "autonomous" });
+  call("w", WRITE);
+  expect(await outcome("w")).toMatchObject({ error: { code: "PERMISSION_DENIED" } });
+  expect(ran).toEqual([]);
+});
