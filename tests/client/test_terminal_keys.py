@@ -6,7 +6,9 @@ import re
 import shlex
 import shutil
 import signal
+import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -338,3 +340,34 @@ def test_files_and_commands_are_suggested_with_descriptions(tmp_path: Path) -> N
 
     assert suggested("/un") == [("/undo", "/undo", "take back")]
     assert suggested("look at @pars") == [("parse.md", "parse.md", ""), ("src/parser.py", "src/parser.py", "")]
+
+
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux, which breaks long lines anew")
+def test_a_narrower_terminal_leaves_no_rest_of_what_was_live(
+    environment: dict[str, str], folder: Path, model: ScriptedModel, tmp_path: Path
+) -> None:
+    go = threading.Event()
+    text = "A long line of an answer that is still being written, which goes on and on. The second half of it is this."
+    script = model.script("key-narrow", Says(text, halfway=go))
+
+    def tmux(*arguments: str) -> str:
+        command = ["tmux", "-f", "/dev/null", "-S", str(tmp_path / "tmux"), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=folder, check=True).stdout
+
+    def shows(expected: str) -> bool:
+        return expected in tmux("capture-pane", "-p", "-S", "-")
+
+    tmux("new-session", "-d", "-x", "80", "-y", "30", *CODELAB)
+    try:
+        until(lambda: shows("/help lists the commands"))
+        tmux("send-keys", "-l", script)
+        tmux("send-keys", "Enter")
+        until(lambda: shows("written"))
+        tmux("resize-window", "-x", "30", "-y", "30")
+        until(lambda: shows("\nthinking"))
+        tmux("clear-history")
+        go.set()
+        until(lambda: shows("of it is") and shows("\ncode"))
+        assert tmux("capture-pane", "-p", "-S", "-").count("A long line of an") == 1
+    finally:
+        tmux("kill-server")
