@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from codelab_client.line_input import ask
-from codelab_client.policy import PLAN, Policy
+from codelab_client.policy import Policy
 from codelab_client.safe_text import exact, exact_line, safe, safe_line
 from codelab_client.session import Refused, Session
 from codelab_client.session import events as on
@@ -99,7 +99,7 @@ class _Turn:
             self._refused = True
             is_elsewhere = isinstance(call, on.CallDecidedElsewhere)
             reason = _ELSEWHERE if is_elsewhere else "nobody can approve it; --policy FILE allows calls"
-            reason = "a human's decision alone accepts a plan" if call.tool_name == PLAN else reason
+            reason = "a human's decision alone accepts a plan" if call.is_plan else reason
             say(f"refused {call.tool_name} {_shown(arguments)}: {reason}")
             await self._session.reject(call.call_id, _NOBODY)
 

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from codelab_client.protected import is_protected, may_hold_protected
+from codelab_client.session.events import PLAN
 from codelab_client.tools import patches
 from codelab_client.tools.arguments import ALIASES, ARGUMENTS, checked
 from codelab_client.tools.failure import ToolFailure
@@ -61,8 +62,6 @@ PAYLOAD: Mapping[str, tuple[str, ...]] = {
     "apply_patch_review": ("diff", "message"),
     "prompt_user": ("message", "actions"),
 }
-#: What a human's decision alone accepts.
-PLAN = "propose_plan"
 _PATHS = ("path", "from", "to", "cwd", "files")
 #: Paths that mean the workspace if they are absent.
 _PLACES = ("cwd", "path")

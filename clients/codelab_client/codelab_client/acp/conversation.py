@@ -17,7 +17,7 @@ from codelab_client.acp.jsonrpc import INTERNAL_ERROR, Peer, RpcError
 from codelab_client.acp.mcp_servers import SessionServers
 from codelab_client.acp.mentions import confined
 from codelab_client.acp.params import Editor
-from codelab_client.acp.permissions import Permissions, is_plan
+from codelab_client.acp.permissions import Permissions
 from codelab_client.acp.previews import preview
 from codelab_client.acp.stdio import Stdio
 from codelab_client.acp.terminals import EditorTerminals
@@ -344,7 +344,7 @@ class EditorConversation:
                 lasting_scope: Scope | None = scope if scope in call.scopes else "session"
                 remember = lasting_scope if decision.always and not is_elsewhere else None
                 mode = None
-                if is_plan(call):
+                if call.is_plan:
                     mode, remember = "autonomous" if decision.always else self.session.acting_mode, None
                 await self.session.approve(
                     call.call_id, tool=call.tool_name, arguments=call.arguments, remember=remember, mode=mode

@@ -120,15 +120,10 @@ async def _described(tool: str, arguments: Mapping[str, Any]) -> list[dict[str, 
     return tool_calls.described(tool, arguments)
 
 
-def is_plan(call: on.ToolCall) -> bool:
-    """Whether a call proposes a plan, which the agent carries out once it is accepted."""
-    return call.tool_name == "propose_plan" and not isinstance(call, on.CallDecidedElsewhere)
-
-
 def _options(call: on.ToolCall, always: str) -> list[dict[str, str]]:
     """The ways to decide. always: what "always" would allow; empty if nothing."""
     run = "Run it" if isinstance(call, on.CallDecidedElsewhere) else "Allow"
-    if is_plan(call):
+    if call.is_plan:
         run = "Carry it out"
     return [
         _option(_ONCE, "allow_once", run),
@@ -141,7 +136,7 @@ def _always(call: on.ToolCall, scope: Scope, server: str, root: Path) -> str:
     """What is allowed from then on, in the words of the button."""
     if isinstance(call, on.CallDecidedElsewhere):
         return f"Always, until the agent ends: run what {server} says was approved elsewhere, in {root}"
-    if is_plan(call):
+    if call.is_plan:
         return "Carry it out; only commands and protected files ask"
     if "session" not in call.scopes:
         return ""

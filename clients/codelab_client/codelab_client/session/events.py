@@ -12,6 +12,8 @@ from typing import Any, ClassVar
 
 from codelab_client.execution import Stream, ToolOutcome
 
+#: The tool that proposes a plan: a human's decision alone accepts it.
+PLAN = "propose_plan"
 #: Integers beyond this are not exact in JSON.
 _LARGEST = 2**53
 #: Fields that the journal has, which takes no surrogates.
@@ -111,6 +113,11 @@ class ToolCall(Event):
         scopes = (self.remember or {}).get("scopes")
         return [scope for scope in scopes if scope in ("session", "user")] if isinstance(scopes, list) else []
 
+    @property
+    def is_plan(self) -> bool:
+        """Whether it proposes a plan, which the agent carries out once a human has accepted it."""
+        return self.tool_name == PLAN and self.requires_approval
+
 
 @dataclass(frozen=True, kw_only=True)
 class ToolCallDraft(Event):
@@ -134,6 +141,8 @@ class CallDecidedElsewhere(ToolCall):
     Another window, a program over HTTP, a rule or the session's mode may have approved it, or nobody. It cannot be
     edited. `requires_approval` is true.
     """
+
+    is_plan = False
 
     @classmethod
     def of(cls, call: ToolCall) -> "CallDecidedElsewhere":

@@ -11,8 +11,6 @@ from codelab_client.session.decisions import described
 if TYPE_CHECKING:
     from codelab_client.terminal.conversation import TerminalConversation
 
-#: The tool that proposes a plan.
-PLAN = "propose_plan"
 #: A key or a line decides only if the user has had time to see the question (seconds).
 LOOK_S = 0.5
 #: What a user types to decide about a call.
@@ -54,11 +52,6 @@ def always(call: on.ToolCall, conversation: "TerminalConversation") -> str:
         return ""
     extent = ", in the sandbox, until what it names or a protected file changes" if is_allowable else ""
     return f"{exact_line(call.tool_name)} {exact_line(described(call.tool_name, call.arguments))}{extent}"
-
-
-def is_plan(call: on.ToolCall) -> bool:
-    """Whether a call proposes a plan, which the agent carries out once it is accepted."""
-    return call.tool_name == PLAN and call.requires_approval and not isinstance(call, on.CallDecidedElsewhere)
 
 
 class Numbers:

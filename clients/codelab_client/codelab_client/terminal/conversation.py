@@ -18,7 +18,7 @@ from codelab_client.session import Refused, Session
 from codelab_client.session import events as on
 from codelab_client.session.call_drafts import CallDrafts
 from codelab_client.terminal import cards
-from codelab_client.terminal.asked import ELSEWHERE, is_plan
+from codelab_client.terminal.asked import ELSEWHERE
 from codelab_client.terminal.call_order import CallOrder
 from codelab_client.terminal.local_commands import LocalCommands
 from codelab_client.terminal.markdown_blocks import complete_length
@@ -492,7 +492,7 @@ class TerminalConversation:
 
     def _plan_mode(self, call: on.ToolCall) -> str | None:
         """The mode in which a plan is carried out, as the user reads it in the question; None for any other call."""
-        return self.session.acting_mode if is_plan(call) else None
+        return self.session.acting_mode if call.is_plan else None
 
     def _decided(self, call_id: str) -> on.ToolCall | None:
         """The call that the user decides about, which needs no further decision; None if it was settled."""

@@ -33,7 +33,7 @@ from codelab_client.safe_text import exact_line, safe
 from codelab_client.session import events as on
 from codelab_client.session.journal import state_folder
 from codelab_client.terminal import cards
-from codelab_client.terminal.asked import LOOK_S, Target, always, is_plan, target
+from codelab_client.terminal.asked import LOOK_S, Target, always, target
 from codelab_client.terminal.attention import Attention
 from codelab_client.terminal.clipboard import copied_by, pasted_image, sequence
 from codelab_client.terminal.commands import Commands, is_command
@@ -273,7 +273,7 @@ class InlineScreen:
             choices = "f in this folder" if is_elsewhere else f"s in this session{users}"
             return f"Allow from now on: {always(call, conversation)}\n{choices}  Esc back"
         suffix = f" ({len(conversation.approvals) - 1} more)" if len(conversation.approvals) > 1 else ""
-        if is_plan(call):
+        if call.is_plan:
             mode = conversation.session.acting_mode
             return f"Carry out this plan?{suffix}  y yes ({mode})  a yes (autonomous)  e edit  n no"
         edit = "" if is_elsewhere else "  e edit"
@@ -311,7 +311,7 @@ class InlineScreen:
 
         @keys.add("a", filter=may_decide)
         def _(event: KeyPressEvent) -> None:
-            if is_plan(self._first):
+            if self._first.is_plan:
                 if not self._unfold_call():
                     self.conversation.approve(self._first.call_id, mode="autonomous")
             elif not always(self._first, self.conversation):

@@ -13,7 +13,7 @@ from rich.console import RenderableType
 from codelab_client.safe_text import exact_line, safe, safe_line
 from codelab_client.session import events as on
 from codelab_client.terminal import cards
-from codelab_client.terminal.asked import WORDS, Numbers, Target, always, is_plan, parse, target
+from codelab_client.terminal.asked import WORDS, Numbers, Target, always, parse, target
 from codelab_client.terminal.commands import Commands, is_command
 from codelab_client.terminal.conversation import Question, TerminalConversation
 from codelab_client.terminal.editor import EditError, edited
@@ -206,7 +206,7 @@ class PlainScreen:
         elif word in ("n", "no") and not confirms:
             self._numbers.decided()
             conversation.reject(call.call_id, reason)
-        elif word == "a" and is_plan(call):
+        elif word == "a" and call.is_plan:
             self._numbers.decided()
             conversation.approve(call.call_id, mode="autonomous")
         elif word == "a":
@@ -254,7 +254,7 @@ class PlainScreen:
                 f"{label}: type y{name} to let it run here, n{name} or n{name} REASON not to, a{name} to allow "
                 "whatever was approved elsewhere from now on."
             )
-        if is_plan(call):
+        if call.is_plan:
             mode = self.conversation.session.acting_mode
             return (
                 f"{label}: type y{name} to have the plan carried out ({mode}), a{name} to have it carried out "
