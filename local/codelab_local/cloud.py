@@ -7,9 +7,8 @@ import os
 import resource
 import shutil
 import subprocess
-import sys
 import tempfile
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -75,15 +74,18 @@ class Cloud:
         self._schedules: Schedules | None = None
         self._watch: SourceWatch | None = None
         self._model: subprocess.Popen[bytes] | None = None
+        self._model_port = 0
         self._reaper: asyncio.Task[None] | None = None
         self._asking: asyncio.Task[None] | None = None
         self._page_build = PageBuild(settings.build_page)
-        self._overlay: dict[str, str] = {}
+        self._model_url: str | None = None
+        self._model_variables: dict[str, str] = {}
+        self._trace_variables: dict[str, str] = {}
+        self._health: Health | None = None
+        self._deployment: Deployment | None = None
         self._recorder: Recorder | None = None
         self._view: CloudView | None = None
         self.failure = asyncio.Event()
-        #: What looks wrong in the environment, once it has started.
-        self.hints: list[str] = []
         self.port = 0
         self.first_path = ""
         self._stage = ""
@@ -115,7 +117,7 @@ class Cloud:
         self._emulator.start(template.services, expands=snapshot is None)
         if settings.state_dir is not None:
             self._lambdas.journal = EventJournal(settings.state_dir / "events.jsonl")
-        model_url = self._start_model()
+        self._choose_model()
         if not settings.cold:
             folders = {source.folder for source in template.sources.values()}
             layers = {layer for source in template.sources.values() for layer in source.layers}
@@ -128,9 +130,9 @@ class Cloud:
         self._internal.lambdas = self._lambdas
         if snapshot is not None:
             template, expanded = replace(template, body=snapshot), None
-        deployment = await asyncio.to_thread(self._deploy, template, expanded)
+        deployment = self._deployment = await asyncio.to_thread(self._deploy, template, expanded)
         await self._start_functions(deployment)
-        await self._start_gateway(deployment, model_url)
+        await self._start_gateway(deployment)
         self._lambdas.resume()
         self._schedules = Schedules(deployment, self._lambdas, settings.schedule_minute)
         self._schedules.start()
@@ -143,6 +145,37 @@ class Cloud:
     def view(self) -> str | None:
         """The address of the view of the running cloud, with its secret. None without INSPECT."""
         return None if self._view is None else self._view.address
+
+    @property
+    def hints(self) -> list[str]:
+        """What looks wrong in the environment, once it has started."""
+        assert self._deployment is not None
+        declared = {name for function in self._deployment.functions for name in function.environment}
+        variables = {**self._settings.caller, **self._settings.overrides}
+        is_demonstration = bool(self._model_variables)
+        return [*hints(variables, declared | self._settings.pass_names, demo_model=is_demonstration)]
+
+    def use_variables(self, caller: Mapping[str, str]) -> None:
+        """Give the functions other variables of the caller: whatever runs goes on with the old ones.
+
+        Everything else that `caller` could set stays as it was at the start. Raises :class:`StartError`, and then
+        nothing has changed.
+        """
+        assert self._deployment is not None
+        before = self._settings
+        self._settings = replace(before, caller=dict(caller))
+        try:
+            self._choose_model()
+        except StartError:
+            self._settings = before
+            raise
+        for function in self._deployment.functions:
+            if (web := self._web.get(function.source.name)) is not None:
+                web.environment = self._config(function, self._deployment).environment
+                web.change()
+            else:
+                self._pools[function.name].reload()
+        self._look_at_model()
 
     def build_page(self) -> None:
         """Begin to build the project's web page: after the start, which it would slow down."""
@@ -200,26 +233,32 @@ class Cloud:
 
     # The steps.
 
-    def _start_model(self) -> str | None:
-        """Start the demonstration model if the project wants it and LLM_BASE_URL is not set."""
+    def _choose_model(self) -> None:
+        """Take the model at LLM_BASE_URL, else the demonstration model if the project wants it, which it starts."""
         settings = self._settings
         url = settings.overrides.get("LLM_BASE_URL") or settings.caller.get("LLM_BASE_URL")
         if url:
             parts = urlsplit(url)
             if parts.scheme not in ("http", "https") or not parts.hostname:
                 raise StartError(f"LLM_BASE_URL={url} is not a valid address: write it like https://host/v1")
-        if url or not settings.demo_model:
-            return url or None
-        if importlib.util.find_spec("codelab_local.demo_model") is None:
-            raise StartError("the demonstration model is not installed: set LLM_BASE_URL to a model's address")
-        environment = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
-        environment["TMPDIR"] = str(self._folder)
-        with bound_socket() as bound:
-            fd = bound.fileno()
-            self._model = spawn("codelab_local.demo_model", "--fd", str(fd), environment=environment, pass_fds=(fd,))
-            url = f"http://127.0.0.1:{bound.getsockname()[1]}/v1"
-        self._overlay = {"LLM_BASE_URL": url, "LLM_API_KEY": "demo", "LLM_MODEL": "demonstration"}
-        return url
+        self._model_variables = {} if url or not settings.demo_model else self._demonstration()
+        self._model_url = url or self._model_variables.get("LLM_BASE_URL")
+
+    def _demonstration(self) -> dict[str, str]:
+        """The variables of functions that ask the demonstration model, which is started unless it runs."""
+        if self._model is None:
+            if importlib.util.find_spec("codelab_local.demo_model") is None:
+                raise StartError("the demonstration model is not installed: set LLM_BASE_URL to a model's address")
+            environment = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+            environment["TMPDIR"] = str(self._folder)
+            with bound_socket() as bound:
+                fd = str(bound.fileno())
+                self._model = spawn(
+                    "codelab_local.demo_model", "--fd", fd, environment=environment, pass_fds=(bound.fileno(),)
+                )
+                self._model_port = bound.getsockname()[1]
+        url = f"http://127.0.0.1:{self._model_port}/v1"
+        return {"LLM_BASE_URL": url, "LLM_API_KEY": "demo", "LLM_MODEL": "demonstration"}
 
     async def _start_view(self) -> None:
         # Imported only here, so that it costs nothing without INSPECT.
@@ -229,7 +268,7 @@ class Cloud:
         self._recorder = Recorder()
         self._view = CloudView(self._emulator, self._settings, self._pools, self._recorder)
         await self._view.start()
-        self._overlay |= {
+        self._trace_variables = {
             "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": self._view.traces_endpoint,
             "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/json",
         }
@@ -249,24 +288,19 @@ class Cloud:
 
     async def _start_functions(self, deployment: Deployment) -> None:
         (self._folder / "functions").mkdir()
-        function_variables = {name for function in deployment.functions for name in function.environment}
-        variables = {**self._settings.caller, **self._settings.overrides}
-        self.hints = [
-            *hints(variables, function_variables | self._settings.pass_names, demo_model=self._model is not None)
-        ]
         for function in deployment.functions:
             name, recorder = function.source.name, self._recorder
             log = FunctionLog(name, None if recorder is None else partial(recorder.line, name))
             self._logs[function.name] = log
-            config = self._config(function, deployment)
             if is_web_function(function):
                 socket = self._folder / f"{function.source.name}.socket"
-                self._web[function.source.name] = WebFunction(function, config.environment, log, socket)
+                environment = self._config(function, deployment).environment
+                self._web[function.source.name] = WebFunction(function, environment, log, socket)
                 continue
             self._pools[function.name] = Pool(
                 function,
                 self._settings.concurrency,
-                lambda pool, config=config, log=log: self._processes(pool, config, log),  # type: ignore[misc]
+                partial(self._processes, function, deployment, log),
                 log.line,
                 None if recorder is None else recorder.trace,
             )
@@ -291,7 +325,7 @@ class Cloud:
             s3_url=s3_url,
             internal=internal,
             temporary=self._folder / "functions",
-            overlay=self._overlay,
+            overlay={**self._model_variables, **self._trace_variables},
         )
         return WorkerConfig(
             folder=function.source.name,
@@ -306,14 +340,15 @@ class Cloud:
             },
         )
 
-    def _processes(self, pool: Pool, config: WorkerConfig, log: FunctionLog) -> Processes:
+    def _processes(self, function: Function, deployment: Deployment, log: FunctionLog, pool: Pool) -> Processes:
+        config = self._config(function, deployment)
         if pool.changed:
             config = replace(config, ignore_bytecode=True)
         if self._root is None or pool.cold:
             return ColdStarts(config, log.writer, pool)
         return Zygote(self._root, config, log.writer, pool)
 
-    async def _start_gateway(self, deployment: Deployment, model_url: str | None) -> None:
+    async def _start_gateway(self, deployment: Deployment) -> None:
         settings, api = self._settings, deployment.api
         connections = Connections(api.stage)
         self._internal.connections = connections.handle
@@ -328,7 +363,7 @@ class Cloud:
             paths,
             settings,
         )
-        health = Health(settings, self._emulator, model_url)
+        health = self._health = Health(settings, self._emulator)
         buckets = deployment.buckets
         public = {buckets[name]: prefixes for name, prefixes in settings.public_objects.items() if name in buckets}
         store = ObjectStore(self._emulator, settings.region, public)
@@ -339,8 +374,7 @@ class Cloud:
         self._stage = api.stage
         if self._model is not None and self._model.poll() is not None:
             raise StartError("cannot start the demonstration model: set LLM_BASE_URL to a model's address")
-        if model_url is not None and self._model is None:
-            self._asking = asyncio.get_running_loop().create_task(self._ask_model(health, model_url))
+        self._look_at_model()
 
     def _http_application(self, deployment: Deployment, health: Health, store: ObjectStore) -> Application:
         """The template's HTTP API, S3, the page, and a `/health` for applications without one."""
@@ -373,11 +407,19 @@ class Cloud:
 
         return answer
 
+    def _look_at_model(self) -> None:
+        """Have `/health` look at the model from now on, and warn if it is the user's and does not answer."""
+        assert self._health is not None
+        self._health.model_url = self._model_url
+        if self._asking is not None:
+            self._asking.cancel()
+        if self._model_url is not None and not self._model_variables:
+            self._asking = asyncio.get_running_loop().create_task(self._ask_model(self._health, self._model_url))
+
     async def _ask_model(self, health: Health, url: str) -> None:
         """Warn if the model does not answer. It may be started later, so this is not an error."""
         if not await health.model_answers():
-            sys.stderr.write(f"no answer from the model at {url}: start it or correct LLM_BASE_URL\n")
-            sys.stderr.flush()
+            notice(f"no answer from the model at {url}: start it or correct LLM_BASE_URL")
 
     async def _reap(self) -> None:
         while True:

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from codelab_local.cloud import Cloud
 from codelab_local.host.errors import StartError
-from codelab_local.settings.env_file import with_env_file
+from codelab_local.host.notices import notice
+from codelab_local.settings.env_file import changes, with_env_file
 from codelab_local.settings.settings import Settings
 
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -24,41 +25,48 @@ _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def main(arguments: Sequence[str] | None = None) -> int:
     try:
         parsed = _parse(arguments)
-        environment, note = dict(os.environ), ""
-        if parsed.env_file:
-            environment, note = with_env_file(os.environ, Path(parsed.env_file).expanduser())
+        settings, note = _settings(parsed)
         if note:
             sys.stderr.write(f"{note}\n")
-        settings = Settings.from_environment(
-            Path(parsed.template),
-            environment,
-            overrides=_pairs(parsed.env, "--env"),
-            parameters=_pairs(parsed.parameter, "--parameter"),
-            build_page=parsed.build_page,
-        )
-        return asyncio.run(_run(settings, parsed.info, until_eof=parsed.until_eof))
+        return asyncio.run(_run(settings, parsed))
     except StartError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code
 
 
-async def _run(settings: Settings, info: str | None, *, until_eof: bool) -> int:
+def _settings(parsed: argparse.Namespace) -> tuple[Settings, str]:
+    """The settings, and a note for the user. Raises :class:`StartError`."""
+    environment, note = dict(os.environ), ""
+    if parsed.env_file is not None:
+        environment, note = with_env_file(os.environ, parsed.env_file)
+    settings = Settings.from_environment(
+        Path(parsed.template),
+        environment,
+        overrides=_pairs(parsed.env, "--env"),
+        parameters=_pairs(parsed.parameter, "--parameter"),
+        build_page=parsed.build_page,
+    )
+    return settings, note
+
+
+async def _run(settings: Settings, parsed: argparse.Namespace) -> int:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in _STOPPING:
         # A second Ctrl-C has no effect: the cleanup takes bounded time.
         loop.add_signal_handler(number, stop.set)
-    if until_eof:
+    if parsed.until_eof:
         loop.add_reader(sys.stdin.fileno(), _read_to_eof, loop, stop)
     cloud = Cloud(settings)
+    following: asyncio.Future[None] | None = None
     try:
         starting = asyncio.ensure_future(cloud.start())
         stopping = asyncio.ensure_future(stop.wait())
         await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
         if starting.done():
             starting.result()
-            if info is not None:
-                _write_privately(Path(info), json.dumps(cloud.describe()))
+            if parsed.info is not None:
+                _write_privately(Path(parsed.info), json.dumps(cloud.describe()))
             sys.stderr.writelines(f"{hint}\n" for hint in cloud.hints)
             sys.stderr.flush()  # first: whoever waits for the line below may read them
             sys.stdout.write(f"ready {cloud.url}\n")
@@ -67,6 +75,8 @@ async def _run(settings: Settings, info: str | None, *, until_eof: bool) -> int:
                 sys.stdout.write(f"The cloud view, for you alone:\n{cloud.view}\n")
             sys.stdout.flush()
             cloud.build_page()
+            if parsed.env_file is not None:
+                following = asyncio.ensure_future(_follow(cloud, settings, parsed))
         else:
             starting.cancel()
             with contextlib.suppress(asyncio.CancelledError, StartError):
@@ -75,9 +85,30 @@ async def _run(settings: Settings, info: str | None, *, until_eof: bool) -> int:
         await asyncio.wait({stopping, failing}, return_when=asyncio.FIRST_COMPLETED)
         return 0 if stop.is_set() else 1
     finally:
+        if following is not None:
+            following.cancel()
         await cloud.stop()
         # The handlers end with the event loop; after that, a signal would interrupt the exit.
         signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPING)
+
+
+async def _follow(cloud: Cloud, settings: Settings, parsed: argparse.Namespace) -> None:
+    """Give the functions the variables of the file whenever it changes: `codelab setup` needs no restart."""
+    variables = settings.caller
+    async for _ in changes(parsed.env_file):
+        try:
+            # In a thread: a keyring may take its time.
+            new_settings, note = await asyncio.to_thread(_settings, parsed)
+            if new_settings.caller == variables:
+                continue
+            cloud.use_variables(new_settings.caller)
+        except StartError as error:
+            notice(f"{error}. What ran before goes on")
+            continue
+        variables = new_settings.caller
+        notice(f"from now on: {note}" if note else f"from now on: without {parsed.env_file}")
+        for hint in cloud.hints:
+            notice(hint)
 
 
 def _read_to_eof(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
@@ -103,7 +134,10 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--template", default="template.yaml", help="the SAM template (default: %(default)s)")
     parser.add_argument("--env", action="append", metavar="NAME=VALUE", help="set a variable of every function")
     parser.add_argument(
-        "--env-file", default="", metavar="FILE", help="NAME=VALUE lines, unless the environment has one of the names"
+        "--env-file",
+        type=lambda text: Path(text).expanduser() if text else None,
+        metavar="FILE",
+        help="NAME=VALUE lines, unless the environment has one of the names; a change counts at once",
     )
     parser.add_argument("--parameter", action="append", metavar="NAME=VALUE", help="set a parameter of the template")
     parser.add_argument("--until-eof", action="store_true", help="stop when stdin ends")

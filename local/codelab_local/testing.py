@@ -28,7 +28,8 @@ STOP_TIMEOUT = 30.0
 class LocalCloud:
     """A running local cloud.
 
-    `environment` extends this process's environment; `env` is `--env`, `parameters` is `--parameter`.
+    `environment` extends this process's environment; `env` is `--env`, `parameters` is `--parameter`, and `env_file` is
+    `--env-file`.
     """
 
     def __init__(
@@ -38,6 +39,7 @@ class LocalCloud:
         environment: Mapping[str, str] | None = None,
         env: Mapping[str, str] | None = None,
         parameters: Mapping[str, str] | None = None,
+        env_file: Path | None = None,
         port: int = 0,
         show_logs: bool = True,
     ) -> None:
@@ -45,6 +47,7 @@ class LocalCloud:
         self._environment = {**os.environ, "HOST": "127.0.0.1", "PORT": str(port), **(environment or {})}
         self._arguments = [f"--env={name}={value}" for name, value in (env or {}).items()]
         self._arguments += [f"--parameter={name}={value}" for name, value in (parameters or {}).items()]
+        self._arguments += [] if env_file is None else [f"--env-file={env_file}"]
         self._show_logs = show_logs
         self.process: subprocess.Popen[bytes]
 

@@ -1,4 +1,4 @@
-"""The next invocation uses changed sources; broken sources keep the old code."""
+"""The next invocation uses changed sources and variables; broken ones keep the old code."""
 
 import shutil
 from collections.abc import Iterator
@@ -21,8 +21,14 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def cloud(source: Path) -> Iterator[LocalCloud]:
-    with LocalCloud(source / "template.yaml") as running:
+def variables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of variables that does not exist yet, nor does its folder."""
+    return tmp_path_factory.mktemp("home") / "config" / "model.env"
+
+
+@pytest.fixture(scope="module")
+def cloud(source: Path, variables: Path) -> Iterator[LocalCloud]:
+    with LocalCloud(source / "template.yaml", env_file=variables) as running:
         yield running
 
 
@@ -83,3 +89,52 @@ def test_a_running_request_finishes_when_the_source_changes(cloud: LocalCloud, s
         assert not running.done()
         go_on.touch()
         assert running.result(30)["pid"]
+
+
+def write(path: Path, text: str, mode: int = 0o600) -> None:
+    """Replace a file by another one, as `codelab setup` does."""
+    path.parent.mkdir(exist_ok=True)
+    new = path.with_suffix(".new")
+    new.write_text(text)
+    new.chmod(mode)
+    new.replace(path)
+
+
+def passed(cloud: LocalCloud) -> str | None:
+    value: str | None = cloud.invoke("command", {"do": "environment"}).get("PASSED")
+    return value
+
+
+def test_the_next_invocation_has_the_changed_variables(cloud: LocalCloud, variables: Path, tmp_path: Path) -> None:
+    assert passed(cloud) is None
+    begun, go_on = tmp_path / "begun", tmp_path / "go_on"
+    with ThreadPoolExecutor() as pool:
+        running = pool.submit(cloud.invoke, "command", {"do": "describe", "begun": str(begun), "until": str(go_on)})
+        until(begun.exists)
+        write(variables, "PASSED=secret-1\nANOTHER=2\n")
+        until(lambda: passed(cloud) == "secret-1")
+        go_on.touch()
+        assert running.result(30)["pid"]
+    assert shown(cloud, "from now on").endswith(f"variables of {variables}: PASSED, ANOTHER")
+    assert "secret-1" not in cloud.logs()
+
+
+def test_variables_that_cannot_be_used_change_nothing(cloud: LocalCloud, variables: Path) -> None:
+    write(variables, "PASSED=before\n")
+    until(lambda: passed(cloud) == "before")
+    for text, mode, complaint in (
+        ("PASSED=open\n", 0o644, "others can read or own"),
+        ("PASSED=1\nLLM_BASE_URL=file:///etc/passwd\n", 0o600, "is not a valid address"),
+        ("PASSED=1\nLOCAL_CONCURRENCY=many\n", 0o600, "LOCAL_CONCURRENCY must be"),
+        ("PASSED=1\nSTEPS=many\n", 0o600, "STEPS must be an integer"),
+    ):
+        write(variables, text, mode)
+        shown(cloud, complaint)
+        assert passed(cloud) == "before"
+
+
+def test_variables_go_with_their_file(cloud: LocalCloud, variables: Path) -> None:
+    write(variables, "PASSED=before\n")
+    until(lambda: passed(cloud) == "before")
+    variables.unlink()
+    until(lambda: passed(cloud) is None)

@@ -324,6 +324,10 @@ class Pool:
     def change(self) -> "asyncio.Task[None]":
         """Reload the changed source. Requests wait meanwhile. If loading fails, keep the old code."""
         self.changed = True
+        return self.reload()
+
+    def reload(self) -> "asyncio.Task[None]":
+        """The same for a source that has not changed: the function's environment has."""
         if self._changing is not None:
             self._change_again = True
             return self._changing

@@ -37,7 +37,7 @@ class WebFunction:
 
     def __init__(self, function: Function, environment: Mapping[str, str], log: FunctionLog, socket: Path) -> None:
         self.function = function
-        self._environment = dict(environment)
+        self.environment = environment
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None
         self._socket = socket
@@ -54,7 +54,7 @@ class WebFunction:
             return _bad_gateway()
 
     def change(self) -> None:
-        """The source changed: the next request gets the new code."""
+        """The source or the environment changed: the next request gets the new one."""
         self.close()
 
     def reap(self, idle_s: float) -> None:
@@ -101,11 +101,11 @@ class WebFunction:
             self.close()
             self._idle_since = time.monotonic()
             self._socket.unlink(missing_ok=True)
-            path = os.pathsep.join((str(Path(sys.executable).parent), self._environment.get("PATH", os.defpath)))
+            path = os.pathsep.join((str(Path(sys.executable).parent), self.environment.get("PATH", os.defpath)))
             self._process = subprocess.Popen(
                 [str(self.function.folder / self.function.handler)],
                 cwd=self.function.folder,
-                env={**self._environment, "PATH": path, "LOCAL_SOCKET": str(self._socket)},
+                env={**self.environment, "PATH": path, "LOCAL_SOCKET": str(self._socket)},
                 stdin=subprocess.DEVNULL,
                 stdout=self._log.writer,
                 stderr=self._log.writer,

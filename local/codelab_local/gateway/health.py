@@ -18,10 +18,11 @@ CHECK_TIMEOUT = 2.0
 class Health:
     """Runs the checks on request, and caches the result for a few seconds."""
 
-    def __init__(self, settings: Settings, emulator: Emulator, llm_url: str | None) -> None:
+    def __init__(self, settings: Settings, emulator: Emulator) -> None:
         self._settings = settings
         self._emulator = emulator
-        self._llm_url = llm_url
+        #: The address of the model; None without one.
+        self.model_url: str | None = None
         self._checked_at = -CACHE_SECONDS
         self._check: asyncio.Task[dict[str, str]] | None = None
 
@@ -42,7 +43,7 @@ class Health:
         dynamodb, llm = await asyncio.gather(self._dynamodb(), self.model_answers())
         self._checked_at = time.monotonic()
         states = {"dynamodb": "connected" if dynamodb else "disconnected"}
-        if self._llm_url is not None:
+        if self.model_url is not None:
             states["llm"] = "available" if llm else "unavailable"
         return states
 
@@ -58,7 +59,7 @@ class Health:
 
     async def model_answers(self) -> bool:
         """Whether something listens at the address. A real request would need a key and could cost money."""
-        parts = urlsplit(self._llm_url or "")
+        parts = urlsplit(self.model_url or "")
         if parts.hostname is None:
             return False
         try:

@@ -3,14 +3,17 @@
 It may have secrets, so only its owner may read it. A value `keyring://SERVICE/NAME` is in the system's keyring.
 """
 
+import asyncio
 import io
 import os
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 
 from codelab_local.host.errors import StartError
 
 _KEYRING = "keyring://"
+#: Seconds between two looks at the file.
+_LOOK_S = 1.0
 
 
 def read_env_file(path: Path) -> dict[str, str]:
@@ -45,6 +48,25 @@ def with_env_file(environ: Mapping[str, str], path: Path) -> tuple[dict[str, str
     if duplicates:
         return dict(environ), f"{path} is not used, because the environment sets {', '.join(duplicates)}"
     return {**values, **environ}, f"variables of {path}: {', '.join(values)}"
+
+
+async def changes(path: Path) -> AsyncGenerator[None]:
+    """Yields whenever the file has appeared, changed or gone. Its folder may be missing, too."""
+    before = _identity(path)
+    while True:
+        await asyncio.sleep(_LOOK_S)
+        if (now := _identity(path)) != before:
+            before = now
+            yield
+
+
+def _identity(path: Path) -> tuple[int, ...] | None:
+    """Of what is in a file; None if there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def _resolved(path: Path, name: str, value: str) -> str:
