@@ -61,7 +61,7 @@ WITH_ARGS := $(PYTHON) -c 'import os, shlex, sys; os.execv(sys.argv[1], sys.argv
 
 # Where codelab setup writes the model and its key: outside the checkout, in which agents work. Paths are the shell's to read.
 run: $(VENV)/.synced  ## run the whole system on this machine
-	@exec $(PYTHON) -m codelab_local --template template.yaml --env-file "$${MODEL_FILE:-$${XDG_CONFIG_HOME:-$$HOME/.config}/codelab/model.env}" --build-page "nice -n 10 $(PYTHON) -m infra.page"
+	@exec $(PYTHON) -m codelab_local --template template.yaml --keep-sessions --env-file "$${MODEL_FILE:-$${XDG_CONFIG_HOME:-$$HOME/.config}/codelab/model.env}" --build-page "nice -n 10 $(PYTHON) -m infra.page"
 
 page: $(VENV)/.synced  ## build the page that make run serves (make run does it by itself)
 	@$(PYTHON) -m infra.page

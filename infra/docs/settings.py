@@ -114,7 +114,7 @@ _SECTIONS: dict[str, dict[str, str]] = {
     "The local cloud": {
         "HOST": "the address that it listens on",
         "PORT": "the port",
-        "STATE_DIR": "a folder that keeps sessions across restarts; without one they are in memory only",
+        "STATE_DIR": "a folder that keeps sessions across restarts. `make run` has one of its own for each checkout; `STATE_DIR=` keeps them in memory only",
         "LOCAL_CONCURRENCY": "functions that run at once",
         "INSPECT": "`1` prints the address of a page that shows [what the functions do](page.md#cloud-view)",
     },

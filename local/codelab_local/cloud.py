@@ -111,9 +111,8 @@ class Cloud:
         template = read_template(settings.template)
         self.port = await self._public.bind(settings.host, settings.port)
         _raise_file_limit()
-        # A kept stack knows the template that it was made of.
-        expanded = ExpandedTemplate(template.body, settings.region) if settings.state_dir is None else None
-        snapshot = None if expanded is None else expanded.read()
+        expanded = ExpandedTemplate(template.body, settings.region)
+        snapshot = expanded.read()
         self._emulator.start(template.services, expands=snapshot is None)
         if settings.state_dir is not None:
             self._lambdas.journal = EventJournal(settings.state_dir / "events.jsonl")
@@ -129,8 +128,9 @@ class Cloud:
         await self._internal.start()
         self._internal.lambdas = self._lambdas
         if snapshot is not None:
-            template, expanded = replace(template, body=snapshot), None
-        deployment = self._deployment = await asyncio.to_thread(self._deploy, template, expanded)
+            template = replace(template, body=snapshot)
+        to_keep = expanded if snapshot is None else None
+        deployment = self._deployment = await asyncio.to_thread(self._deploy, template, to_keep)
         await self._start_functions(deployment)
         await self._start_gateway(deployment)
         self._lambdas.resume()

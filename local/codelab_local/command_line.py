@@ -11,11 +11,13 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from codelab_local.cloud import Cloud
-from codelab_local.host.errors import StartError
+from codelab_local.host.errors import StartError, StateError
 from codelab_local.host.notices import notice
+from codelab_local.settings import kept_sessions
 from codelab_local.settings.env_file import changes, with_env_file
 from codelab_local.settings.settings import Settings
 
@@ -28,7 +30,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         settings, note = _settings(parsed)
         if note:
             sys.stderr.write(f"{note}\n")
-        return asyncio.run(_run(settings, parsed))
+        if not parsed.keep_sessions or "STATE_DIR" in settings.caller:
+            return asyncio.run(_run(settings, parsed))
+        return _run_with_sessions(settings, parsed)
     except StartError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code
@@ -47,6 +51,21 @@ def _settings(parsed: argparse.Namespace) -> tuple[Settings, str]:
         build_page=parsed.build_page,
     )
     return settings, note
+
+
+def _run_with_sessions(settings: Settings, parsed: argparse.Namespace) -> int:
+    """Run with the sessions of the last time; with none of them if they cannot be used, and say so."""
+    folder, note = kept_sessions.prepare(settings.template, os.environ)
+    if note:
+        sys.stderr.write(f"{note}\n")
+    settings = replace(settings, state_dir=folder)
+    try:
+        return asyncio.run(_run(settings, parsed))
+    except StateError as error:
+        assert folder is not None
+        sys.stderr.write(f"{error}\nIt is set aside as {kept_sessions.set_aside(folder)}; this start begins anew\n")
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPPING)
+    return asyncio.run(_run(settings, parsed))
 
 
 async def _run(settings: Settings, parsed: argparse.Namespace) -> int:
@@ -71,6 +90,8 @@ async def _run(settings: Settings, parsed: argparse.Namespace) -> int:
             sys.stderr.flush()  # first: whoever waits for the line below may read them
             sys.stdout.write(f"ready {cloud.url}\n")
             sys.stdout.writelines(f"{line.replace('{address}', cloud.address)}\n" for line in settings.greeting)
+            if parsed.keep_sessions and settings.state_dir is not None:
+                sys.stdout.write(f"Sessions are kept in {settings.state_dir}\n")
             if cloud.view is not None:
                 sys.stdout.write(f"The cloud view, for you alone:\n{cloud.view}\n")
             sys.stdout.flush()
@@ -138,6 +159,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         type=lambda text: Path(text).expanduser() if text else None,
         metavar="FILE",
         help="NAME=VALUE lines, unless the environment has one of the names; a change counts at once",
+    )
+    parser.add_argument(
+        "--keep-sessions", action="store_true", help="keep sessions in a folder of yours, unless STATE_DIR is set"
     )
     parser.add_argument("--parameter", action="append", metavar="NAME=VALUE", help="set a parameter of the template")
     parser.add_argument("--until-eof", action="store_true", help="stop when stdin ends")

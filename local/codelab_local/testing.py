@@ -28,8 +28,7 @@ STOP_TIMEOUT = 30.0
 class LocalCloud:
     """A running local cloud.
 
-    `environment` extends this process's environment; `env` is `--env`, `parameters` is `--parameter`, and `env_file` is
-    `--env-file`.
+    `environment` extends this process's environment; `env` is `--env`, `parameters` is `--parameter`, and so on.
     """
 
     def __init__(
@@ -40,6 +39,7 @@ class LocalCloud:
         env: Mapping[str, str] | None = None,
         parameters: Mapping[str, str] | None = None,
         env_file: Path | None = None,
+        keep_sessions: bool = False,
         port: int = 0,
         show_logs: bool = True,
     ) -> None:
@@ -48,6 +48,7 @@ class LocalCloud:
         self._arguments = [f"--env={name}={value}" for name, value in (env or {}).items()]
         self._arguments += [f"--parameter={name}={value}" for name, value in (parameters or {}).items()]
         self._arguments += [] if env_file is None else [f"--env-file={env_file}"]
+        self._arguments += ["--keep-sessions"] if keep_sessions else []
         self._show_logs = show_logs
         self.process: subprocess.Popen[bytes]
 

@@ -134,7 +134,7 @@ def test_a_new_project_gets_instructions_and_a_model(codelab: Codelab, environme
     terminal.expect("rovider")
     terminal.type("demo\r")
     terminal.expect("The demonstration model answers")
-    terminal.expect("The local cloud uses it from its next start on")
+    terminal.expect("A local cloud uses it from the next message on")
     terminal.type("still here")
     terminal.expect("› still here")
 

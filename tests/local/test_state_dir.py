@@ -1,4 +1,4 @@
-"""STATE_DIR: what a local cloud keeps when it ends, also if all of its processes are killed."""
+"""STATE_DIR and --keep-sessions: what a local cloud keeps when it ends, also if all of its processes are killed."""
 
 import os
 import shutil
@@ -11,6 +11,7 @@ from codelab_local import LocalCloud
 from codelab_local.emulator import server
 from codelab_local.functions.event_journal import EventJournal
 from codelab_local.host.errors import StartError
+from codelab_local.settings import kept_sessions
 
 from tests.local.conftest import APP
 from tests.local.test_lambda import recorded
@@ -128,3 +129,71 @@ def test_an_event_that_was_cut_off_spoils_no_other(tmp_path: Path) -> None:
         "first": (payload, False),
         "third": (b"{}", True),
     }
+
+
+# --keep-sessions
+
+
+def test_each_checkout_has_a_private_folder_of_its_own(tmp_path: Path) -> None:
+    home = {"XDG_STATE_HOME": str(tmp_path / "state")}
+    first, second = tmp_path / "a checkout", tmp_path / "another" / "a checkout"
+    folder, note = kept_sessions.prepare(first / "template.yaml", home)
+    other, _ = kept_sessions.prepare(second / "template.yaml", home)
+    assert folder is not None
+    assert other is not None
+    assert note == ""
+    assert folder != other
+    assert folder.parent == other.parent == tmp_path / "state" / "codelab" / "checkouts"
+    assert [path.stat().st_mode & 0o777 for path in (folder, folder.parent, folder.parent.parent)] == [0o700] * 3
+    assert kept_sessions.prepare(first / "sub" / ".." / "template.yaml", home) == (folder, "")
+
+
+def test_what_a_former_version_kept_is_taken_once(tmp_path: Path) -> None:
+    former = tmp_path / "codelab" / "local_cloud"
+    (former / "services").mkdir(parents=True)
+    (former / "services" / "dynamodb.json").write_text("{}")
+    home = {"XDG_STATE_HOME": str(tmp_path)}
+    folder, note = kept_sessions.prepare(tmp_path / "one" / "template.yaml", home)
+    assert folder is not None
+    assert note == f"the sessions in {former} are in {folder} now"
+    assert (folder / "services" / "dynamodb.json").read_text() == "{}"
+    other, note = kept_sessions.prepare(tmp_path / "two" / "template.yaml", home)
+    assert other is not None
+    assert (note, list(other.iterdir())) == ("", [])
+
+
+def test_without_a_place_for_them_sessions_are_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    folder, note = kept_sessions.prepare(tmp_path / "template.yaml", {"XDG_STATE_HOME": str(tmp_path / "file")})
+    assert folder is None
+    assert note.startswith("sessions are in memory only: ")
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr("pwd.getpwuid", {}.__getitem__)
+    assert kept_sessions.prepare(tmp_path / "template.yaml", {})[0] is None
+
+
+@pytest.mark.deep
+def test_sessions_are_kept_and_set_aside_if_they_cannot_be_used(tmp_path: Path) -> None:
+    def cloud(**environment: str) -> LocalCloud:
+        home = {"XDG_STATE_HOME": str(tmp_path / "home"), "TMPDIR": str(tmp_path), **environment}
+        return LocalCloud(APP / "template.yaml", environment=home, keep_sessions=True, show_logs=False)
+
+    with cloud() as running:
+        running.client("dynamodb").put_item(TableName=table_of(running), Item=KEYS[0])
+        with pytest.raises(RuntimeError, match="in use by another local cloud"):
+            cloud().start()
+    with cloud() as running:
+        assert kept(running) == [KEYS[0]]
+    with cloud(STATE_DIR="") as running:
+        assert kept(running) == []
+    (folder,) = (tmp_path / "home" / "codelab" / "checkouts").iterdir()
+    for content in (b"", b'{"tables": {', None):
+        tables = folder / "services" / "dynamodb.json"
+        tables.unlink() if content is None else tables.write_bytes(content)
+        with cloud() as running:
+            assert kept(running) == []
+            assert f"It is set aside as {folder}." in running.logs()
+            running.client("dynamodb").put_item(TableName=table_of(running), Item=KEYS[0])
+    assert len(list(folder.parent.iterdir())) == 4
+    with cloud() as running:
+        assert kept(running) == [KEYS[0]]

@@ -50,12 +50,11 @@ def is_missing(address: Address) -> bool:
 async def running(folder: Path, address: Address, state: Path) -> AsyncIterator[None]:
     """Run the local cloud of a checkout at an address, and stop it at the end of the block.
 
-    state: the folder that keeps its sessions and its log. Raises Unreachable if it does not start.
+    It keeps its sessions where `make run` does. state: the folder of its log. Raises Unreachable if it does not start.
     """
     parts = urlsplit(address.url)
     private_folder.ensure(state)
-    environment = {"STATE_DIR": str(state / "local_cloud"), **os.environ}
-    environment |= {"HOST": "127.0.0.1", "PORT": str(parts.port or 80)}
+    environment = {**os.environ, "HOST": "127.0.0.1", "PORT": str(parts.port or 80)}
     log = state / "local_cloud.log"
     with append_to(log, empty=True) as output:
         # In a session of its own, so that Ctrl-C does not reach it. Its stdin ends at the latest with this process.
@@ -67,6 +66,7 @@ async def running(folder: Path, address: Address, state: Path) -> AsyncIterator[
                 "--template",
                 "template.yaml",
                 "--until-eof",
+                "--keep-sessions",
                 "--env-file",
                 str(file()),
             ),

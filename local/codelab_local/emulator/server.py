@@ -17,7 +17,7 @@ from pathlib import Path
 from codelab_local.emulator.aws_api import AwsApi
 from codelab_local.emulator.signatures import Credentials
 from codelab_local.emulator.table_journal import SNAPSHOT_PATH
-from codelab_local.host.errors import StartError
+from codelab_local.host.errors import StartError, StateError
 from codelab_local.host.processes import bound_socket, kill_group, spawn
 
 START_TIMEOUT = 90.0
@@ -72,6 +72,7 @@ class Emulator:
         lock = None
         if self._state_dir is not None:
             lock = locked(self._state_dir)
+            _check(self._state_dir / "services")
             environment |= {
                 "PERSIST_STATE": "1",
                 "STATE_DIR": str(self._state_dir / "services"),
@@ -101,7 +102,10 @@ class Emulator:
                 api.request("s3", "GET", "/")
                 return api
             except (OSError, http.client.HTTPException):
-                if self.process.poll() is not None or time.monotonic() > deadline:
+                has_ended = self.process.poll() is not None
+                if has_ended and self._state_dir is not None and (self._state_dir / "services").is_dir():
+                    raise StateError(f"the AWS emulator does not start with what is in {self._state_dir}") from None
+                if has_ended or time.monotonic() > deadline:
                     raise StartError(
                         "cannot start the AWS emulator (ministack): run `python -m ministack` to see why"
                     ) from None
@@ -124,6 +128,16 @@ class Emulator:
         kill_group(self.process)
 
 
+def _check(services: Path) -> None:
+    """Raise :class:`StateError` if a kept file is cut off: ministack would begin without it, and overwrite it."""
+    for path in services.glob("*.json"):
+        with path.open("rb") as file:
+            first = file.read(1)
+            file.seek(max(path.stat().st_size - 1, 0))
+            if (first, file.read(1)) != (b"{", b"}"):
+                raise StateError(f"{path} is cut off")
+
+
 def locked(folder: Path) -> int:
     """A descriptor that holds the lock of STATE_DIR while a process has it open.
 
@@ -144,6 +158,8 @@ def locked(folder: Path) -> int:
             if time.monotonic() > deadline:
                 os.close(lock)
                 raise StartError(
-                    f"STATE_DIR {folder} is in use by another local cloud: stop it, or name another folder", 2
+                    f"STATE_DIR {folder} is in use by another local cloud: stop it, name another folder, or keep "
+                    "nothing with STATE_DIR=",
+                    2,
                 ) from None
             time.sleep(0.05)

@@ -10,3 +10,7 @@ class StartError(Exception):
     def __init__(self, message: str, exit_code: int = 1) -> None:
         super().__init__(" ".join(message.split()))
         self.exit_code = exit_code
+
+
+class StateError(StartError):
+    """What STATE_DIR keeps cannot be used by this version, or is broken."""

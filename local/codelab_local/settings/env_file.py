@@ -51,13 +51,12 @@ def with_env_file(environ: Mapping[str, str], path: Path) -> tuple[dict[str, str
 
 
 async def changes(path: Path) -> AsyncGenerator[None]:
-    """Yields whenever the file has appeared, changed or gone. Its folder may be missing, too."""
-    before = _identity(path)
+    """Yields at first, and whenever the file has appeared, changed or gone. Its folder may be missing, too."""
     while True:
-        await asyncio.sleep(_LOOK_S)
-        if (now := _identity(path)) != before:
-            before = now
-            yield
+        before = _identity(path)
+        yield
+        while _identity(path) == before:
+            await asyncio.sleep(_LOOK_S)
 
 
 def _identity(path: Path) -> tuple[int, ...] | None:

@@ -8,14 +8,14 @@ import io
 import re
 import time
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from codelab_local.emulator.aws_api import AwsApi, AwsError
-from codelab_local.host.errors import StartError
+from codelab_local.host.errors import StartError, StateError
 from codelab_local.template.limits import Limit, limit_of
 from codelab_local.template.sam_template import CODE_BUCKET, CODE_KEY, TEMPLATE_KEY, Source, Template
 
@@ -123,6 +123,8 @@ def deploy(aws: AwsApi, template: Template, parameters: dict[str, str], region: 
     _upload_placeholder(aws)
     is_update = _deploy_stack(aws, template, parameters)
     resources = _stack_resources(aws)
+    if is_update:
+        _check_tables(aws, resources.get("AWS::DynamoDB::Table", {}).values())
     api, http_api = _read_api(aws, resources, "WEBSOCKET"), _read_api(aws, resources, "HTTP")
     if api is None:
         raise StartError("the template has no AWS::ApiGatewayV2::Api with ProtocolType WEBSOCKET")
@@ -137,6 +139,15 @@ def deploy(aws: AwsApi, template: Template, parameters: dict[str, str], region: 
         schedules=(*_take_rules(aws, resources, is_update), *_take_scheduler(aws, resources, is_update)),
         buckets=dict(resources.get("AWS::S3::Bucket", {})),
     )
+
+
+def _check_tables(aws: AwsApi, names: Iterable[str]) -> None:
+    """Raise :class:`StateError` if STATE_DIR has a stack without its tables."""
+    for name in names:
+        try:
+            aws.target("dynamodb", "DynamoDB_20120810.DescribeTable", {"TableName": name})
+        except AwsError as error:
+            raise StateError(f"the table {name} cannot be read: {error}") from None
 
 
 def processed_template(aws: AwsApi) -> str:
@@ -183,7 +194,7 @@ def _deploy_stack(aws: AwsApi, template: Template, parameters: dict[str, str]) -
                 aws.cloudformation("UpdateStack", request)
             except AwsError as update:
                 if "No updates" not in str(update):
-                    raise StartError(f"cannot update the stack in STATE_DIR: {update}; delete STATE_DIR") from None
+                    raise StateError(f"cannot update the stack in STATE_DIR: {update}; delete STATE_DIR") from None
                 return True
         elif "aws-sam-translator" in str(error):
             raise StartError(
@@ -191,7 +202,10 @@ def _deploy_stack(aws: AwsApi, template: Template, parameters: dict[str, str]) -
             ) from None
         else:
             raise StartError(f"CloudFormation rejects the template: {error}") from None
-    _wait_for_stack(aws)
+    try:
+        _wait_for_stack(aws)
+    except StartError as error:
+        raise StateError(f"cannot update the stack in STATE_DIR: {error}") if kept else error from None
     return kept
 
 

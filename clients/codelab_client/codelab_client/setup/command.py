@@ -59,7 +59,7 @@ async def _set_up(request: SetupOptions) -> int:
         request = replace(request, url=candidate.url)
     if name == DEMO:
         model_file.forget()
-        _say("The demonstration model answers from the next start of `make run` on.")
+        _say("The demonstration model answers, also where `make run` runs already.")
         return 0
     provider = PROVIDERS[name]
     url = await _url(provider, request, before)
@@ -264,8 +264,8 @@ def _say_where(model: Model, ring: str) -> None:
     elif model.key:
         _say("The key is in this file, not encrypted; only you can read it.")
     _say(
-        "`make run` uses it from its next start on, and so does `codelab` when it\n"
-        f"starts the local cloud itself. For a stack:\n  make deploy MODEL_FILE={file}"
+        "`make run` uses it from the next message on, also if it runs already, and so\n"
+        f"does the local cloud that `codelab` starts. For a stack:\n  make deploy MODEL_FILE={file}"
     )
 
 

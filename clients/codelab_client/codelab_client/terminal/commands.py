@@ -393,7 +393,7 @@ class Commands:
         if code is None:
             self._say("Run `codelab setup` in another terminal", "warning")
         elif code == 0:
-            self._say("The local cloud uses it from its next start on: end it, and start it again")
+            self._say("A local cloud uses it from the next message on")
 
     async def _compact(self, _: str) -> None:
         outcome = await self._conversation.session.compact()
