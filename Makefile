@@ -50,6 +50,10 @@ $(VENV)/.synced: pyproject.toml uv.lock clients/codelab_client/pyproject.toml | 
 	@python=$$($(find_python)); echo "setting up the SAM CLI in .venv-sam with $$python" >&2; \
 	UV_PROJECT_ENVIRONMENT=.venv-sam $(UV) sync --quiet --frozen --only-group sam --python "$$python" && touch $@
 
+.venv-llama/.synced: pyproject.toml uv.lock | $(UV)
+	@python=$$($(find_python)); echo "setting up llama.cpp in .venv-llama with $$python" >&2; \
+	UV_PROJECT_ENVIRONMENT=.venv-llama $(UV) sync --quiet --frozen --only-group llama --python "$$python" && touch $@
+
 setup: $(VENV)/.synced  ## set up .uv and .venv (every other target does it by itself)
 
 .PHONY: help setup run page screenshots codelab test test-deep test-real conformance bench bench-peers eval uninstall clean
@@ -110,6 +114,6 @@ uninstall: $(VENV)/.synced  ## remove what codelab keeps outside of the checkout
 	@$(WITH_ARGS) $(VENV)/bin/codelab uninstall
 
 clean:  ## remove everything that the targets made
-	rm -rf clients/web/dist* clients/web/node_modules .venv-node .venv .venv-sam .uv .peers .evals .aws-sam .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf clients/web/dist* clients/web/node_modules .venv-node .venv .venv-llama .venv-sam .uv .peers .evals .aws-sam .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 -include infra/build.mk

@@ -1,14 +1,12 @@
-"""llama.cpp's server for a GGUF file, in a process of its own. Its package, xllamacpp, is of the group `real`.
-
-As a program, `python -m evals.llama FILE NAME WINDOW THREADS` serves the file on a free port, prints the address, and
-ends when its standard input does, so that a killed run leaves nothing behind.
-"""
+"""llama.cpp's server for a GGUF file, in a process of its own. Its package, xllamacpp, is of the group `real`."""
 
 import subprocess
 import sys
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+from codelab_local.model_file import llama_server
 
 _PATIENCE_S = 60.0
 
@@ -21,11 +19,11 @@ class Llama:
     """
 
     def __init__(self, file: Path, name: str, window: int = 8192, threads: int = 1) -> None:
-        self._arguments = [str(file), name, str(window), str(threads)]
+        self._arguments = [str(file), name, str(window), str(threads), "0"]
         self.base_url = ""
 
     def __enter__(self) -> Self:
-        command = [sys.executable, "-m", "evals.llama", *self._arguments]
+        command = [sys.executable, llama_server.__file__, *self._arguments]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
@@ -49,26 +47,3 @@ class Llama:
     def is_running(self) -> bool:
         """Whether the process that was started still runs."""
         return self._process.poll() is None
-
-
-def _serve(file: str, name: str, window: str, threads: str) -> None:
-    import xllamacpp
-
-    params = xllamacpp.CommonParams()
-    params.model.path = file
-    params.model_alias = {name}
-    params.hostnames = ["127.0.0.1"]
-    params.port = 0
-    params.n_ctx = int(window)
-    params.n_parallel = 1
-    params.use_jinja = True
-    params.warmup = False
-    params.cpuparams.n_threads = int(threads)
-    server = xllamacpp.Server(params)
-    sys.stdout.write(f"{server.listening_address}\n")
-    sys.stdout.flush()
-    sys.stdin.read()
-
-
-if __name__ == "__main__":
-    _serve(*sys.argv[1:])

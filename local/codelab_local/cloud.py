@@ -41,6 +41,7 @@ from codelab_local.host.notices import notice
 from codelab_local.host.processes import bound_socket, kill_group, spawn
 from codelab_local.http.origin_policy import OriginPolicy
 from codelab_local.http.protocol import Answer, Application, Request, Response
+from codelab_local.model_file.model_server import ModelServer, ServedFile
 from codelab_local.page.build import PageBuild
 from codelab_local.page.files import Page
 from codelab_local.settings.hints import hints
@@ -75,6 +76,7 @@ class Cloud:
         self._watch: SourceWatch | None = None
         self._model: subprocess.Popen[bytes] | None = None
         self._model_port = 0
+        self._model_server = ModelServer(settings.template.parent)
         self._reaper: asyncio.Task[None] | None = None
         self._asking: asyncio.Task[None] | None = None
         self._page_build = PageBuild(settings.build_page)
@@ -212,6 +214,7 @@ class Cloud:
             log.close()
         if self._model is not None:
             kill_group(self._model)
+        self._model_server.stop()
         self._emulator.stop()
         shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -234,13 +237,18 @@ class Cloud:
     # The steps.
 
     def _choose_model(self) -> None:
-        """Take the model at LLM_BASE_URL, else the demonstration model if the project wants it, which it starts."""
+        """Take the model at LLM_BASE_URL, else the demonstration model if the project wants it, which it starts.
+
+        It also starts the server of the file LLM_GGUF there, and stops that of another one.
+        """
         settings = self._settings
-        url = settings.overrides.get("LLM_BASE_URL") or settings.caller.get("LLM_BASE_URL")
+        variables = {**settings.caller, **settings.overrides}
+        url = variables.get("LLM_BASE_URL")
         if url:
             parts = urlsplit(url)
             if parts.scheme not in ("http", "https") or not parts.hostname:
                 raise StartError(f"LLM_BASE_URL={url} is not a valid address: write it like https://host/v1")
+        self._model_server.serve(ServedFile.of(variables))
         self._model_variables = {} if url or not settings.demo_model else self._demonstration()
         self._model_url = url or self._model_variables.get("LLM_BASE_URL")
 
@@ -418,6 +426,8 @@ class Cloud:
 
     async def _ask_model(self, health: Health, url: str) -> None:
         """Warn if the model does not answer. It may be started later, so this is not an error."""
+        while self._model_server.is_running and not await health.model_answers():
+            await asyncio.sleep(1)  # It reads the model's file.
         if not await health.model_answers():
             notice(f"no answer from the model at {url}: start it or correct LLM_BASE_URL")
 
@@ -437,6 +447,7 @@ class Cloud:
         if self._model is not None and self._model.poll() is not None:
             notice("the demonstration model ended: restart the local cloud")
             self._model = None
+        self._model_server.look()
 
 
 def _in_url(host: str) -> str:

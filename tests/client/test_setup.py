@@ -6,9 +6,10 @@ import stat
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import keyring
 import pytest
@@ -16,7 +17,7 @@ from codelab.json_settings import ModelCapabilities, by_name
 from codelab.llm.profiles import PROFILES
 from codelab_client import doctor
 from codelab_client.command_line import main
-from codelab_client.setup import discovery, model_file
+from codelab_client.setup import discovery, gguf, model_file
 from codelab_client.setup import endpoint as asking
 from codelab_client.setup.errors import SetupError
 from codelab_client.setup.model_file import Model, checked, checked_url
@@ -24,6 +25,7 @@ from codelab_client.setup.probe import TEXT
 from codelab_client.setup.providers import PROVIDERS
 from codelab_local.host.errors import StartError
 from codelab_local.host.processes import bound_socket
+from codelab_local.model_file.model_server import ServedFile
 from codelab_local.settings.env_file import with_env_file
 from keyring.backends import fail
 
@@ -535,3 +537,52 @@ def test_a_mistyped_option_or_command_is_answered_with_the_right_one(
     with pytest.raises(SystemExit):
         main(words)
     assert said in capsys.readouterr().err
+
+
+# -- a model file of the user's --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def gguf_file(tmp_path: Path) -> Path:
+    path = tmp_path / "my model.Q4.gguf"
+    path.write_bytes(b"GGUF\3\0\0\0")
+    return path
+
+
+def test_a_model_file_is_kept_for_the_local_cloud(gguf_file: Path, config: Path) -> None:
+    model = gguf.model_of(str(gguf_file), None, None)
+    assert (model.provider, model.name, model.gguf) == ("llama.cpp", "my-model.Q4", str(gguf_file))
+    model_file.keep(replace(model, window=gguf.WINDOW, strategy="calls"))
+    environment, _ = with_env_file({}, config / "codelab" / "model.env")
+    assert environment == {
+        "LLM_PROVIDER": "llama.cpp",
+        "LLM_BASE_URL": model.url,
+        "LLM_MODEL": "my-model.Q4",
+        "LLM_API_KEY": "",
+        "LLM_GGUF": str(gguf_file),
+        "LLM_CAPABILITIES": '{"my-model.Q4": {"strategy": "calls", "window": 16384}}',
+    }
+    assert ServedFile.of(environment) == ServedFile(gguf_file, "my-model.Q4", urlsplit(model.url).port or 0)
+    # Its port stays, and a name may be given.
+    again = gguf.model_of(str(gguf_file), "mine", model_file.read())
+    assert (again.url, again.name) == (model.url, "mine")
+    model_file.keep(Model("openai", "https://api.openai.com/v1", "gpt-4.1-mini", "sk-1"), in_keyring=False)
+    assert "LLM_GGUF" not in (config / "codelab" / "model.env").read_text()
+
+
+def test_what_is_no_model_file_is_refused(gguf_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gguf_file.with_name("text.gguf").write_text("a text")
+    gguf_file.with_name("it's.gguf").write_bytes(b"GGUF")
+    (gguf_file.parent / "folder.gguf").mkdir()
+    for name, complaint in (
+        ("text.gguf", "is not a model in the format GGUF"),
+        ("it's.gguf", "must have no quotes"),
+        ("folder.gguf", "Is a directory"),
+        ("missing.gguf", "No such file"),
+        ("a\0b", "embedded null"),
+    ):
+        with pytest.raises(SetupError, match=complaint):
+            gguf.model_of(str(gguf_file.parent / name), None, None)
+    assert main(["setup", "--gguf", str(gguf_file), "--provider", "openai"]) == 1
+    assert "With --gguf there is no other provider" in capsys.readouterr().err
+    assert model_file.read() is None

@@ -242,6 +242,9 @@ def parser() -> argparse.ArgumentParser:
     setup.add_argument("--base-url", metavar="URL", help="the endpoint's address, if it is not the provider's own")
     setup.add_argument("--model", metavar="NAME", help="the model's name")
     setup.add_argument("--key-file", metavar="FILE", help="a file with the key; - reads it from stdin")
+    setup.add_argument(
+        "--gguf", metavar="FILE", help="a model file that `make run` serves by llama.cpp, and no endpoint"
+    )
     setup.add_argument("--no-keyring", dest="keyring", action="store_false", help="keep the key in the file")
     setup.add_argument("--no-test", dest="test", action="store_false", help="ask the model nothing")
     setup.set_defaults(command="setup")

@@ -354,7 +354,13 @@ async def _setup(options: argparse.Namespace) -> int:
     from codelab_client.setup.errors import SetupError
 
     request = SetupOptions(
-        options.provider, options.base_url, options.model, options.key_file, test=options.test, keyring=options.keyring
+        options.provider,
+        options.base_url,
+        options.model,
+        options.key_file,
+        gguf=options.gguf,
+        test=options.test,
+        keyring=options.keyring,
     )
     try:
         return await set_up(request)

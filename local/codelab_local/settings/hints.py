@@ -5,7 +5,17 @@ from collections.abc import Collection, Iterator, Mapping
 
 #: What the local cloud itself reads, see `settings`.
 OWN = frozenset(
-    {"HOST", "PORT", "STATE_DIR", "LOCAL_CONCURRENCY", "ALLOWED_HOSTS", "ALLOWED_ORIGINS", "SIGN_IN_ORIGINS", "INSPECT"}
+    {
+        "HOST",
+        "PORT",
+        "STATE_DIR",
+        "LOCAL_CONCURRENCY",
+        "ALLOWED_HOSTS",
+        "ALLOWED_ORIGINS",
+        "SIGN_IN_ORIGINS",
+        "INSPECT",
+        "LLM_GGUF",
+    }
 )
 _LIKE = 0.8
 

@@ -14,7 +14,7 @@ from string import ascii_lowercase
 
 from codelab_client.line_input import ask, ask_hidden
 from codelab_client.safe_text import safe, safe_line
-from codelab_client.setup import discovery, endpoint, model_file, probe
+from codelab_client.setup import discovery, endpoint, gguf, model_file, probe
 from codelab_client.setup.discovery import Candidate
 from codelab_client.setup.errors import SetupError
 from codelab_client.setup.model_file import Model, checked, checked_url
@@ -27,12 +27,13 @@ _MOST_KEY_CHARS = 4_000
 
 @dataclass(frozen=True)
 class SetupOptions:
-    """What the options say; None where they do not. key_file: `-` is stdin."""
+    """What the options say; None where they do not. key_file: `-` is stdin. gguf: a file that the checkout serves."""
 
     provider: str | None = None
     url: str | None = None
     model: str | None = None
     key_file: str | None = None
+    gguf: str | None = None
     test: bool = True
     keyring: bool = True
 
@@ -48,6 +49,8 @@ async def set_up(request: SetupOptions) -> int:
 
 async def _set_up(request: SetupOptions) -> int:
     before = model_file.read_or_none()
+    if request.gguf is not None:
+        return await _set_up_file(request, before)
     candidate: Candidate | None = None
     if request.provider is not None:
         name = checked_name(request.provider)
@@ -73,6 +76,20 @@ async def _set_up(request: SetupOptions) -> int:
         model = await _tried(model)
     ring = model_file.keep(model, in_keyring=request.keyring)
     _say_where(model, ring)
+    return 0
+
+
+async def _set_up_file(request: SetupOptions, before: Model | None) -> int:
+    """Have the local cloud serve a model file."""
+    if request.provider or request.url or request.key_file:
+        raise SetupError("With --gguf there is no other provider, address or key")
+    assert request.gguf is not None
+    model = gguf.model_of(request.gguf, request.model, before)
+    async with gguf.served(model):
+        if request.test:
+            model = await _tried(model)
+    model_file.keep(replace(model, window=gguf.WINDOW), in_keyring=False)
+    _say_where(model, "")
     return 0
 
 
@@ -265,7 +282,8 @@ def _say_where(model: Model, ring: str) -> None:
         _say("The key is in this file, not encrypted; only you can read it.")
     _say(
         "`make run` uses it from the next message on, also if it runs already, and so\n"
-        f"does the local cloud that `codelab` starts. For a stack:\n  make deploy MODEL_FILE={file}"
+        "does the local cloud that `codelab` starts."
+        + ("" if model.gguf else f" For a stack:\n  make deploy MODEL_FILE={file}")
     )
 
 

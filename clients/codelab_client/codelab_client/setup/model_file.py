@@ -21,7 +21,7 @@ from codelab_client.system_keyring import kept_in_keyring, system_keyring
 _SERVICE = "codelab-model"
 _KEYRING = "keyring://"
 _CAPABILITIES = "LLM_CAPABILITIES"
-_OWN_NAMES = ("LLM_PROVIDER", "LLM_BASE_URL", "LLM_MODEL", "LLM_API_KEY")
+_OWN_NAMES = ("LLM_PROVIDER", "LLM_BASE_URL", "LLM_MODEL", "LLM_API_KEY", "LLM_GGUF")
 #: What needs no quotes in the file, whoever reads it.
 _TEXT = re.compile(r"[A-Za-z0-9_.:/@+=,~%?&!*()\[\]^|;<>{}-]+")
 _MOST_CHARS = 4_000
@@ -34,6 +34,8 @@ class Model:
     """A model, and how it is reached.
 
     strategy: how it is asked; empty for the way that its provider's table begins with, None if nobody has tried.
+    gguf: the file that the local cloud serves at the address; empty if somebody else serves it. window: its tokens; 0
+    for what the server knows of the model.
     """
 
     provider: str
@@ -41,6 +43,8 @@ class Model:
     name: str
     key: str = field(default="", repr=False)
     strategy: str | None = None
+    gguf: str = ""
+    window: int = 0
 
     @property
     def host(self) -> str:
@@ -101,7 +105,8 @@ def read() -> Model | None:
             raise SetupError(f"The keyring does not give the key: {error}") from None
         if not key:
             raise SetupError("The key is gone from the keyring: `codelab setup` asks for it again")
-    return Model(values.get("LLM_PROVIDER", "openai"), values["LLM_BASE_URL"], values.get("LLM_MODEL", ""), key)
+    name, gguf = values.get("LLM_MODEL", ""), values.get("LLM_GGUF", "")
+    return Model(values.get("LLM_PROVIDER", "openai"), values["LLM_BASE_URL"], name, key, gguf=gguf)
 
 
 def read_or_none() -> Model | None:
@@ -127,6 +132,8 @@ def keep(model: Model, *, in_keyring: bool = True) -> str:
         "LLM_MODEL": model.name,
         "LLM_API_KEY": f"{_KEYRING}{_SERVICE}/{model.provider}" if ring else model.key,
     }
+    if model.gguf:
+        values["LLM_GGUF"] = f"'{model.gguf}'"
     if capabilities is not None:
         content = _without(content, _CAPABILITIES)
         values |= {_CAPABILITIES: f"'{capabilities}'"} if capabilities else {}
@@ -139,17 +146,20 @@ def _capabilities(old_json: str, model: Model) -> str | None:
 
     Raises SetupError.
     """
-    if model.strategy is None:
+    if model.strategy is None and not model.window:
         return None
     try:
         rows = dict(json.loads(old_json or "{}"))
         settings = dict(rows.get(model.name, {}))
     except (ValueError, TypeError):
         raise SetupError(f"{_CAPABILITIES} in {file()} is not a JSON object of objects: mend or delete it") from None
-    if settings.pop("strategy", "") == model.strategy:
+    before = dict(settings)
+    if model.strategy is not None:
+        settings.pop("strategy", None)
+    settings |= {"strategy": model.strategy} if model.strategy else {}
+    settings |= {"window": model.window} if model.window else {}
+    if settings == before:
         return None
-    if model.strategy:
-        settings["strategy"] = model.strategy
     rows.pop(model.name, None)
     rows |= {model.name: settings} if settings else {}
     return json.dumps(rows).replace("'", r"\u0027") if rows else ""
