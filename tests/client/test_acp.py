@@ -13,6 +13,7 @@ from typing import Any
 import psutil
 import pytest
 from codelab_client.acp.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND
+from codelab_client.sandbox import choose
 from codelab_local import LocalCloud
 
 from tests.client.editors import CODELAB, Editor, Refusal, allow, reject
@@ -120,6 +121,41 @@ def test_always_is_a_rule_that_the_user_saw(open_editor: Open, folder: Path, mod
     assert "a.py" in option["name"]
     editor.prompt(session, "/rules")
     assert "allow write_file" in editor.text or "approve write_file" in editor.text
+
+
+def test_an_allowed_command_runs_again_in_the_sandbox_until_what_it_names_changes(
+    open_editor: Open, folder: Path, model: ScriptedModel
+) -> None:
+    if not choose().sandbox.guarantees.no_network:
+        pytest.skip("no sandbox here holds what a command does: install bubblewrap")
+    (folder / "run.sh").write_text("echo first\n")
+    run = call("run_command", command="sh run.sh")
+    script = model.script("acp-allowed", Says("", [run]), Says("", [run]), DONE)
+    editor = open_editor({"session/request_permission": lambda params: allow(params, "allow_always")})
+    session = editor.new(folder)
+    editor.prompt(session, script)
+    ((_, asked),) = editor.asked
+    button = next(one["name"] for one in asked["options"] if one["kind"] == "allow_always")
+    assert button.startswith("Always in this session: run_command sh run.sh")
+    assert button.endswith("in the sandbox, until what it names or a protected file changes")
+    editor.prompt(session, "/rules")
+    assert "allow run_command sh run.sh" in editor.text
+    rule_id = editor.text.partition("- allowed-")[2].split()[0]
+    (folder / "run.sh").write_text("echo second\n")
+    editor.asked.clear()
+    editor.prompt(session, model.script("acp-changed", Says("", [run]), DONE))
+    assert len(editor.asked) == 1
+    assert "Allowed until something changes that it runs" in editor.text
+    assert "second" in model.requests["acp-changed"][1]["messages"][-1]["content"]
+    editor.asked.clear()
+    editor.prompt(session, f"/rules revoke allowed-{rule_id}")
+    editor.prompt(session, model.script("acp-revoked", Says("", [run]), DONE))
+    assert len(editor.asked) == 1
+    editor.request("session/set_mode", sessionId=session, modeId="autonomous")
+    editor.renew({"session/request_permission": allow})
+    editor.prompt(session, model.script("acp-autonomous", Says("", [run]), DONE))
+    ((_, asked),) = editor.asked
+    assert [one["kind"] for one in asked["options"]] == ["allow_once", "reject_once"]
 
 
 def test_without_a_terminal_commands_run_here(open_editor: Open, folder: Path, model: ScriptedModel) -> None:

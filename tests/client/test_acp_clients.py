@@ -78,7 +78,7 @@ def test_acpx_with_files_and_terminals(acpx: Any, tmp_path: Path, folder: Path, 
     done = acpx("--approve-all", "exec", model.script("acpx-work", *WORK))
     assert (done.returncode, done.stdout.rstrip().endswith("[done] end_turn")) == (0, True)
     assert (folder / "b.py").read_text() == "x"
-    assert '"42' in json.dumps(model.requests["acpx-work"][3]["messages"][-1])
+    assert "\n42\n" in model.requests["acpx-work"][3]["messages"][-1]["content"]
     sent = Witness(Schema.pinned(), "acpx").hear_log(tmp_path / "log").said
     assert {"fs/read_text_file", "fs/write_text_file", "terminal/create", "session/request_permission"} <= sent
 
@@ -87,7 +87,7 @@ def test_acpx_without_files_and_terminals(acpx: Any, tmp_path: Path, folder: Pat
     done = acpx("--approve-all", "--no-fs", "--no-terminal", "exec", model.script("acpx-none", *WORK))
     assert done.returncode == 0
     assert (folder / "b.py").read_text() == "x"
-    assert '"42' in json.dumps(model.requests["acpx-none"][3]["messages"][-1])
+    assert "\n42\n" in model.requests["acpx-none"][3]["messages"][-1]["content"]
     sent = Witness(Schema.pinned(), "acpx").hear_log(tmp_path / "log").said
     assert not [method for method in sent if method.startswith(("fs/", "terminal/"))]
 

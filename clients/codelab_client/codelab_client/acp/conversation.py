@@ -22,6 +22,7 @@ from codelab_client.acp.previews import preview
 from codelab_client.acp.stdio import Stdio
 from codelab_client.acp.terminals import EditorTerminals
 from codelab_client.acp.updates import Updates
+from codelab_client.allowed_commands import UnaskedCommands
 from codelab_client.local_executor import LocalExecutor
 from codelab_client.own_tools import WithOwnTools
 from codelab_client.safe_text import safe
@@ -89,10 +90,13 @@ class EditorConversation:
         )
         editors = EditorExecutor(self._local)
         self.executor = WithOwnTools(editors, [Skills(root), servers.tools], self._local.around_change)
+        self._running: dict[str, on.CallStarted] = {}
+        self._unasked = UnaskedCommands(root, lambda: self.session, lambda: self._local, self._running_calls)
+        self._local.may_begin = self._unasked.may_begin
         self._servers, self._starting = servers, asyncio.Event()
         self._complaints: list[str] = []
         self.session: Session
-        self._commands = Commands(self._local, rest_api, servers.command)
+        self._commands = Commands(self._local, rest_api, servers.command, self._unasked.allowed)
         self._prompts: list[_Prompt] = []
         self._one_at_a_time = asyncio.Lock()
         self._asking: dict[str, _Question] = {}
@@ -276,9 +280,20 @@ class EditorConversation:
                 self.updates.user(event)
             case on.ToolCall(requires_approval=True):
                 if event.call_id in self.session.open_calls:
-                    self._ask(event)
-            case on.ToolCall() | on.CallUpdate():
+                    if self._unasked.allowed.covers(event):
+                        self._begin(self._run_again(event))
+                    else:
+                        self._ask(event)
+            case on.ToolCall():
                 self._stop_asking(event.call_id)
+            case on.CallUpdate():
+                self._stop_asking(event.call_id)
+                self._unasked.forget(event.call_id)
+            case on.CallStarted():
+                self._running[event.call_id] = event
+            case on.CallFinished():
+                self._running.pop(event.call_id, None)
+                self._unasked.forget(event.call_id)
             case on.AgentSwitched() | on.ModeSwitched() | on.SessionInfo():
                 self._tell_settings()
             case on.Error(call_id=str(call_id)):
@@ -315,6 +330,7 @@ class EditorConversation:
         if asking is not None and not asking.task.cancelling() and _is_same(asking.call, call):
             return
         self._stop_asking(call.call_id)
+        self._unasked.forget(call.call_id)
         question = self._asking[call.call_id] = _Question(call, self._begin(self._decide(call)))
         question.task.add_done_callback(lambda _: self._is_answered(question))
 
@@ -334,15 +350,21 @@ class EditorConversation:
         self._local.expectations.note_shown(call.call_id, before, after)
         self.updates.content(call.call_id, content)
         scope, is_elsewhere = self._remember, isinstance(call, on.CallDecidedElsewhere)
-        decision = await self._permissions.decide(call, content, scope, self.session.address.shown)
+        # A rule for all sessions is wider, and the user has chosen to make such ones.
+        is_allowable = self._unasked.allowed.offers(call) and not (scope == "user" and "user" in call.scopes)
+        decision = await self._permissions.decide(
+            call, content, scope, self.session.address.shown, is_allowable=is_allowable
+        )
         with contextlib.suppress(SessionError):
             if decision.cancels:
                 await self.cancel()
             elif decision.approves:
                 if decision.always and is_elsewhere:
                     self.session.elsewhere.allow(for_good=False)
+                if decision.always and is_allowable:
+                    await self._allow(call)
                 lasting_scope: Scope | None = scope if scope in call.scopes else "session"
-                remember = lasting_scope if decision.always and not is_elsewhere else None
+                remember = lasting_scope if decision.always and not (is_elsewhere or is_allowable) else None
                 mode = None
                 if call.is_plan:
                     mode, remember = "autonomous" if decision.always else self.session.acting_mode, None
@@ -352,6 +374,21 @@ class EditorConversation:
             else:
                 self.updates.rejected(call.call_id)
                 await self.session.reject(call.call_id, decision.feedback)
+
+    async def _allow(self, call: on.ToolCall) -> None:
+        """Let exactly this command run again unasked, where it still may."""
+        if self._unasked.allowed.offers(call) and not await self._unasked.allowed.allow(call):
+            self.updates.say("*It is approved this once: there is too much here to see when it changes.*")
+
+    async def _run_again(self, call: on.ToolCall) -> None:
+        """Approve a command that the user has allowed; ask about it if it may do something else now."""
+        with contextlib.suppress(SessionError):
+            if why := await self._unasked.approve(call):
+                self.updates.say(f"*{why}*")
+                self._ask(call)
+
+    def _running_calls(self) -> dict[str, tuple[str, Mapping[str, Any]]]:
+        return {call_id: (call.tool_name, call.arguments) for call_id, call in self._running.items()}
 
     async def _previewed(self, tool: str, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
         return await preview(tool, arguments, self._workspace)

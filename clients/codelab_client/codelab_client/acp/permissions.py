@@ -49,11 +49,18 @@ class Permissions:
         self._preview = preview or _described
 
     async def decide(
-        self, call: on.ToolCall, content: list[dict[str, Any]], scope: Scope = "session", server: str = "The server"
+        self,
+        call: on.ToolCall,
+        content: list[dict[str, Any]],
+        scope: Scope = "session",
+        server: str = "The server",
+        *,
+        is_allowable: bool = False,
     ) -> Decision:
         """Ask about a call. Anything but a clear yes is a no. If the waiting task is cancelled, the question goes away.
 
-        scope: where "always" counts. server: who says that a call was approved elsewhere, for the user.
+        scope: where "always" counts. server: who says that a call was approved elsewhere, for the user. is_allowable:
+        whether "always" lets the same command run again in the sandbox (see `AllowedCommands`).
         """
         if call.arguments is None:
             return _UNSHOWN
@@ -61,8 +68,9 @@ class Permissions:
         is_elsewhere = isinstance(call, on.CallDecidedElsewhere)
         content = [tool_calls.shown(_ELSEWHERE.format(server=server)), *content] if is_elsewhere else content
         tool_call = {"toolCallId": call.call_id, "status": "pending", **announcement, "content": content}
+        always = _allowed(call) if is_allowable else _always(call, scope, server, self._root)
         try:
-            option_id = await self._ask(tool_call, _options(call, _always(call, scope, server, self._root)))
+            option_id = await self._ask(tool_call, _options(call, always))
         except RpcError as error:
             return Decision(False, feedback=f"The editor could not ask the user: {error.message[:300]}")
         if option_id is None:
@@ -130,6 +138,12 @@ def _options(call: on.ToolCall, always: str) -> list[dict[str, str]]:
         *([_option(_ALWAYS, "allow_always", always)] if always else []),
         _option(_REJECT, "reject_once", "Reject"),
     ]
+
+
+def _allowed(call: on.ToolCall) -> str:
+    """What is allowed from then on about a command that the sandbox holds, in the words of the button."""
+    extent = "in the sandbox, until what it names or a protected file changes"
+    return f"Always in this session: {call.tool_name} {described(call.tool_name, call.arguments or {})}, {extent}"
 
 
 def _always(call: on.ToolCall, scope: Scope, server: str, root: Path) -> str:
