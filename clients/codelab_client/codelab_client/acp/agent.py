@@ -40,7 +40,7 @@ _MOST_SESSIONS = 50
 _END_S = 15.0
 _PAGE = 50
 _NO_TOKEN = (
-    "Run `codelab login`, or set CODELAB_TOKEN or CODELAB_TOKEN_FILE in the agent's environment, and start it again"
+    "Run `codelab login`, or set CODELAB_TOKEN or CODELAB_TOKEN_FILE in the agent's environment and start it again"
 )
 _NO_SERVER = "Start one with `make run` in a checkout of codelab-serverless, or set CODELAB_URL"
 
@@ -49,8 +49,26 @@ CAPABILITIES = {
     "promptCapabilities": {"image": True, "audio": False, "embeddedContext": True},
     "mcpCapabilities": {"http": True, "sse": False},
     "sessionCapabilities": {"list": {}, "resume": {}, "close": {}, "delete": {}},
+    "auth": {"logout": {}},
 }
-_AUTH_METHODS = [{"id": "token", "name": "Token", "description": _NO_TOKEN}]
+_TOKEN = {"id": "token", "name": "Token", "description": _NO_TOKEN}
+#: The editor runs this command with these arguments in a terminal, and then starts it anew.
+_LOGINS = [
+    {
+        "id": "login",
+        "name": "Sign in",
+        "type": "terminal",
+        "description": "Sign in with a browser on this machine",
+        "args": ["--login"],
+    },
+    {
+        "id": "login-device",
+        "name": "Sign in with another device",
+        "type": "terminal",
+        "description": "Sign in with a browser on any device, by a code",
+        "args": ["--login=device"],
+    },
+]
 
 
 @dataclass(frozen=True)
@@ -73,6 +91,7 @@ class Agent:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._methods: dict[str, Callable[[Params], Awaitable[Any]]] = {
             "authenticate": self._authenticate,
+            "logout": self._logout,
             "session/new": self._new,
             "session/load": self._load,
             "session/resume": self._resume,
@@ -117,13 +136,13 @@ class Agent:
             "protocolVersion": _PROTOCOL_VERSION,
             "agentCapabilities": CAPABILITIES,
             "agentInfo": {"name": "codelab", "title": "CodeLab", "version": __version__},
-            "authMethods": _AUTH_METHODS,
+            "authMethods": [*(_LOGINS if self._editor.logs_in else ()), _TOKEN],
         }
         return RpcResult(result, lambda: self._begin(asyncio.to_thread(_load_the_rest)))
 
     async def _authenticate(self, params: Params) -> dict[str, Any]:
         method = given.text(params, "methodId")
-        if method not in [auth_method["id"] for auth_method in _AUTH_METHODS]:
+        if method != _TOKEN["id"]:
             raise given.invalid(f"There is no authentication method {method[:100]!r}")
         from codelab_client.session.rest import RestError
 
@@ -133,6 +152,20 @@ class Agent:
             raise self._refused(error) from None
         except SessionError as error:
             raise _told(error) from None
+        return {}
+
+    async def _logout(self, _: Params) -> dict[str, Any]:
+        """Forget the kept login, and close the sessions. Raises RpcError if the environment names a token."""
+        from codelab_client.login.command import log_out
+        from codelab_client.session import tokens
+
+        try:
+            await log_out(self._server.address)
+            if await tokens.current(self._server.token):
+                raise RpcError(INTERNAL_ERROR, "The agent's environment still names a token")
+        except SessionError as error:
+            raise _told(error) from None
+        await asyncio.gather(*map(self._leave, list(self._sessions)))
         return {}
 
     # -- sessions ------------------------------------------------------------------------------------------------
