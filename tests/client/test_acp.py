@@ -18,7 +18,7 @@ from codelab_local import LocalCloud
 
 from tests.client.editors import CODELAB, Editor, Refusal, allow, reject
 from tests.fakes.ide.ide import Ide
-from tests.fakes.model.script import Says, call
+from tests.fakes.model.script import SUMMARY, Says, call
 from tests.fakes.model.server import ScriptedModel
 from tests.waiting import until
 
@@ -29,6 +29,13 @@ WRITE = call("write_file", path="a.py", content="new\n")
 RUN = call("run_command", command="echo $((6 * 7))")
 DONE = Says("Done")
 FILES = {"fs": {"readTextFile": True, "writeTextFile": True}}
+
+#: What only newer editors offer; `plan` is not stable yet.
+NEW = {
+    "elicitation": {"form": {}},
+    "session": {"notices": {}, "compaction": {}, "configOptions": {"boolean": {}}},
+    "plan": {},
+}
 
 Open = Callable[..., Editor]
 
@@ -494,6 +501,109 @@ def test_a_tools_question_has_a_button_for_each_answer(open_editor: Open, folder
     (_, asked), *_ = editor.asked
     assert [one["name"] for one in asked["options"]] == ["red", "blue", "None of these"]
     assert '"blue"' in model.requests["acp-question"][1]["messages"][-1]["content"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "result"),
+    [
+        ({"action": "accept", "content": {"answer": "1"}}, '"blue"'),
+        ({"action": "accept", "content": {"answer": "7"}}, "EXECUTION_FAILED"),
+        ({"action": "accept"}, "EXECUTION_FAILED"),
+        ({"action": "decline"}, "EXECUTION_FAILED"),
+        ({"action": "cancel"}, "EXECUTION_FAILED"),
+        ({}, "EXECUTION_FAILED"),
+    ],
+)
+def test_a_tools_question_is_a_form_in_an_editor_that_shows_forms(
+    open_editor: Open, folder: Path, model: ScriptedModel, answer: dict[str, Any], result: str
+) -> None:
+    question = call("prompt_user", message="Which one?\u202e", actions=["red", "blue"])
+    name = f"acp-form-{len(str(answer))}"
+    editor = open_editor({"elicitation/create": lambda _: answer}, NEW)
+    editor.prompt(editor.new(folder), model.script(name, Says("", [question]), DONE))
+    ((method, asked),) = editor.asked
+    assert (method, asked["message"]) == ("elicitation/create", "Which one?<U+202E>")
+    assert asked["toolCallId"] == editor.of_kind("tool_call")[0]["toolCallId"]
+    choices = asked["requestedSchema"]["properties"]["answer"]["oneOf"]
+    assert choices == [{"const": "0", "title": "red"}, {"const": "1", "title": "blue"}]
+    assert result in model.requests[name][1]["messages"][-1]["content"]
+
+
+def test_newer_editors_get_notices_switches_and_plans_with_an_id(
+    open_editor: Open, folder: Path, model: ScriptedModel
+) -> None:
+    editor = open_editor(offers=NEW)
+    broken = {"name": "broken", "command": "/nonexistent", "args": [], "env": []}
+    editor.initialize()
+    made = editor.request("session/new", cwd=str(folder), mcpServers=[broken])
+    remember = made["configOptions"][-1]
+    assert (remember["id"], remember["type"], remember["currentValue"]) == ("remember", "boolean", False)
+    for value in (True, "session", "user"):
+        changed = editor.request(
+            "session/set_config_option", sessionId=made["sessionId"], configId="remember", type="boolean", value=value
+        )
+        assert changed["configOptions"][-1]["currentValue"] is (value in (True, "user"))
+    plan = call("update_plan", items=[{"text": "Look", "status": "in_progress"}])
+    editor.prompt(made["sessionId"], model.script("acp-new", Says("I plan", [plan]), DONE))
+    (notice,) = editor.of_kind("notice")
+    assert notice["severity"] == "warning"
+    assert "broken" in notice["title"]
+    assert editor.text == "I plan\n\nDone"
+    (shown,) = [update["plan"] for update in editor.of_kind("plan_update")]
+    assert (shown["type"], [entry["content"] for entry in shown["entries"]]) == ("items", ["Look"])
+    assert editor.of_kind("plan") == []
+
+
+@pytest.mark.parametrize("offers", [None, NEW])
+def test_compact_lets_a_summary_replace_the_conversation(
+    open_editor: Open, folder: Path, model: ScriptedModel, offers: Any
+) -> None:
+    editor = open_editor(offers=offers)
+    session = editor.new(folder)
+    editor.prompt(session, "/compact")
+    assert editor.text.startswith("The conversation is too short")
+    name = f"acp-compact-{bool(offers)}"
+    for number in range(4):
+        editor.prompt(session, model.script(f"{name}-{number}", Says("word " * 2_000, piece=10_000)))
+    editor.messages.clear()
+    assert editor.prompt(session, "/compact") == "end_turn"
+    shown = editor.of_kind("compaction_update")
+    if offers is None:
+        assert shown == []
+        assert "A summary replaces the conversation: " in editor.text
+    else:
+        assert [one["status"] for one in shown] == ["in_progress", "completed"]
+        assert len({one["compactionId"] for one in shown}) == 1
+        assert shown[1]["summary"][0]["text"].startswith("A summary replaces the conversation: ")
+        assert editor.text == ""
+    editor.prompt(session, model.script(f"{name}-next", DONE))
+    assert SUMMARY["summary"] in str(model.requests[f"{name}-next"][0]["messages"])
+
+
+def test_a_session_is_copied_and_gets_a_title(open_editor: Open, folder: Path, model: ScriptedModel) -> None:
+    editor = open_editor()
+    session = editor.new(folder)
+    editor.prompt(session, model.script("acp-source", Says("In both")))
+    copy = editor.request("session/fork", sessionId=session, cwd=str(folder), mcpServers=[])["sessionId"]
+    assert copy != session
+    editor.prompt(copy, model.script("acp-copy", Says("In the copy")))
+    assert "In both" in str(model.requests["acp-copy"][0]["messages"])
+    editor.prompt(session, model.script("acp-original", DONE))
+    assert "In the copy" not in str(model.requests["acp-original"][0]["messages"])
+    assert editor.request("session/set_title", sessionId=copy, title="  My \n title ") == {"title": "My title"}
+    assert editor.of_session(copy)[-1] == {"sessionUpdate": "session_info_update", "title": "My title"}
+    until(lambda: {"My title"} <= {one["title"] for one in editor.request("session/list")["sessions"]})
+    editor.prompt(copy, model.script("acp-titled", DONE))
+    assert editor.of_session(copy)[-1].get("title") in ("My title", None)
+    for method, params, code in (
+        ("session/fork", {"sessionId": "unknown", "cwd": str(folder)}, RESOURCE_NOT_FOUND),
+        ("session/set_title", {"sessionId": "unknown", "title": "x"}, RESOURCE_NOT_FOUND),
+        ("session/set_title", {"sessionId": copy, "title": " "}, INVALID_PARAMS),
+        ("session/set_title", {"sessionId": copy}, INVALID_PARAMS),
+    ):
+        with pytest.raises(Refusal) as refused:
+            editor.request(method, **params)
+        assert refused.value.code == code, (method, params)
 
 
 def test_an_editor_that_does_not_read_holds_the_output_back_and_may_still_leave(

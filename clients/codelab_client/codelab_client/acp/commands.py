@@ -16,13 +16,16 @@ _NO_CHECKPOINTS = "There are no checkpoints: the folder of the client's state is
 
 
 class Commands:
-    """The commands of one session. usage: of the last turn. servers: what `/mcp` does. allowed: what `/rules` lists."""
+    """The commands of one session. usage: of the last turn. servers, compact: what `/mcp` and `/compact` do. allowed:
+    what `/rules` lists.
+    """
 
     def __init__(
         self,
         executor: LocalExecutor,
         rest_api: Rest,
         servers: Callable[[str], Awaitable[str]],
+        compact: Callable[[str], Awaitable[str]],
         allowed: AllowedCommands,
     ) -> None:
         self._executor, self._rest_api, self._allowed = executor, rest_api, allowed
@@ -32,6 +35,7 @@ class Commands:
             "undo": (self._undo, "Take back what the last turn did to files", "all: also what it names and leaves"),
             "redo": (self._redo, "Bring back what /undo took back", "all: also what it names and leaves"),
             "diff": (self._diff, "Show what the last turn did to files", ""),
+            "compact": (compact, "Let a summary replace the conversation so far for the model", ""),
             "rules": (self._rules, "List what runs without a question", "revoke ID, or allow elsewhere"),
             "usage": (self._usage, "Show tokens and quotas", ""),
             "mcp": (servers, "Show MCP servers and their tools, trust them as they are", "NAME, or trust NAME CODE"),

@@ -80,10 +80,10 @@ class EditorConversation:
         sandboxed: bool,
     ) -> None:
         self.session_id, self.root = session_id, root
-        self._peer, self._stdio = peer, stdio
-        self.updates = Updates(root, self.send)
+        self._peer, self._stdio, self._editor = peer, stdio, editor
+        self.updates = Updates(root, self.send, editor)
         self._workspace = EditorWorkspace(root, peer, editor, session_id, self.updates.edited)
-        self._permissions = Permissions(peer, session_id, root, self._previewed)
+        self._permissions = Permissions(peer, session_id, root, self._previewed, forms=editor.forms)
         terminals = EditorTerminals(peer, session_id, self.updates.runs_in) if editor.terminals else None
         self._local = LocalExecutor(
             self._workspace, self._permissions, state_folder(), None if sandboxed else terminals, session=session_id
@@ -96,13 +96,15 @@ class EditorConversation:
         self._servers, self._starting = servers, asyncio.Event()
         self._complaints: list[str] = []
         self.session: Session
-        self._commands = Commands(self._local, rest_api, servers.command, self._unasked.allowed)
+        self._commands = Commands(self._local, rest_api, servers.command, self._compact, self._unasked.allowed)
         self._prompts: list[_Prompt] = []
         self._one_at_a_time = asyncio.Lock()
         self._asking: dict[str, _Question] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._ended_turns: deque[str] = deque(maxlen=100)
         self._progress = asyncio.Event()
+        self._compacted = asyncio.Event()
+        self._cancellation = asyncio.Event()  # of the newest prompt that is a command
         self._has_ended = False
         self._replays: str | None = None
         self._closing = contextlib.AsyncExitStack()
@@ -157,7 +159,7 @@ class EditorConversation:
         return {"configOptions": self._options(), "modes": settings.modes(self.session)}
 
     def _options(self) -> list[dict[str, Any]]:
-        return settings.options(self.session, self._remember)
+        return settings.options(self.session, self._remember, booleans=self._editor.booleans)
 
     async def choose(self, option_id: str, value: Any) -> None:
         """Change a setting. Raises RpcError."""
@@ -211,13 +213,15 @@ class EditorConversation:
     async def _answer(self, prompt: _Prompt, message: prompts.Message) -> str:
         """The stop reason of a prompt."""
         if (command := self._commands.find(message.text)) is not None:
-            self.updates.say(await command())
-            return "end_turn"
+            self._cancellation = prompt.cancellation
+            if text := await command():
+                self.updates.say(text)
+            return "cancelled" if prompt.cancellation.is_set() else "end_turn"
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_START_S):
                 await self._starting.wait()
         while self._complaints:
-            self.updates.say(f"*{safe(self._complaints.pop(0))}*")
+            self.updates.tell(safe(self._complaints.pop(0)), "warning")
         self._local.label = message.text
         prompt.is_sent = True
         turn = asyncio.ensure_future(self._turn(message, prompt.message_id))
@@ -235,6 +239,22 @@ class EditorConversation:
             if not turn.done():
                 turn.cancel()
             await asyncio.gather(turn, return_exceptions=True)
+
+    async def _compact(self, _: str) -> str:
+        """`/compact`: returns when a summary replaces the conversation for the model, or its user stops waiting."""
+        self._compacted.clear()
+        outcome = await self.session.compact()
+        if outcome == "nothing_to_compact":
+            return "The conversation is too short to be worth a summary."
+        if not self._compacted.is_set():
+            self.updates.compacting()
+        waiting = [asyncio.ensure_future(event.wait()) for event in (self._compacted, self._cancellation)]
+        try:
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in waiting:
+                task.cancel()
+        return ""
 
     async def _turn(self, message: prompts.Message, message_id: str) -> str:
         """Run a turn. Returns its stop reason when the editor has been told everything. Raises RpcError."""
@@ -264,10 +284,11 @@ class EditorConversation:
                 await self._stdio.room()
                 self._take(event)
         except SessionError as error:
-            self.updates.say(f"*{safe(error)}*")
+            self.updates.tell(safe(error), "error")
         finally:
             self._has_ended = True
             self._progress.set()
+            self._compacted.set()
 
     def _take(self, event: on.Event) -> None:
         if isinstance(event, on.Connected):
@@ -300,6 +321,8 @@ class EditorConversation:
                 call = self.session.open_calls.get(call_id)
                 if call is not None and call.requires_approval:  # the decision was refused
                     self._ask(call)
+            case on.Compacted():
+                self._compacted.set()
             case on.TurnEnd():
                 self._end_turn(event)
 
@@ -378,13 +401,13 @@ class EditorConversation:
     async def _allow(self, call: on.ToolCall) -> None:
         """Let exactly this command run again unasked, where it still may."""
         if self._unasked.allowed.offers(call) and not await self._unasked.allowed.allow(call):
-            self.updates.say("*It is approved this once: there is too much here to see when it changes.*")
+            self.updates.tell("It is approved this once: there is too much here to see when it changes.", "warning")
 
     async def _run_again(self, call: on.ToolCall) -> None:
         """Approve a command that the user has allowed; ask about it if it may do something else now."""
         with contextlib.suppress(SessionError):
             if why := await self._unasked.approve(call):
-                self.updates.say(f"*{why}*")
+                self.updates.tell(why, "warning")
                 self._ask(call)
 
     def _running_calls(self) -> dict[str, tuple[str, Mapping[str, Any]]]:

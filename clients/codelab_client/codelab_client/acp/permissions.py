@@ -1,5 +1,6 @@
 """Asks the user, through the editor, about calls that need approval, and the questions of tools."""
 
+import contextlib
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from typing import Any
 
 from codelab_client.acp import tool_calls
 from codelab_client.acp.jsonrpc import Peer, RpcError
+from codelab_client.acp.running_call import running_call
 from codelab_client.safe_text import exact, exact_line, shortened
 from codelab_client.session import events as on
 from codelab_client.session.decisions import described
@@ -41,11 +43,14 @@ _UNSHOWN = Decision(False, feedback="The client could not fetch the call's argum
 class Permissions:
     """Asks with `session/request_permission`. It is the `Dialogue` of the tools that ask the user.
 
-    preview: what a call would change now; without it, the call is shown as the agent wrote it.
+    preview: what a call would change now; without it, the call is shown as the agent wrote it. forms: the editor shows
+    forms, in which a tool asks its questions.
     """
 
-    def __init__(self, peer: Peer, session_id: str, root: Path, preview: Preview | None = None) -> None:
-        self._peer, self._session_id, self._root = peer, session_id, root
+    def __init__(
+        self, peer: Peer, session_id: str, root: Path, preview: Preview | None = None, *, forms: bool = False
+    ) -> None:
+        self._peer, self._session_id, self._root, self._forms = peer, session_id, root, forms
         self._preview = preview or _described
 
     async def decide(
@@ -80,10 +85,32 @@ class Permissions:
     async def choose(self, message: str, actions: Sequence[str]) -> str | None:
         """See Dialogue."""
         labels = list(actions)[:_MOST_ACTIONS]
+        if self._forms:
+            with contextlib.suppress(RpcError):  # then the buttons ask
+                return await self._ask_in_form(message, labels)
         options = [_option(str(number), "allow_once", action) for number, action in enumerate(labels)]
         option_id = await self._question(message, [], [*options, _option("none", "reject_once", "None of these")])
         number = int(option_id) if option_id is not None and option_id.isdecimal() else len(labels)
         return labels[number] if number < len(labels) else None
+
+    async def _ask_in_form(self, message: str, labels: Sequence[str]) -> str | None:
+        """The label that the user chooses with `elicitation/create`; None if none. Raises RpcError."""
+        choices = [{"const": str(number), "title": exact_line(label)} for number, label in enumerate(labels)]
+        field = {"type": "string", "title": "Answer", "oneOf": choices}
+        call_id = running_call.get()
+        answer = await self._peer.request(
+            "elicitation/create",
+            {
+                "sessionId": self._session_id,
+                **({"toolCallId": call_id} if call_id else {}),
+                "mode": "form",
+                "message": exact(message),
+                "requestedSchema": {"type": "object", "properties": {"answer": field}, "required": ["answer"]},
+            },
+        )
+        content = answer.get("content") if isinstance(answer, dict) and answer.get("action") == "accept" else None
+        chosen = content.get("answer") if isinstance(content, dict) else None
+        return next((label for number, label in enumerate(labels) if chosen == str(number)), None)
 
     async def review(self, message: str, diff: str, chunks: int) -> Sequence[int] | None:
         """See Dialogue. An editor's buttons cannot choose chunks: all or none."""
