@@ -79,7 +79,8 @@ class Schema:
 class Witness:
     """Hears a connection between an editor and an agent, and judges what the agent says.
 
-    counts: what was said, by sender and method; an answer is `METHOD answered`, an error `METHOD refused`.
+    counts: what was said, by sender and method, updates by their kind; an answer is `METHOD answered`, an error
+    `METHOD refused`.
     client: the editor's name. With ACP_LOG, a folder, `keep` writes what was said there, for `acp_report`.
     """
 
@@ -102,7 +103,9 @@ class Witness:
                 self._takes_unstable = any(name in offers for name in _UNSTABLE_OFFERS)
             if sender == "agent":
                 self._schema.check(method, message["params"], unstable=self._takes_unstable)
-            self.counts[sender, method] += 1
+            self.counts[
+                sender, message["params"]["update"]["sessionUpdate"] if method == "session/update" else method
+            ] += 1
             return
         asked = self._requests.get(("editor" if sender == "agent" else "agent", str(message["id"])), "?")
         if "error" in message:
@@ -122,6 +125,13 @@ class Witness:
             self.hear(entry["from"], json.loads(entry["line"]))
         self.keep()
         return self
+
+    @property
+    def used(self) -> set[str]:
+        """The methods and kinds of updates that were used: a request counts with its answer."""
+        requests = set(self._requests.values())
+        answered = {name.removesuffix(" answered") for _, name in self.counts if name.endswith(" answered")}
+        return answered | {name for _, name in self.counts if " " not in name and name not in requests}
 
     @property
     def said(self) -> set[str]:

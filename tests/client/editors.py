@@ -68,7 +68,7 @@ class Editor:
         self._lines: queue.Queue[bytes] = queue.Queue()
         self._ids = itertools.count(1)
         self._is_initialized = False
-        self.witness = Witness(schema(), "tests")
+        self.witness = Witness(schema(), "own")
 
     def __enter__(self) -> Self:
         self.process = subprocess.Popen(

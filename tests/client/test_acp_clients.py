@@ -188,3 +188,65 @@ def test_emacs_with_acp_el(
     assert (folder / "b.py").read_text() == "x"
     assert "unsaved in Emacs" in model.requests["emacs"][1]["messages"][-1]["content"]
     Witness(Schema.pinned(), "acp.el").hear_log(tmp_path / "log")
+
+
+NEOVIM = """
+for name in vim.fs.dir(vim.env.ACP_NVIM) do
+  vim.opt.runtimepath:append(vim.fs.joinpath(vim.env.ACP_NVIM, name))
+end
+local codecompanion = require("codecompanion")
+codecompanion.setup({
+  adapters = {
+    acp = {
+      codelab = function()
+        return require("codecompanion.adapters").extend("gemini_cli", {
+          name = "codelab",
+          formatted_name = "CodeLab",
+          commands = { default = vim.split(vim.env.AGENT, " ") },
+          defaults = { auth_method = "token" },
+          env = {},
+        })
+      end,
+    },
+  },
+  interactions = { chat = { adapter = "codelab" } },
+})
+local function on(event, callback)
+  vim.api.nvim_create_autocmd("User", { pattern = "CodeCompanion" .. event, callback = callback })
+end
+local labels = require("codecompanion.interactions.chat.tools.labels")
+on("ToolApprovalRequested", function(event)
+  vim.schedule(function()
+    for _, key in ipairs(vim.api.nvim_buf_get_keymap(event.data.bufnr, "n")) do
+      if key.desc == labels.accept then
+        return key.callback()
+      end
+    end
+    error("no key accepts")
+  end)
+end)
+local done = false
+on("ChatDone", function() done = true end)
+vim.cmd.cd(vim.env.WORK)
+local chat = codecompanion.chat({ params = { adapter = "codelab" }, user_prompt = vim.env.PROMPT, auto_submit = true })
+vim.wait(40000, function() return done end, 50)
+io.stdout:write(table.concat(vim.api.nvim_buf_get_lines(chat.bufnr, 0, -1, false), "\n"))
+vim.cmd("qall!")
+"""
+
+
+def test_neovim_with_codecompanion(
+    here: dict[str, str], agent: str, folder: Path, tmp_path: Path, model: ScriptedModel
+) -> None:
+    nvim = shutil.which("nvim")
+    if nvim is None or not os.environ.get("ACP_NVIM"):
+        pytest.skip("install Neovim, and name the folder of codecompanion.nvim and plenary.nvim in ACP_NVIM")
+    script = model.script("codecompanion", Says("I look", [READ]), Says("", [WRITE]), Says("", [RUN]), DONE)
+    (tmp_path / "drive.lua").write_text(NEOVIM)
+    given = {"AGENT": agent, "WORK": str(folder), "PROMPT": script, "XDG_CONFIG_HOME": str(tmp_path)}
+    done = run(nvim, "--headless", "-u", "NONE", "-l", str(tmp_path / "drive.lua"), env={**here, **given}, timeout=80)
+    assert "I look" in done.stdout, done.stderr
+    assert "Done" in done.stdout
+    assert (folder / "b.py").read_text() == "x"
+    assert "\n42\n" in model.requests["codecompanion"][3]["messages"][-1]["content"]
+    Witness(Schema.pinned(), "CodeCompanion").hear_log(tmp_path / "log")
