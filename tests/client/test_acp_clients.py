@@ -190,7 +190,7 @@ def test_emacs_with_acp_el(
     Witness(Schema.pinned(), "acp.el").hear_log(tmp_path / "log")
 
 
-NEOVIM = """
+NEOVIM = r"""
 for name in vim.fs.dir(vim.env.ACP_NVIM) do
   vim.opt.runtimepath:append(vim.fs.joinpath(vim.env.ACP_NVIM, name))
 end
