@@ -529,6 +529,34 @@ def test_a_tools_question_is_a_form_in_an_editor_that_shows_forms(
     assert result in model.requests[name][1]["messages"][-1]["content"]
 
 
+@pytest.mark.parametrize(
+    ("answer", "result"),
+    [
+        ({"action": "accept", "content": {"colour": "blue", "count": 2, "more": 1}}, {"colour": "blue", "count": 2}),
+        ({"action": "accept", "content": {"colour": "green"}}, "decline"),
+        ({"action": "decline"}, "decline"),
+    ],
+)
+def test_an_mcp_server_asks_the_user_in_a_form(
+    open_editor: Open, folder: Path, model: ScriptedModel, answer: dict[str, Any], result: Any
+) -> None:
+    server = {"name": "small", "command": sys.executable, "args": [str(MCP_SERVER)], "env": []}
+    answers = {"elicitation/create": lambda _: answer, "session/request_permission": allow}
+    editor = open_editor(answers, NEW)
+    name = f"acp-mcp-form-{len(str(answer))}"
+    session = editor.new(folder, mcpServers=[server])
+    until(lambda: editor.prompt(session, "/mcp") == "end_turn" and "small runs" in editor.text)
+    editor.prompt(session, model.script(name, Says("", [call("small.ask")]), DONE))
+    asked = dict(editor.asked)["elicitation/create"]
+    assert asked["message"] == "The MCP server small asks: Which<U+202E>?"
+    assert asked["requestedSchema"]["properties"]["count"] == {"type": "integer", "minimum": 1}
+    assert [one["const"] for one in asked["requestedSchema"]["properties"]["colour"]["oneOf"]] == ["red", "blue"]
+    told = model.requests[name][1]["messages"][-1]["content"]
+    said = json.loads(next(line for line in told.splitlines() if line.startswith("{")))["content"]
+    found = json.loads(said)["result"]
+    assert (found.get("content") or found["action"]) == result
+
+
 def test_newer_editors_get_notices_switches_and_plans_with_an_id(
     open_editor: Open, folder: Path, model: ScriptedModel
 ) -> None:

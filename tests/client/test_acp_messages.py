@@ -15,7 +15,7 @@ from typing import Any
 
 import codelab_client
 import pytest
-from codelab_client.acp import prompts
+from codelab_client.acp import forms, prompts
 from codelab_client.acp.files import EditorWorkspace
 from codelab_client.acp.jsonrpc import (
     INVALID_PARAMS,
@@ -331,6 +331,49 @@ def test_files_for_which_there_is_no_room_are_only_mentioned(folder: Path) -> No
     assert prompts.mention("https://example.com/a", folder) == "https://example.com/a"
     assert prompts.mention("file:///etc/passwd", folder) == "file:///etc/passwd"
     assert prompts.mention("file://[", folder) == "file://["
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        None,
+        {},
+        {"properties": {}},
+        {"properties": {"a": 1}},
+        {"properties": {"a": {"type": "object"}}},
+        {"properties": {"a": {"type": ["string", "null"]}}},
+        {"properties": {"a": {"type": "string", "enum": []}}},
+        {"properties": {"a": {"type": "string", "enum": [1]}}},
+        {"properties": {"a": {"type": "array", "items": {"type": "string"}}}},
+        {"properties": {str(number): {"type": "string"} for number in range(21)}},
+    ],
+)
+def test_what_is_no_form_is_not_shown(folder: Path, schema: Any) -> None:
+    wire = Wire()
+    assert run(Permissions(wire.peer, "s", folder).ask_for("x", "Say", schema)) is None
+    assert wire.sent == []
+
+
+def test_a_form_has_only_what_acp_knows_and_hides_nothing() -> None:
+    field = {
+        "type": "array",
+        "title": "T\u200b",
+        "x": 1,
+        "minItems": 1,
+        "maxItems": "2",
+        "items": {"enum": ["r\u200b"]},
+    }
+    made = forms.form({"properties": {"a": field, "b": {"type": "integer", "default": True}}, "required": ["a", "c"]})
+    assert made is not None
+    shown = {"type": "array", "title": "T<U+200B>", "minItems": 1}
+    choices = {"anyOf": [{"const": "r\u200b", "title": "r<U+200B>"}]}
+    assert made["properties"] == {"a": {**shown, "items": choices}, "b": {"type": "integer"}}
+    assert made["required"] == ["a"]
+    mode = {"mode": "form", "message": "m", "requestedSchema": made}
+    schema().check("elicitation/create", {"sessionId": "s", **mode})
+    assert forms.answer({"a": ["r\u200b"], "b": 1}, made) == {"a": ["r\u200b"], "b": 1}
+    for wrong in (None, [], {}, {"a": "r\u200b"}, {"a": ["r"]}, {"a": [1]}, {"a": [], "b": True}, {"a": [], "b": 1.5}):
+        assert forms.answer(wrong, made) is None, wrong
 
 
 # -- the process ----------------------------------------------------------------------------------------------------

@@ -83,7 +83,7 @@ class EditorConversation:
         self._peer, self._stdio, self._editor = peer, stdio, editor
         self.updates = Updates(root, self.send, editor)
         self._workspace = EditorWorkspace(root, peer, editor, session_id, self.updates.edited)
-        self._permissions = Permissions(peer, session_id, root, self._previewed, forms=editor.forms)
+        self._permissions = Permissions(peer, session_id, root, self._previewed, shows_forms=editor.forms)
         terminals = EditorTerminals(peer, session_id, self.updates.runs_in) if editor.terminals else None
         self._local = LocalExecutor(
             self._workspace, self._permissions, state_folder(), None if sandboxed else terminals, session=session_id
@@ -94,6 +94,8 @@ class EditorConversation:
         self._unasked = UnaskedCommands(root, lambda: self.session, lambda: self._local, self._running_calls)
         self._local.may_begin = self._unasked.may_begin
         self._servers, self._starting = servers, asyncio.Event()
+        if editor.forms:
+            servers.tools.ask = self._permissions.ask_for
         self._complaints: list[str] = []
         self.session: Session
         self._commands = Commands(self._local, rest_api, servers.command, self._compact, self._unasked.allowed)

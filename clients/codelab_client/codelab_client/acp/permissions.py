@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from codelab_client.acp import tool_calls
+from codelab_client.acp import forms, tool_calls
 from codelab_client.acp.jsonrpc import Peer, RpcError
 from codelab_client.acp.running_call import running_call
 from codelab_client.safe_text import exact, exact_line, shortened
@@ -19,6 +19,8 @@ from codelab_client.session.session import Scope
 Preview = Callable[[str, Mapping[str, Any]], Awaitable[list[dict[str, Any]]]]
 #: Actions of one question; more make no sense on buttons.
 _MOST_ACTIONS = 20
+#: Characters of a question of an MCP server.
+_MESSAGE_CHARS = 4_000
 
 
 @dataclass(frozen=True)
@@ -43,14 +45,14 @@ _UNSHOWN = Decision(False, feedback="The client could not fetch the call's argum
 class Permissions:
     """Asks with `session/request_permission`. It is the `Dialogue` of the tools that ask the user.
 
-    preview: what a call would change now; without it, the call is shown as the agent wrote it. forms: the editor shows
-    forms, in which a tool asks its questions.
+    preview: what a call would change now; without it, the call is shown as the agent wrote it. shows_forms: the editor
+    does, so a tool asks its questions in them.
     """
 
     def __init__(
-        self, peer: Peer, session_id: str, root: Path, preview: Preview | None = None, *, forms: bool = False
+        self, peer: Peer, session_id: str, root: Path, preview: Preview | None = None, *, shows_forms: bool = False
     ) -> None:
-        self._peer, self._session_id, self._root, self._forms = peer, session_id, root, forms
+        self._peer, self._session_id, self._root, self._shows_forms = peer, session_id, root, shows_forms
         self._preview = preview or _described
 
     async def decide(
@@ -85,7 +87,7 @@ class Permissions:
     async def choose(self, message: str, actions: Sequence[str]) -> str | None:
         """See Dialogue."""
         labels = list(actions)[:_MOST_ACTIONS]
-        if self._forms:
+        if self._shows_forms:
             with contextlib.suppress(RpcError):  # then the buttons ask
                 return await self._ask_in_form(message, labels)
         options = [_option(str(number), "allow_once", action) for number, action in enumerate(labels)]
@@ -94,23 +96,30 @@ class Permissions:
         return labels[number] if number < len(labels) else None
 
     async def _ask_in_form(self, message: str, labels: Sequence[str]) -> str | None:
-        """The label that the user chooses with `elicitation/create`; None if none. Raises RpcError."""
+        """The label that the user chooses; None if none. Raises RpcError."""
         choices = [{"const": str(number), "title": exact_line(label)} for number, label in enumerate(labels)]
         field = {"type": "string", "title": "Answer", "oneOf": choices}
+        requested = {"type": "object", "properties": {"answer": field}, "required": ["answer"]}
         call_id = running_call.get()
-        answer = await self._peer.request(
-            "elicitation/create",
-            {
-                "sessionId": self._session_id,
-                **({"toolCallId": call_id} if call_id else {}),
-                "mode": "form",
-                "message": exact(message),
-                "requestedSchema": {"type": "object", "properties": {"answer": field}, "required": ["answer"]},
-            },
-        )
-        content = answer.get("content") if isinstance(answer, dict) and answer.get("action") == "accept" else None
-        chosen = content.get("answer") if isinstance(content, dict) else None
-        return next((label for number, label in enumerate(labels) if chosen == str(number)), None)
+        content = await self._fill_in(message, requested, **({"toolCallId": call_id} if call_id else {}))
+        return None if content is None else labels[int(content["answer"])]
+
+    async def ask_for(self, server: str, message: str, schema: Any) -> dict[str, Any] | None:
+        """What the user answers to an MCP server, as its schema wants it; None if nothing."""
+        requested = forms.form(schema)
+        if requested is None or len(message) > _MESSAGE_CHARS:
+            return None
+        try:
+            return await self._fill_in(f"The MCP server {server} asks: {message}", requested)
+        except RpcError:
+            return None
+
+    async def _fill_in(self, message: str, requested: dict[str, Any], **scope: str) -> dict[str, Any] | None:
+        """The content of a form; None if the user does not fill it in. Raises RpcError."""
+        form = {"mode": "form", "message": exact(message), "requestedSchema": requested}
+        answer = await self._peer.request("elicitation/create", {"sessionId": self._session_id, **scope, **form})
+        is_accepted = isinstance(answer, dict) and answer.get("action") == "accept"
+        return forms.answer(answer.get("content"), requested) if is_accepted else None
 
     async def review(self, message: str, diff: str, chunks: int) -> Sequence[int] | None:
         """See Dialogue. An editor's buttons cannot choose chunks: all or none."""
