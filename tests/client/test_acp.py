@@ -49,7 +49,9 @@ def open_editor(cloud: LocalCloud, tmp_path_factory: pytest.TempPathFactory) -> 
 
     def give(answers: Any = None, offers: Any = None, name: str = "") -> Editor:
         key = f"{name}{offers}"
-        if key not in kept or kept[key].process.poll() is not None:
+        if key in kept and kept[key].process.poll() is not None:
+            kept.pop(key).__exit__()
+        if key not in kept:
             kept[key] = Editor(environment, offers=offers).__enter__()
         kept[key].renew(answers)
         return kept[key]
@@ -429,6 +431,7 @@ def test_the_editors_mcp_servers_are_the_agents_tools(open_editor: Open, folder:
     broken = {"name": "broken", "command": "/nonexistent", "args": [], "env": []}
     editor = open_editor()
     session = editor.new(folder, mcpServers=[server, broken])
+    until(lambda: editor.prompt(session, "/mcp") == "end_turn" and "my_server runs" in editor.text)
     script = model.script("acp-mcp", Says("", [call("my_server.echo", text="from the server")]), DONE)
     assert editor.prompt(session, script) == "end_turn"
     assert "from the server" in model.requests["acp-mcp"][1]["messages"][-1]["content"]
