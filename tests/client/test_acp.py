@@ -552,7 +552,7 @@ def test_an_mcp_server_asks_the_user_in_a_form(
     editor.prompt(session, model.script(name, Says("", [call("small.ask")]), DONE))
     asked = dict(editor.asked)["elicitation/create"]
     assert asked["message"] == "The MCP server small asks: Which<U+202E>?"
-    assert asked["requestedSchema"]["properties"]["count"] == {"type": "integer", "minimum": 1}
+    assert asked["requestedSchema"]["properties"]["count"] == {"type": "integer", "title": "count", "minimum": 1}
     assert [one["const"] for one in asked["requestedSchema"]["properties"]["colour"]["oneOf"]] == ["red", "blue"]
     told = model.requests[name][1]["messages"][-1]["content"]
     said = json.loads(next(line for line in told.splitlines() if line.startswith("{")))["content"]

@@ -344,6 +344,9 @@ def test_files_for_which_there_is_no_room_are_only_mentioned(folder: Path) -> No
         {"properties": {"a": {"type": ["string", "null"]}}},
         {"properties": {"a": {"type": "string", "enum": []}}},
         {"properties": {"a": {"type": "string", "enum": [1]}}},
+        {"properties": {"a": {"type": "string", "enum": 5}}},
+        {"properties": {"a": {"type": "string", "oneOf": 5}}},
+        {"properties": {"a": {"type": "array", "items": 5}}},
         {"properties": {"a": {"type": "array", "items": {"type": "string"}}}},
         {"properties": {str(number): {"type": "string"} for number in range(21)}},
     ],
@@ -363,16 +366,29 @@ def test_a_form_has_only_what_acp_knows_and_hides_nothing() -> None:
         "maxItems": "2",
         "items": {"enum": ["r\u200b"]},
     }
-    made = forms.form({"properties": {"a": field, "b": {"type": "integer", "default": True}}, "required": ["a", "c"]})
+    limits = {"type": "integer", "default": True, "minimum": float("inf"), "maximum": 9, "pattern": "(a+)+"}
+    made = forms.form({"properties": {"a": field, "b\u200b": limits}, "required": ["a", "c"]})
     assert made is not None
     shown = {"type": "array", "title": "T<U+200B>", "minItems": 1}
     choices = {"anyOf": [{"const": "r\u200b", "title": "r<U+200B>"}]}
-    assert made["properties"] == {"a": {**shown, "items": choices}, "b": {"type": "integer"}}
+    assert made["properties"] == {
+        "a": {**shown, "items": choices},
+        "b\u200b": {"type": "integer", "title": "b<U+200B>", "maximum": 9},
+    }
     assert made["required"] == ["a"]
     mode = {"mode": "form", "message": "m", "requestedSchema": made}
     schema().check("elicitation/create", {"sessionId": "s", **mode})
-    assert forms.answer({"a": ["r\u200b"], "b": 1}, made) == {"a": ["r\u200b"], "b": 1}
-    for wrong in (None, [], {}, {"a": "r\u200b"}, {"a": ["r"]}, {"a": [1]}, {"a": [], "b": True}, {"a": [], "b": 1.5}):
+    assert forms.answer({"a": ["r\u200b"], "b\u200b": 1}, made) == {"a": ["r\u200b"], "b\u200b": 1}
+    for wrong in (
+        None,
+        [],
+        {},
+        {"a": "r\u200b"},
+        {"a": ["r"]},
+        {"a": [1]},
+        {"a": [], "b\u200b": True},
+        {"a": [], "b\u200b": 1.5},
+    ):
         assert forms.answer(wrong, made) is None, wrong
 
 

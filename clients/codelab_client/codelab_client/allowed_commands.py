@@ -97,7 +97,7 @@ class AllowedCommands:
         return bool(revoked_keys)
 
 
-class UnaskedCommands:
+class RepeatedCommands:
     """Approves the commands that the user has allowed in a session, when the agent calls them again.
 
     session, executor: those of the conversation, which may come later. running: the tool and the arguments of what
@@ -113,7 +113,7 @@ class UnaskedCommands:
     ) -> None:
         self._session, self._executor, self._running = session, executor, running
         self.allowed = AllowedCommands(workspace, self._may_allow, self._is_executor)
-        self._approved: dict[str, ToolCall] = {}  # approved unasked, without an outcome yet
+        self._approved_calls: dict[str, ToolCall] = {}  # approved unasked, without an outcome yet
 
     async def approve(self, call: ToolCall) -> str:
         """Approve a call that `allowed` covers. Returns why it must be asked about instead; empty if it need not be.
@@ -130,13 +130,13 @@ class UnaskedCommands:
             return "Allowed, but something else is open that may change what it runs:"
         if not self.allowed.covers(call):
             return "Commands run unasked no longer:"
-        self._approved[call.call_id] = call
+        self._approved_calls[call.call_id] = call
         await self._session().approve(call.call_id, tool=call.tool_name, arguments=call.arguments)
         return ""
 
     async def may_begin(self, call_id: str) -> bool:
         """Whether a call may begin: not a command that was approved unasked, and may do something else by now."""
-        call = self._approved.get(call_id)
+        call = self._approved_calls.get(call_id)
         if call is None:
             return True
         is_unchanged = await self.allowed.is_unchanged(call)
@@ -144,7 +144,7 @@ class UnaskedCommands:
 
     def forget(self, call_id: str) -> None:
         """A call has ended, or a person decides about it."""
-        self._approved.pop(call_id, None)
+        self._approved_calls.pop(call_id, None)
 
     def _may_allow(self) -> bool:
         """Whether a sandbox holds what a command does, and the user decides about commands one by one otherwise."""

@@ -22,7 +22,7 @@ from codelab_client.acp.previews import preview
 from codelab_client.acp.stdio import Stdio
 from codelab_client.acp.terminals import EditorTerminals
 from codelab_client.acp.updates import Updates
-from codelab_client.allowed_commands import UnaskedCommands
+from codelab_client.allowed_commands import RepeatedCommands
 from codelab_client.local_executor import LocalExecutor
 from codelab_client.own_tools import WithOwnTools
 from codelab_client.safe_text import safe
@@ -91,21 +91,23 @@ class EditorConversation:
         editors = EditorExecutor(self._local)
         self.executor = WithOwnTools(editors, [Skills(root), servers.tools], self._local.around_change)
         self._running: dict[str, on.CallStarted] = {}
-        self._unasked = UnaskedCommands(root, lambda: self.session, lambda: self._local, self._running_calls)
-        self._local.may_begin = self._unasked.may_begin
+        self._repeated_commands = RepeatedCommands(root, lambda: self.session, lambda: self._local, self._running_calls)
+        self._local.may_begin = self._repeated_commands.may_begin
         self._servers, self._starting = servers, asyncio.Event()
         if editor.forms:
             servers.tools.ask = self._permissions.ask_for
         self._complaints: list[str] = []
         self.session: Session
-        self._commands = Commands(self._local, rest_api, servers.command, self._compact, self._unasked.allowed)
+        self._commands = Commands(
+            self._local, rest_api, servers.command, self._compact, self._repeated_commands.allowed
+        )
         self._prompts: list[_Prompt] = []
         self._one_at_a_time = asyncio.Lock()
         self._asking: dict[str, _Question] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._ended_turns: deque[str] = deque(maxlen=100)
         self._progress = asyncio.Event()
-        self._compacted = asyncio.Event()
+        self._compaction_end = asyncio.Event()
         self._cancellation = asyncio.Event()  # of the newest prompt that is a command
         self._has_ended = False
         self._replays: str | None = None
@@ -244,13 +246,13 @@ class EditorConversation:
 
     async def _compact(self, _: str) -> str:
         """`/compact`: returns when a summary replaces the conversation for the model, or its user stops waiting."""
-        self._compacted.clear()
+        self._compaction_end.clear()
         outcome = await self.session.compact()
         if outcome == "nothing_to_compact":
             return "The conversation is too short to be worth a summary."
-        if not self._compacted.is_set():
+        if not self._compaction_end.is_set():
             self.updates.compacting()
-        waiting = [asyncio.ensure_future(event.wait()) for event in (self._compacted, self._cancellation)]
+        waiting = [asyncio.ensure_future(event.wait()) for event in (self._compaction_end, self._cancellation)]
         try:
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -290,7 +292,7 @@ class EditorConversation:
         finally:
             self._has_ended = True
             self._progress.set()
-            self._compacted.set()
+            self._compaction_end.set()
 
     def _take(self, event: on.Event) -> None:
         if isinstance(event, on.Connected):
@@ -303,7 +305,7 @@ class EditorConversation:
                 self.updates.user(event)
             case on.ToolCall(requires_approval=True):
                 if event.call_id in self.session.open_calls:
-                    if self._unasked.allowed.covers(event):
+                    if self._repeated_commands.allowed.covers(event):
                         self._begin(self._run_again(event))
                     else:
                         self._ask(event)
@@ -311,12 +313,12 @@ class EditorConversation:
                 self._stop_asking(event.call_id)
             case on.CallUpdate():
                 self._stop_asking(event.call_id)
-                self._unasked.forget(event.call_id)
+                self._repeated_commands.forget(event.call_id)
             case on.CallStarted():
                 self._running[event.call_id] = event
             case on.CallFinished():
                 self._running.pop(event.call_id, None)
-                self._unasked.forget(event.call_id)
+                self._repeated_commands.forget(event.call_id)
             case on.AgentSwitched() | on.ModeSwitched() | on.SessionInfo():
                 self._tell_settings()
             case on.Error(call_id=str(call_id)):
@@ -324,7 +326,7 @@ class EditorConversation:
                 if call is not None and call.requires_approval:  # the decision was refused
                     self._ask(call)
             case on.Compacted():
-                self._compacted.set()
+                self._compaction_end.set()
             case on.TurnEnd():
                 self._end_turn(event)
 
@@ -355,7 +357,7 @@ class EditorConversation:
         if asking is not None and not asking.task.cancelling() and _is_same(asking.call, call):
             return
         self._stop_asking(call.call_id)
-        self._unasked.forget(call.call_id)
+        self._repeated_commands.forget(call.call_id)
         question = self._asking[call.call_id] = _Question(call, self._begin(self._decide(call)))
         question.task.add_done_callback(lambda _: self._is_answered(question))
 
@@ -376,7 +378,7 @@ class EditorConversation:
         self.updates.content(call.call_id, content)
         scope, is_elsewhere = self._remember, isinstance(call, on.CallDecidedElsewhere)
         # A rule for all sessions is wider, and the user has chosen to make such ones.
-        is_allowable = self._unasked.allowed.offers(call) and not (scope == "user" and "user" in call.scopes)
+        is_allowable = self._repeated_commands.allowed.offers(call) and not (scope == "user" and "user" in call.scopes)
         decision = await self._permissions.decide(
             call, content, scope, self.session.address.shown, is_allowable=is_allowable
         )
@@ -402,13 +404,13 @@ class EditorConversation:
 
     async def _allow(self, call: on.ToolCall) -> None:
         """Let exactly this command run again unasked, where it still may."""
-        if self._unasked.allowed.offers(call) and not await self._unasked.allowed.allow(call):
+        if self._repeated_commands.allowed.offers(call) and not await self._repeated_commands.allowed.allow(call):
             self.updates.tell("It is approved this once: there is too much here to see when it changes.", "warning")
 
     async def _run_again(self, call: on.ToolCall) -> None:
         """Approve a command that the user has allowed; ask about it if it may do something else now."""
         with contextlib.suppress(SessionError):
-            if why := await self._unasked.approve(call):
+            if why := await self._repeated_commands.approve(call):
                 self.updates.tell(why, "warning")
                 self._ask(call)
 

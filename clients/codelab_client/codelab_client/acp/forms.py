@@ -3,6 +3,7 @@
 The server's words are not trusted: they are bounded, and what they hide is spelled out.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,9 +12,9 @@ from codelab_client.safe_text import exact_line
 _MOST_FIELDS = 20
 _MOST_CHOICES = 100
 _TEXT_CHARS = 1_000
-#: By the type of a field, what its value must be, and the limits that it may have.
+#: By the type of a field, what its value must be, and the limits that it may have: no pattern, which may take any time.
 _TYPES: dict[str, tuple[tuple[type, ...], tuple[str, ...]]] = {
-    "string": ((str,), ("minLength", "maxLength", "pattern")),
+    "string": ((str,), ("minLength", "maxLength")),
     "number": ((int, float), ("minimum", "maximum")),
     "integer": ((int,), ("minimum", "maximum")),
     "boolean": ((bool,), ()),
@@ -27,7 +28,7 @@ def form(schema: Any) -> dict[str, Any] | None:
     fields = schema.get("properties") if isinstance(schema, dict) else None
     if not isinstance(fields, dict) or not 0 < len(fields) <= _MOST_FIELDS:
         return None
-    properties = {str(name): _field(field) for name, field in fields.items()}
+    properties = {str(name): _field(str(name), field) for name, field in fields.items()}
     if any(field is None for field in properties.values()):
         return None
     required = schema.get("required")
@@ -35,49 +36,54 @@ def form(schema: Any) -> dict[str, Any] | None:
     return {"type": "object", "properties": properties, "required": names}
 
 
-def answer(content: Any, requested: Mapping[str, Any]) -> dict[str, Any] | None:
+def answer(content: Any, form_schema: Mapping[str, Any]) -> dict[str, Any] | None:
     """What the user has answered; None if that does not fit the form."""
     if not isinstance(content, dict):
         return None
-    values = {name: value for name, value in content.items() if name in requested["properties"]}
-    fits = all(_fits(value, requested["properties"][name]) for name, value in values.items())
-    return values if fits and values.keys() >= set(requested["required"]) else None
+    values = {name: value for name, value in content.items() if name in form_schema["properties"]}
+    fits = all(_fits(value, form_schema["properties"][name]) for name, value in values.items())
+    return values if fits and values.keys() >= set(form_schema["required"]) else None
 
 
-def _field(field: Any) -> dict[str, Any] | None:
+def _field(name: str, field: Any) -> dict[str, Any] | None:
     kind = field.get("type") if isinstance(field, dict) else None
     if not isinstance(kind, str) or kind not in _TYPES:
         return None
     types, limits = _TYPES[kind]
-    texts = {name: _text(field[name]) for name in ("title", "description") if isinstance(field.get(name), str)}
-    made: dict[str, Any] = {"type": kind, **texts}
-    for name in limits:
-        value = field.get(name)
-        if type(value) in ((str,) if name == "pattern" else (int, float)):
-            made[name] = value
-    if isinstance(field.get("default"), types) and (kind == "boolean" or not isinstance(field["default"], bool)):
-        made["default"] = field["default"]
+    title, description = field.get("title"), field.get("description")
+    result: dict[str, Any] = {"type": kind, "title": _text(title if isinstance(title, str) and title else name)}
+    if isinstance(description, str):
+        result["description"] = _text(description)
+    result |= {limit: field[limit] for limit in limits if _is_number(field.get(limit))}
+    default = field.get("default")
+    if kind == "boolean" and isinstance(default, bool):
+        result["default"] = default
+    elif kind == "string" and isinstance(default, str):
+        result["default"] = default[:_TEXT_CHARS]
+    elif kind in ("integer", "number") and isinstance(default, types) and _is_number(default):
+        result["default"] = default
     if kind == "string" and field.get("format") in _FORMATS:
-        made["format"] = field["format"]
+        result["format"] = field["format"]
     if kind == "array":
         choices = _choices(field.get("items"), "anyOf")
-        return None if choices is None else {**made, "items": {"anyOf": choices}}
+        return None if choices is None else {**result, "items": {"anyOf": choices}}
     if kind == "string" and ("enum" in field or "oneOf" in field):
         choices = _choices(field, "oneOf")
-        return None if choices is None else {**made, "oneOf": choices}
-    return made
+        return None if choices is None else {**result, "oneOf": choices}
+    return result
 
 
-def _choices(field: Any, titled: str) -> list[dict[str, str]] | None:
+def _choices(field: Any, keyword: str) -> list[dict[str, str]] | None:
     """The values to choose from, each with its title."""
     if not isinstance(field, dict):
         return None
-    found = field.get(titled) or [{"const": value} for value in field.get("enum") or []]
-    if not isinstance(found, list) or not 0 < len(found) <= _MOST_CHOICES:
+    enum = field.get("enum")
+    candidates = field.get(keyword) or [{"const": value} for value in (enum if isinstance(enum, list) else [])]
+    if not isinstance(candidates, list) or not 0 < len(candidates) <= _MOST_CHOICES:
         return None
-    if not all(isinstance(one, dict) and isinstance(one.get("const"), str) for one in found):
+    if not all(isinstance(choice, dict) and isinstance(choice.get("const"), str) for choice in candidates):
         return None
-    return [{"const": one["const"], "title": _text(one.get("title") or one["const"])} for one in found]
+    return [{"const": choice["const"], "title": _text(choice.get("title") or choice["const"])} for choice in candidates]
 
 
 def _fits(value: Any, field: Mapping[str, Any]) -> bool:
@@ -87,8 +93,14 @@ def _fits(value: Any, field: Mapping[str, Any]) -> bool:
     choices = field.get("oneOf") or field.get("items", {}).get("anyOf")
     if choices is None:
         return True
-    values = {one["const"] for one in choices}
-    return all(isinstance(one, str) and one in values for one in (value if isinstance(value, list) else [value]))
+    values = {choice["const"] for choice in choices}
+    return all(
+        isinstance(choice, str) and choice in values for choice in (value if isinstance(value, list) else [value])
+    )
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) is int or (type(value) is float and math.isfinite(value))
 
 
 def _text(text: Any) -> str:

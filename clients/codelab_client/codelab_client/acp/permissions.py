@@ -99,27 +99,27 @@ class Permissions:
         """The label that the user chooses; None if none. Raises RpcError."""
         choices = [{"const": str(number), "title": exact_line(label)} for number, label in enumerate(labels)]
         field = {"type": "string", "title": "Answer", "oneOf": choices}
-        requested = {"type": "object", "properties": {"answer": field}, "required": ["answer"]}
+        form_schema = {"type": "object", "properties": {"answer": field}, "required": ["answer"]}
         call_id = running_call.get()
-        content = await self._fill_in(message, requested, **({"toolCallId": call_id} if call_id else {}))
+        content = await self._fill_in(message, form_schema, **({"toolCallId": call_id} if call_id else {}))
         return None if content is None else labels[int(content["answer"])]
 
     async def ask_for(self, server: str, message: str, schema: Any) -> dict[str, Any] | None:
         """What the user answers to an MCP server, as its schema wants it; None if nothing."""
-        requested = forms.form(schema)
-        if requested is None or len(message) > _MESSAGE_CHARS:
+        form_schema = forms.form(schema)
+        if form_schema is None or len(message) > _MESSAGE_CHARS:
             return None
         try:
-            return await self._fill_in(f"The MCP server {server} asks: {message}", requested)
+            return await self._fill_in(f"The MCP server {server} asks: {message}", form_schema)
         except RpcError:
             return None
 
-    async def _fill_in(self, message: str, requested: dict[str, Any], **scope: str) -> dict[str, Any] | None:
+    async def _fill_in(self, message: str, form_schema: dict[str, Any], **scope: str) -> dict[str, Any] | None:
         """The content of a form; None if the user does not fill it in. Raises RpcError."""
-        form = {"mode": "form", "message": exact(message), "requestedSchema": requested}
+        form = {"mode": "form", "message": exact(message), "requestedSchema": form_schema}
         answer = await self._peer.request("elicitation/create", {"sessionId": self._session_id, **scope, **form})
         is_accepted = isinstance(answer, dict) and answer.get("action") == "accept"
-        return forms.answer(answer.get("content"), requested) if is_accepted else None
+        return forms.answer(answer.get("content"), form_schema) if is_accepted else None
 
     async def review(self, message: str, diff: str, chunks: int) -> Sequence[int] | None:
         """See Dialogue. An editor's buttons cannot choose chunks: all or none."""

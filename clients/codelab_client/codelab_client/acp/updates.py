@@ -106,9 +106,11 @@ class Updates:
     def tell(self, text: str, severity: str = "info") -> None:
         """Tell the user a sentence that is no part of the conversation. severity: info, warning or error."""
         if self._editor.notices:
-            title, _, more = text.strip().partition("\n")
-            described = {"description": more} if more else {}
-            self._send({"sessionUpdate": "notice", "severity": severity, "title": title or "CodeLab", **described})
+            title, _, details = text.strip().partition("\n")
+            description_field = {"description": details} if details else {}
+            self._send(
+                {"sessionUpdate": "notice", "severity": severity, "title": title or "CodeLab", **description_field}
+            )
         else:
             self.say(f"*{text}*")
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 
 from rich.console import RenderableType
 
-from codelab_client.allowed_commands import UnaskedCommands
+from codelab_client.allowed_commands import RepeatedCommands
 from codelab_client.execution import ToolOutcome
 from codelab_client.local_executor import LocalExecutor
 from codelab_client.safe_text import exact, exact_line, safe, safe_line
@@ -120,8 +120,10 @@ class TerminalConversation:
         self._images_lock = asyncio.Lock()
         self._has_turn = False  # a turn has begun, and has not ended; the status that says so comes later
         self.local_commands = LocalCommands(workspace)
-        self.unasked = UnaskedCommands(workspace, lambda: self.session, lambda: self.executor, self._running_calls)
-        self.allowed_commands = self.unasked.allowed
+        self.repeated_commands = RepeatedCommands(
+            workspace, lambda: self.session, lambda: self.executor, self._running_calls
+        )
+        self.allowed_commands = self.repeated_commands.allowed
         self.drafts = CallDrafts()
         self._order = CallOrder(lambda card: self.screen.show(card))
         self.to_retry = ""  # what tries a failed turn again; empty if none has failed
@@ -184,7 +186,7 @@ class TerminalConversation:
                     running.output = (running.output + event.text)[-_KEPT_CHARS:]
             case on.CallFinished():
                 self.running.pop(event.call_id, None)
-                self.unasked.forget(event.call_id)
+                self.repeated_commands.forget(event.call_id)
                 self._end_call(event.call_id, event.tool_name, event.outcome)
             case on.CallUpdate():
                 self._settled(event)
@@ -329,7 +331,7 @@ class TerminalConversation:
     def _settled(self, event: on.CallUpdate) -> None:
         """Show what became of a call that this client has neither executed nor decided about."""
         tool = self._elsewhere.pop(event.call_id, None)
-        self.unasked.forget(event.call_id)
+        self.repeated_commands.forget(event.call_id)
         if event.arguments:
             self._arguments[event.call_id] = event.arguments
         if tool is not None and event.outcome is not None:
@@ -351,7 +353,7 @@ class TerminalConversation:
     # -- approvals -----------------------------------------------------------------------------------------------
 
     def _ask(self, call: on.ToolCall) -> None:
-        self.unasked.forget(call.call_id)
+        self.repeated_commands.forget(call.call_id)
         self.approvals.append(call)
         if len(self.approvals) == 1 and not self.questions:
             self._show_next()
@@ -361,7 +363,7 @@ class TerminalConversation:
 
     async def _run_again(self, call: on.ToolCall) -> None:
         """Approve a command that the user has allowed for the session; ask about it if it may do something else now."""
-        if why := await self.unasked.approve(call):
+        if why := await self.repeated_commands.approve(call):
             self._say(why, "warning")
             self._ask(call)
 
