@@ -1,7 +1,7 @@
 """A small MCP server on stdio, by hand: `python mcp_server.py [MARK]`. It writes the file MARK when it starts.
 
-`echo` returns its text, `fail` fails, `slow` takes a minute, `die` ends the server, `grow` adds the tool `late`, and
-`where` tells the working directory and the environment.
+`echo` returns its text, `fail` fails, `slow` takes a minute, `die` ends the server, `grow` adds the tool `late`, `ask`
+returns what the user answers to its form, and `where` tells the working directory and the environment.
 """
 
 import json
@@ -13,9 +13,18 @@ from typing import Any
 
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 NOTHING: dict[str, Any] = {"type": "object", "properties": {}}
+FORM = {
+    "type": "object",
+    "properties": {
+        "colour": {"type": "string", "title": "Colour", "enum": ["red", "blue"]},
+        "count": {"type": "integer", "minimum": 1},
+        "sure": {"type": "boolean", "default": False},
+    },
+    "required": ["colour"],
+}
 TOOLS = [
     {"name": "echo", "description": "Say it again.", "inputSchema": TEXT, "annotations": {"readOnlyHint": True}},
-    *({"name": name, "inputSchema": NOTHING} for name in ("fail", "slow", "die", "grow", "where")),
+    *({"name": name, "inputSchema": NOTHING} for name in ("fail", "slow", "die", "grow", "ask", "where")),
 ]
 
 
@@ -32,6 +41,11 @@ def called(name: str, arguments: dict[str, Any]) -> tuple[str, bool]:
     if name == "grow":
         TOOLS.append({"name": "late", "inputSchema": NOTHING})
         send({"method": "notifications/tools/list_changed"})
+    if name == "ask":
+        send(
+            {"id": "q1", "method": "elicitation/create", "params": {"message": "Which\u202e?", "requestedSchema": FORM}}
+        )
+        return json.dumps(next(json.loads(line) for line in sys.stdin if '"q1"' in line)), False
     if name == "where":
         return json.dumps(
             {"cwd": str(Path.cwd()), "variables": sorted(os.environ), "own": os.environ.get("OWN")}

@@ -13,11 +13,12 @@ from typing import Any
 import psutil
 import pytest
 from codelab_client.acp.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND
+from codelab_client.sandbox import choose
 from codelab_local import LocalCloud
 
 from tests.client.editors import CODELAB, Editor, Refusal, allow, reject
 from tests.fakes.ide.ide import Ide
-from tests.fakes.model.script import Says, call
+from tests.fakes.model.script import SUMMARY, Says, call
 from tests.fakes.model.server import ScriptedModel
 from tests.waiting import until
 
@@ -28,6 +29,13 @@ WRITE = call("write_file", path="a.py", content="new\n")
 RUN = call("run_command", command="echo $((6 * 7))")
 DONE = Says("Done")
 FILES = {"fs": {"readTextFile": True, "writeTextFile": True}}
+
+#: What only newer editors offer; `plan` is not stable yet.
+NEW = {
+    "elicitation": {"form": {}},
+    "session": {"notices": {}, "compaction": {}, "configOptions": {"boolean": {}}},
+    "plan": {},
+}
 
 Open = Callable[..., Editor]
 
@@ -41,7 +49,9 @@ def open_editor(cloud: LocalCloud, tmp_path_factory: pytest.TempPathFactory) -> 
 
     def give(answers: Any = None, offers: Any = None, name: str = "") -> Editor:
         key = f"{name}{offers}"
-        if key not in kept or kept[key].process.poll() is not None:
+        if key in kept and kept[key].process.poll() is not None:
+            kept.pop(key).__exit__()
+        if key not in kept:
             kept[key] = Editor(environment, offers=offers).__enter__()
         kept[key].renew(answers)
         return kept[key]
@@ -120,6 +130,41 @@ def test_always_is_a_rule_that_the_user_saw(open_editor: Open, folder: Path, mod
     assert "a.py" in option["name"]
     editor.prompt(session, "/rules")
     assert "allow write_file" in editor.text or "approve write_file" in editor.text
+
+
+def test_an_allowed_command_runs_again_in_the_sandbox_until_what_it_names_changes(
+    open_editor: Open, folder: Path, model: ScriptedModel
+) -> None:
+    if not choose().sandbox.guarantees.no_network:
+        pytest.skip("no sandbox here holds what a command does: install bubblewrap")
+    (folder / "run.sh").write_text("echo first\n")
+    run = call("run_command", command="sh run.sh")
+    script = model.script("acp-allowed", Says("", [run]), Says("", [run]), DONE)
+    editor = open_editor({"session/request_permission": lambda params: allow(params, "allow_always")})
+    session = editor.new(folder)
+    editor.prompt(session, script)
+    ((_, asked),) = editor.asked
+    button = next(one["name"] for one in asked["options"] if one["kind"] == "allow_always")
+    assert button.startswith("Always in this session: run_command sh run.sh")
+    assert button.endswith("in the sandbox, until what it names or a protected file changes")
+    editor.prompt(session, "/rules")
+    assert "allow run_command sh run.sh" in editor.text
+    rule_id = editor.text.partition("- allowed-")[2].split()[0]
+    (folder / "run.sh").write_text("echo second\n")
+    editor.asked.clear()
+    editor.prompt(session, model.script("acp-changed", Says("", [run]), DONE))
+    assert len(editor.asked) == 1
+    assert "Allowed until something changes that it runs" in editor.text
+    assert "second" in model.requests["acp-changed"][1]["messages"][-1]["content"]
+    editor.asked.clear()
+    editor.prompt(session, f"/rules revoke allowed-{rule_id}")
+    editor.prompt(session, model.script("acp-revoked", Says("", [run]), DONE))
+    assert len(editor.asked) == 1
+    editor.request("session/set_mode", sessionId=session, modeId="autonomous")
+    editor.renew({"session/request_permission": allow})
+    editor.prompt(session, model.script("acp-autonomous", Says("", [run]), DONE))
+    ((_, asked),) = editor.asked
+    assert [one["kind"] for one in asked["options"]] == ["allow_once", "reject_once"]
 
 
 def test_without_a_terminal_commands_run_here(open_editor: Open, folder: Path, model: ScriptedModel) -> None:
@@ -386,6 +431,7 @@ def test_the_editors_mcp_servers_are_the_agents_tools(open_editor: Open, folder:
     broken = {"name": "broken", "command": "/nonexistent", "args": [], "env": []}
     editor = open_editor()
     session = editor.new(folder, mcpServers=[server, broken])
+    until(lambda: editor.prompt(session, "/mcp") == "end_turn" and "my_server runs" in editor.text)
     script = model.script("acp-mcp", Says("", [call("my_server.echo", text="from the server")]), DONE)
     assert editor.prompt(session, script) == "end_turn"
     assert "from the server" in model.requests["acp-mcp"][1]["messages"][-1]["content"]
@@ -458,6 +504,137 @@ def test_a_tools_question_has_a_button_for_each_answer(open_editor: Open, folder
     (_, asked), *_ = editor.asked
     assert [one["name"] for one in asked["options"]] == ["red", "blue", "None of these"]
     assert '"blue"' in model.requests["acp-question"][1]["messages"][-1]["content"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "result"),
+    [
+        ({"action": "accept", "content": {"answer": "1"}}, '"blue"'),
+        ({"action": "accept", "content": {"answer": "7"}}, "EXECUTION_FAILED"),
+        ({"action": "accept"}, "EXECUTION_FAILED"),
+        ({"action": "decline"}, "EXECUTION_FAILED"),
+        ({"action": "cancel"}, "EXECUTION_FAILED"),
+        ({}, "EXECUTION_FAILED"),
+    ],
+)
+def test_a_tools_question_is_a_form_in_an_editor_that_shows_forms(
+    open_editor: Open, folder: Path, model: ScriptedModel, answer: dict[str, Any], result: str
+) -> None:
+    question = call("prompt_user", message="Which one?\u202e", actions=["red", "blue"])
+    name = f"acp-form-{len(str(answer))}"
+    editor = open_editor({"elicitation/create": lambda _: answer}, NEW)
+    editor.prompt(editor.new(folder), model.script(name, Says("", [question]), DONE))
+    ((method, asked),) = editor.asked
+    assert (method, asked["message"]) == ("elicitation/create", "Which one?<U+202E>")
+    assert asked["toolCallId"] == editor.of_kind("tool_call")[0]["toolCallId"]
+    choices = asked["requestedSchema"]["properties"]["answer"]["oneOf"]
+    assert choices == [{"const": "0", "title": "red"}, {"const": "1", "title": "blue"}]
+    assert result in model.requests[name][1]["messages"][-1]["content"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "result"),
+    [
+        ({"action": "accept", "content": {"colour": "blue", "count": 2, "more": 1}}, {"colour": "blue", "count": 2}),
+        ({"action": "accept", "content": {"colour": "green"}}, "decline"),
+        ({"action": "decline"}, "decline"),
+    ],
+)
+def test_an_mcp_server_asks_the_user_in_a_form(
+    open_editor: Open, folder: Path, model: ScriptedModel, answer: dict[str, Any], result: Any
+) -> None:
+    server = {"name": "small", "command": sys.executable, "args": [str(MCP_SERVER)], "env": []}
+    answers = {"elicitation/create": lambda _: answer, "session/request_permission": allow}
+    editor = open_editor(answers, NEW)
+    name = f"acp-mcp-form-{len(str(answer))}"
+    session = editor.new(folder, mcpServers=[server])
+    until(lambda: editor.prompt(session, "/mcp") == "end_turn" and "small runs" in editor.text)
+    editor.prompt(session, model.script(name, Says("", [call("small.ask")]), DONE))
+    asked = dict(editor.asked)["elicitation/create"]
+    assert asked["message"] == "The MCP server small asks: Which<U+202E>?"
+    assert asked["requestedSchema"]["properties"]["count"] == {"type": "integer", "title": "count", "minimum": 1}
+    assert [one["const"] for one in asked["requestedSchema"]["properties"]["colour"]["oneOf"]] == ["red", "blue"]
+    told = model.requests[name][1]["messages"][-1]["content"]
+    said = json.loads(next(line for line in told.splitlines() if line.startswith("{")))["content"]
+    found = json.loads(said)["result"]
+    assert (found.get("content") or found["action"]) == result
+
+
+def test_newer_editors_get_notices_switches_and_plans_with_an_id(
+    open_editor: Open, folder: Path, model: ScriptedModel
+) -> None:
+    editor = open_editor(offers=NEW)
+    broken = {"name": "broken", "command": "/nonexistent", "args": [], "env": []}
+    editor.initialize()
+    made = editor.request("session/new", cwd=str(folder), mcpServers=[broken])
+    remember = made["configOptions"][-1]
+    assert (remember["id"], remember["type"], remember["currentValue"]) == ("remember", "boolean", False)
+    for value in (True, "session", "user"):
+        changed = editor.request(
+            "session/set_config_option", sessionId=made["sessionId"], configId="remember", type="boolean", value=value
+        )
+        assert changed["configOptions"][-1]["currentValue"] is (value in (True, "user"))
+    plan = call("update_plan", items=[{"text": "Look", "status": "in_progress"}])
+    editor.prompt(made["sessionId"], model.script("acp-new", Says("I plan", [plan]), DONE))
+    (notice,) = editor.of_kind("notice")
+    assert notice["severity"] == "warning"
+    assert "broken" in notice["title"]
+    assert editor.text == "I plan\n\nDone"
+    (shown,) = [update["plan"] for update in editor.of_kind("plan_update")]
+    assert (shown["type"], [entry["content"] for entry in shown["entries"]]) == ("items", ["Look"])
+    assert editor.of_kind("plan") == []
+
+
+@pytest.mark.parametrize("offers", [None, NEW])
+def test_compact_lets_a_summary_replace_the_conversation(
+    open_editor: Open, folder: Path, model: ScriptedModel, offers: Any
+) -> None:
+    editor = open_editor(offers=offers)
+    session = editor.new(folder)
+    editor.prompt(session, "/compact")
+    assert editor.text.startswith("The conversation is too short")
+    name = f"acp-compact-{bool(offers)}"
+    for number in range(4):
+        editor.prompt(session, model.script(f"{name}-{number}", Says("word " * 2_000, piece=10_000)))
+    editor.messages.clear()
+    assert editor.prompt(session, "/compact") == "end_turn"
+    shown = editor.of_kind("compaction_update")
+    if offers is None:
+        assert shown == []
+        assert "A summary replaces the conversation: " in editor.text
+    else:
+        assert [one["status"] for one in shown] == ["in_progress", "completed"]
+        assert len({one["compactionId"] for one in shown}) == 1
+        assert shown[1]["summary"][0]["text"].startswith("A summary replaces the conversation: ")
+        assert editor.text == ""
+    editor.prompt(session, model.script(f"{name}-next", DONE))
+    assert SUMMARY["summary"] in str(model.requests[f"{name}-next"][0]["messages"])
+
+
+def test_a_session_is_copied_and_gets_a_title(open_editor: Open, folder: Path, model: ScriptedModel) -> None:
+    editor = open_editor()
+    session = editor.new(folder)
+    editor.prompt(session, model.script("acp-source", Says("In both")))
+    copy = editor.request("session/fork", sessionId=session, cwd=str(folder), mcpServers=[])["sessionId"]
+    assert copy != session
+    editor.prompt(copy, model.script("acp-copy", Says("In the copy")))
+    assert "In both" in str(model.requests["acp-copy"][0]["messages"])
+    editor.prompt(session, model.script("acp-original", DONE))
+    assert "In the copy" not in str(model.requests["acp-original"][0]["messages"])
+    assert editor.request("session/set_title", sessionId=copy, title="  My \n title ") == {"title": "My title"}
+    assert editor.of_session(copy)[-1] == {"sessionUpdate": "session_info_update", "title": "My title"}
+    until(lambda: {"My title"} <= {one["title"] for one in editor.request("session/list")["sessions"]})
+    editor.prompt(copy, model.script("acp-titled", DONE))
+    assert editor.of_session(copy)[-1].get("title") in ("My title", None)
+    for method, params, code in (
+        ("session/fork", {"sessionId": "unknown", "cwd": str(folder)}, RESOURCE_NOT_FOUND),
+        ("session/set_title", {"sessionId": "unknown", "title": "x"}, RESOURCE_NOT_FOUND),
+        ("session/set_title", {"sessionId": copy, "title": " "}, INVALID_PARAMS),
+        ("session/set_title", {"sessionId": copy}, INVALID_PARAMS),
+    ):
+        with pytest.raises(Refusal) as refused:
+            editor.request(method, **params)
+        assert refused.value.code == code, (method, params)
 
 
 def test_an_editor_that_does_not_read_holds_the_output_back_and_may_still_leave(

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from codelab_local import LocalCloud
 
-from tests.client.acp_schema import Schema
+from tests.client.acp_schema import PACKAGE, PINNED, PROJECT, Schema, Witness, kept
 from tests.fakes.model.script import Says, call
 from tests.fakes.model.server import ScriptedModel
 from tests.processes import run
@@ -20,7 +20,6 @@ from tests.waiting import until
 
 pytestmark = pytest.mark.deep
 
-PROJECT = Path(__file__).parent / "node"
 RECORDER = Path(__file__).parent / "recording_agent.py"
 READ = call("read_file", path="a.py")
 WRITE = call("write_file", path="b.py", content="x")
@@ -71,39 +70,37 @@ def acpx(packages: Path, here: dict[str, str], agent: str, folder: Path) -> Call
     return typed
 
 
-def test_acpx_with_files_and_terminals(
-    acpx: Any, packages: Path, tmp_path: Path, folder: Path, model: ScriptedModel
-) -> None:
+def test_the_kept_schema_is_that_of_the_package(packages: Path) -> None:
+    assert PINNED.read_text() == kept(packages / PACKAGE), "write it anew: python -m tests.client.acp_schema"
+
+
+def test_acpx_with_files_and_terminals(acpx: Any, tmp_path: Path, folder: Path, model: ScriptedModel) -> None:
     done = acpx("--approve-all", "exec", model.script("acpx-work", *WORK))
     assert (done.returncode, done.stdout.rstrip().endswith("[done] end_turn")) == (0, True)
     assert (folder / "b.py").read_text() == "x"
-    assert '"42' in json.dumps(model.requests["acpx-work"][3]["messages"][-1])
-    sent = Schema(packages).check(tmp_path / "log")
-    assert {"fs/read_text_file", "fs/write_text_file", "terminal/create", "session/request_permission"} <= sent.keys()
+    assert "\n42\n" in model.requests["acpx-work"][3]["messages"][-1]["content"]
+    sent = Witness(Schema.pinned(), "acpx").hear_log(tmp_path / "log").said
+    assert {"fs/read_text_file", "fs/write_text_file", "terminal/create", "session/request_permission"} <= sent
 
 
-def test_acpx_without_files_and_terminals(
-    acpx: Any, packages: Path, tmp_path: Path, folder: Path, model: ScriptedModel
-) -> None:
+def test_acpx_without_files_and_terminals(acpx: Any, tmp_path: Path, folder: Path, model: ScriptedModel) -> None:
     done = acpx("--approve-all", "--no-fs", "--no-terminal", "exec", model.script("acpx-none", *WORK))
     assert done.returncode == 0
     assert (folder / "b.py").read_text() == "x"
-    assert '"42' in json.dumps(model.requests["acpx-none"][3]["messages"][-1])
-    sent = Schema(packages).check(tmp_path / "log")
+    assert "\n42\n" in model.requests["acpx-none"][3]["messages"][-1]["content"]
+    sent = Witness(Schema.pinned(), "acpx").hear_log(tmp_path / "log").said
     assert not [method for method in sent if method.startswith(("fs/", "terminal/"))]
 
 
-def test_acpx_denies(acpx: Any, packages: Path, tmp_path: Path, folder: Path, model: ScriptedModel) -> None:
+def test_acpx_denies(acpx: Any, tmp_path: Path, folder: Path, model: ScriptedModel) -> None:
     done = acpx("--deny-all", "exec", model.script("acpx-deny", Says("", [WRITE]), DONE))
     assert "[tool] Write b.py (failed)" in done.stdout
     assert not (folder / "b.py").exists()
     assert "rejected" in model.requests["acpx-deny"][1]["messages"][-1]["content"]
-    Schema(packages).check(tmp_path / "log")
+    Witness(Schema.pinned(), "acpx").hear_log(tmp_path / "log")
 
 
-def test_acpx_keeps_resumes_and_configures_a_session(
-    acpx: Any, packages: Path, tmp_path: Path, model: ScriptedModel
-) -> None:
+def test_acpx_keeps_resumes_and_configures_a_session(acpx: Any, tmp_path: Path, model: ScriptedModel) -> None:
     session = acpx("sessions", "new").stdout.strip()
     acpx("prompt", model.script("acpx-first", Says("First")))
     acpx("prompt", model.script("acpx-next", Says("Second")))
@@ -119,7 +116,7 @@ def test_acpx_keeps_resumes_and_configures_a_session(
     assert running.communicate(timeout=60)[0].rstrip().endswith("[done] cancelled")
     until(lambda: "acpx-long" in model.hung_up)
     assert acpx("sessions", "close").returncode == 0
-    sent = Schema(packages).check(tmp_path / "log")
+    sent = Witness(Schema.pinned(), "acpx").hear_log(tmp_path / "log").said
     answered = {method.removesuffix(" answered") for method in sent if method.endswith(" answered")}
     assert answered >= {"session/resume", "session/set_mode", "session/set_config_option", "session/list"}
 
@@ -177,7 +174,7 @@ EMACS = """
 
 
 def test_emacs_with_acp_el(
-    packages: Path, here: dict[str, str], agent: str, folder: Path, tmp_path: Path, model: ScriptedModel
+    here: dict[str, str], agent: str, folder: Path, tmp_path: Path, model: ScriptedModel
 ) -> None:
     emacs, library = shutil.which("emacs"), os.environ.get("ACP_EL", "")
     if emacs is None or not library:
@@ -190,4 +187,66 @@ def test_emacs_with_acp_el(
     assert done.stdout == "end_turn\nI lookDone", done.stderr
     assert (folder / "b.py").read_text() == "x"
     assert "unsaved in Emacs" in model.requests["emacs"][1]["messages"][-1]["content"]
-    Schema(packages).check(tmp_path / "log")
+    Witness(Schema.pinned(), "acp.el").hear_log(tmp_path / "log")
+
+
+NEOVIM = r"""
+for name in vim.fs.dir(vim.env.ACP_NVIM) do
+  vim.opt.runtimepath:append(vim.fs.joinpath(vim.env.ACP_NVIM, name))
+end
+local codecompanion = require("codecompanion")
+codecompanion.setup({
+  adapters = {
+    acp = {
+      codelab = function()
+        return require("codecompanion.adapters").extend("gemini_cli", {
+          name = "codelab",
+          formatted_name = "CodeLab",
+          commands = { default = vim.split(vim.env.AGENT, " ") },
+          defaults = { auth_method = "token" },
+          env = {},
+        })
+      end,
+    },
+  },
+  interactions = { chat = { adapter = "codelab" } },
+})
+local function on(event, callback)
+  vim.api.nvim_create_autocmd("User", { pattern = "CodeCompanion" .. event, callback = callback })
+end
+local labels = require("codecompanion.interactions.chat.tools.labels")
+on("ToolApprovalRequested", function(event)
+  vim.schedule(function()
+    for _, key in ipairs(vim.api.nvim_buf_get_keymap(event.data.bufnr, "n")) do
+      if key.desc == labels.accept then
+        return key.callback()
+      end
+    end
+    error("no key accepts")
+  end)
+end)
+local done = false
+on("ChatDone", function() done = true end)
+vim.cmd.cd(vim.env.WORK)
+local chat = codecompanion.chat({ params = { adapter = "codelab" }, user_prompt = vim.env.PROMPT, auto_submit = true })
+vim.wait(40000, function() return done end, 50)
+io.stdout:write(table.concat(vim.api.nvim_buf_get_lines(chat.bufnr, 0, -1, false), "\n"))
+vim.cmd("qall!")
+"""
+
+
+def test_neovim_with_codecompanion(
+    here: dict[str, str], agent: str, folder: Path, tmp_path: Path, model: ScriptedModel
+) -> None:
+    nvim = shutil.which("nvim")
+    if nvim is None or not os.environ.get("ACP_NVIM"):
+        pytest.skip("install Neovim, and name the folder of codecompanion.nvim and plenary.nvim in ACP_NVIM")
+    script = model.script("codecompanion", Says("I look", [READ]), Says("", [WRITE]), Says("", [RUN]), DONE)
+    (tmp_path / "drive.lua").write_text(NEOVIM)
+    given = {"AGENT": agent, "WORK": str(folder), "PROMPT": script, "XDG_CONFIG_HOME": str(tmp_path)}
+    done = run(nvim, "--headless", "-u", "NONE", "-l", str(tmp_path / "drive.lua"), env={**here, **given}, timeout=80)
+    assert "I look" in done.stdout, done.stderr
+    assert "Done" in done.stdout
+    assert (folder / "b.py").read_text() == "x"
+    assert "\n42\n" in model.requests["codecompanion"][3]["messages"][-1]["content"]
+    Witness(Schema.pinned(), "CodeCompanion").hear_log(tmp_path / "log")

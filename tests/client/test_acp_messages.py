@@ -15,7 +15,7 @@ from typing import Any
 
 import codelab_client
 import pytest
-from codelab_client.acp import prompts
+from codelab_client.acp import forms, prompts
 from codelab_client.acp.files import EditorWorkspace
 from codelab_client.acp.jsonrpc import (
     INVALID_PARAMS,
@@ -34,7 +34,9 @@ from codelab_client.tools.failure import ToolFailure
 from codelab_client.tools.tree import Change
 from codelab_local import LocalCloud
 
-from tests.client.editors import CODELAB, Editor
+from tests.client import acp_report
+from tests.client.acp_schema import InvalidMessage, Witness
+from tests.client.editors import CODELAB, Editor, schema
 from tests.fakes.model.script import Says, call
 from tests.fakes.model.server import ScriptedModel
 from tests.waiting import run
@@ -331,6 +333,65 @@ def test_files_for_which_there_is_no_room_are_only_mentioned(folder: Path) -> No
     assert prompts.mention("file://[", folder) == "file://["
 
 
+@pytest.mark.parametrize(
+    "schema",
+    [
+        None,
+        {},
+        {"properties": {}},
+        {"properties": {"a": 1}},
+        {"properties": {"a": {"type": "object"}}},
+        {"properties": {"a": {"type": ["string", "null"]}}},
+        {"properties": {"a": {"type": "string", "enum": []}}},
+        {"properties": {"a": {"type": "string", "enum": [1]}}},
+        {"properties": {"a": {"type": "string", "enum": 5}}},
+        {"properties": {"a": {"type": "string", "oneOf": 5}}},
+        {"properties": {"a": {"type": "array", "items": 5}}},
+        {"properties": {"a": {"type": "array", "items": {"type": "string"}}}},
+        {"properties": {str(number): {"type": "string"} for number in range(21)}},
+    ],
+)
+def test_what_is_no_form_is_not_shown(folder: Path, schema: Any) -> None:
+    wire = Wire()
+    assert run(Permissions(wire.peer, "s", folder).ask_for("x", "Say", schema)) is None
+    assert wire.sent == []
+
+
+def test_a_form_has_only_what_acp_knows_and_hides_nothing() -> None:
+    field = {
+        "type": "array",
+        "title": "T\u200b",
+        "x": 1,
+        "minItems": 1,
+        "maxItems": "2",
+        "items": {"enum": ["r\u200b"]},
+    }
+    limits = {"type": "integer", "default": True, "minimum": float("inf"), "maximum": 9, "pattern": "(a+)+"}
+    made = forms.form({"properties": {"a": field, "b\u200b": limits}, "required": ["a", "c"]})
+    assert made is not None
+    shown = {"type": "array", "title": "T<U+200B>", "minItems": 1}
+    choices = {"anyOf": [{"const": "r\u200b", "title": "r<U+200B>"}]}
+    assert made["properties"] == {
+        "a": {**shown, "items": choices},
+        "b\u200b": {"type": "integer", "title": "b<U+200B>", "maximum": 9},
+    }
+    assert made["required"] == ["a"]
+    mode = {"mode": "form", "message": "m", "requestedSchema": made}
+    schema().check("elicitation/create", {"sessionId": "s", **mode})
+    assert forms.answer({"a": ["r\u200b"], "b\u200b": 1}, made) == {"a": ["r\u200b"], "b\u200b": 1}
+    for wrong in (
+        None,
+        [],
+        {},
+        {"a": "r\u200b"},
+        {"a": ["r"]},
+        {"a": [1]},
+        {"a": [], "b\u200b": True},
+        {"a": [], "b\u200b": 1.5},
+    ):
+        assert forms.answer(wrong, made) is None, wrong
+
+
 # -- the process ----------------------------------------------------------------------------------------------------
 
 
@@ -415,7 +476,9 @@ async def test_the_sdks_own_client(cloud: LocalCloud, folder: Path, tmp_path: Pa
     write = call("write_file", path="a.py", content="x")
     script = model.script("acp-sdk", Says("I write", [write]), Says("Done"))
     client: Any = SdkClient()
-    async with acp.spawn_agent_process(client, *CODELAB, env=environment) as (connection, _):
+    recorder = str(Path(__file__).with_name("recording_agent.py"))
+    command = (sys.executable, recorder, str(tmp_path / "log"))
+    async with acp.spawn_agent_process(client, *command, env=environment) as (connection, _):
         found = await connection.initialize(protocol_version=acp.PROTOCOL_VERSION)
         assert found.agent_info.name == "codelab"
         session = await connection.new_session(cwd=str(folder), mcp_servers=[])
@@ -425,6 +488,40 @@ async def test_the_sdks_own_client(cloud: LocalCloud, folder: Path, tmp_path: Pa
         kinds = [update.session_update for update in client.updates]
         assert {"agent_message_chunk", "tool_call", "tool_call_update", "session_info_update"} <= set(kinds)
     assert (folder / "a.py").read_text() == "x"
+    Witness(schema(), "SDK").hear_log(tmp_path / "log")
+
+
+def test_the_table_of_methods_is_complete() -> None:
+    page = acp_report.PAGE.read_text()
+    wanted = {**schema().methods, **schema().updates}
+    del wanted["session/update"]  # its kinds have rows
+    table = acp_report.rows(page)
+    assert sorted(name for names, _ in table for name in names) == sorted(wanted)
+    marked = {name for names, cells in table if cells[1].startswith("*unstable*") for name in names}
+    partly = {"plan_removed"}  # in a row with stable ones
+    assert marked | partly == {name for name, is_stable in wanted.items() if not is_stable}
+
+
+def test_a_client_has_a_tick_for_what_it_used() -> None:
+    page = "x\n| ACP | `codelab acp` | own | acpx |\n|---|---|---|---|\n| `a`, `b` | yes | | ✓ |\n| `c` | no | | |\n\ny"
+    ticked = acp_report.ticked(page, {"own": {"a", "b", "c"}, "acpx": {"b"}})
+    assert ticked.splitlines()[3:5] == ["| `a`, `b` | yes | ✓ | (✓) |", "| `c` | no | ✓ | |"]
+    assert acp_report.ticked(ticked, {}) == page.replace("✓", "").replace("|  |", "| |")
+
+
+def test_a_wrong_message_of_an_agent_is_found() -> None:
+    update = {"sessionUpdate": "plan", "entries": []}
+    for offers, wrong in (
+        ({}, {**update, "entrys": []}),
+        ({}, {"sessionUpdate": "tool_call", "toolCallId": "c"}),
+        ({}, {"sessionUpdate": "plan_update", "plan": {"type": "items", "planId": "p", "entries": []}}),
+        ({"plan": {}}, {"sessionUpdate": "plan_update", "plan": {"type": "items", "planId": "p"}}),
+    ):
+        witness = Witness(schema())
+        witness.hear("editor", {"id": 1, "method": "initialize", "params": {"clientCapabilities": offers}})
+        witness.hear("agent", {"method": "session/update", "params": {"sessionId": "s", "update": update}})
+        with pytest.raises(InvalidMessage):
+            witness.hear("agent", {"method": "session/update", "params": {"sessionId": "s", "update": wrong}})
 
 
 def test_the_entry_for_the_registry_names_this_package_and_its_command() -> None:

@@ -452,8 +452,8 @@ async def test_an_allowed_command_is_looked_at_again_before_it_begins(
         talk.take(on.CallStarted(call_id="o", tool_name="write_file", arguments={}))
     elif other == "changed":
         (tmp_path / "conftest.py").write_text("")
-    assert await talk.conversation.may_begin("c") == begins
-    assert await talk.conversation.may_begin("o"), "what a person has approved begins"
+    assert await talk.conversation.repeated_commands.may_begin("c") == begins
+    assert await talk.conversation.repeated_commands.may_begin("o"), "what a person has approved begins"
 
 
 def test_no_command_is_allowed_while_another_window_executes(tmp_path: Path) -> None:

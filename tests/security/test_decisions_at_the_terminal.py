@@ -453,6 +453,7 @@ async def test_a_tools_question_that_comes_during_a_rejection_is_not_answered_by
     ("tool", "arguments", "title", "kind", "places"),
     [
         ("run_command", {"command": "rm -rf ."}, "rm -rf .", "execute", []),
+        ("run_command", {"command": "rm -rf .", "cwd": "src"}, "In src: rm -rf .", "execute", []),
         ("delete_file", {"path": "src/a.py"}, "Delete src/a.py", "delete", ["src/a.py"]),
         ("apply_patch", {"diff": DIFF}, "Patch .git/hooks/x", "edit", [".git/hooks/x"]),
         ("shop.pay", {"amount": 1}, "shop.pay", "other", []),

@@ -14,14 +14,18 @@ import stat
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codelab_client.mcp.config import ServerConfig
 from codelab_client.mcp.named_files import named_by
 from codelab_client.protected import is_protected
 from codelab_client.session.decisions import described, digest
 from codelab_client.session.events import ToolCall
-from codelab_client.tools.risks import normal_path
+from codelab_client.tools.risks import normal_path, risk_of
+
+if TYPE_CHECKING:
+    from codelab_client.local_executor import LocalExecutor
+    from codelab_client.session import Session
 
 #: Words without a meaning in a shell, and the most characters of them: people must see what they allow.
 _PLAIN = re.compile(r"[A-Za-z0-9_./:=@+,-]+(?: +[A-Za-z0-9_./:=@+,-]+)*")
@@ -91,6 +95,79 @@ class AllowedCommands:
         for key in revoked_keys:
             del self._states[key]
         return bool(revoked_keys)
+
+
+class RepeatedCommands:
+    """Approves the commands that the user has allowed in a session, when the agent calls them again.
+
+    session, executor: those of the conversation, which may come later. running: the tool and the arguments of what
+    runs here, by call.
+    """
+
+    def __init__(
+        self,
+        workspace: Path,
+        session: "Callable[[], Session]",
+        executor: "Callable[[], LocalExecutor]",
+        running: Callable[[], Mapping[str, tuple[str, Mapping[str, Any]]]],
+    ) -> None:
+        self._session, self._executor, self._running = session, executor, running
+        self.allowed = AllowedCommands(workspace, self._may_allow, self._is_executor)
+        self._approved_calls: dict[str, ToolCall] = {}  # approved unasked, without an outcome yet
+
+    async def approve(self, call: ToolCall) -> str:
+        """Approve a call that `allowed` covers. Returns why it must be asked about instead; empty if it need not be.
+
+        `may_begin` looks once more just before it begins. What begins later, here or in another window, and a program
+        that is not the agent's may still change what the command runs, in the sandbox that holds it.
+        """
+        is_unchanged = await self.allowed.is_unchanged(call)
+        if call.call_id not in self._session().open_calls:
+            return ""
+        if not is_unchanged:
+            return "Allowed until something changes that it runs or that is protected, which is so now:"
+        if self._has_other_changes(call.call_id):
+            return "Allowed, but something else is open that may change what it runs:"
+        if not self.allowed.covers(call):
+            return "Commands run unasked no longer:"
+        self._approved_calls[call.call_id] = call
+        await self._session().approve(call.call_id, tool=call.tool_name, arguments=call.arguments)
+        return ""
+
+    async def may_begin(self, call_id: str) -> bool:
+        """Whether a call may begin: not a command that was approved unasked, and may do something else by now."""
+        call = self._approved_calls.get(call_id)
+        if call is None:
+            return True
+        is_unchanged = await self.allowed.is_unchanged(call)
+        return is_unchanged and not self._has_other_changes(call_id, waiting=False)
+
+    def forget(self, call_id: str) -> None:
+        """A call has ended, or a person decides about it."""
+        self._approved_calls.pop(call_id, None)
+
+    def _may_allow(self) -> bool:
+        """Whether a sandbox holds what a command does, and the user decides about commands one by one otherwise."""
+        session = self._session()
+        is_autonomous = session.info is None or session.acting_mode == "autonomous"
+        return not is_autonomous and self._executor().confines_commands
+
+    def _is_executor(self) -> bool:
+        """Whether calls run in this window, as far as it can tell: none that is open was given to another one."""
+        return all(call.requires_approval or call.execute for call in self._session().open_calls.values())
+
+    def _has_other_changes(self, call_id: str, *, waiting: bool = True) -> bool:
+        """Whether something besides a call may change files: another call or a process.
+
+        waiting: also calls that wait for a decision.
+        """
+        others: list[tuple[str, Mapping[str, Any]]] = [
+            (other.tool_name, other.arguments or {})
+            for other_id, other in self._session().open_calls.items()
+            if other_id != call_id and (waiting or not other.requires_approval)
+        ]
+        others += [running for other_id, running in self._running().items() if other_id != call_id]
+        return self._executor().has_processes or any(risk_of(*other) != "read" for other in others)
 
 
 def _rule_id(key: Key) -> str:

@@ -160,6 +160,13 @@ def parser() -> argparse.ArgumentParser:
         **formatted,  # type: ignore[arg-type]
     )
     acp.add_argument("--sandbox", action="store_true", help="never run commands in the editor's terminals")
+    acp.add_argument(
+        "--login",
+        nargs="?",
+        const="browser",
+        choices=("browser", "device"),
+        help="sign in instead, in a terminal of the editor: with a browser on this machine, or on another device",
+    )
     acp.set_defaults(command="acp")
     attach = commands.add_parser(
         "attach",

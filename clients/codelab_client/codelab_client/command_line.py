@@ -335,7 +335,21 @@ async def _acp(options: argparse.Namespace) -> int:
 
     config = load(Path(getattr(options, "workspace", None) or "."))
     address = address_of(options, config)
+    if options.login:
+        return await _log_in(address, device=options.login == "device")
     return await serve(Server(address, partial(newest_token, address), options.sandbox))
+
+
+async def _log_in(address: Address, *, device: bool) -> int:
+    """Sign in as the server wants it: at its provider, or with a token if it names none."""
+    from codelab_client.login import command
+    from codelab_client.login.errors import NoProvider
+
+    try:
+        return await command.log_in(address, device=device)
+    except NoProvider as error:
+        sys.stderr.write(f"{error}.\n")
+        return await command.paste(address)
 
 
 async def _login(options: argparse.Namespace) -> int:

@@ -39,8 +39,10 @@ _MOST_SESSIONS = 50
 #: Seconds to wait for all sessions at the end.
 _END_S = 15.0
 _PAGE = 50
+#: Characters of a title that the server takes.
+_TITLE_CHARS = 200
 _NO_TOKEN = (
-    "Run `codelab login`, or set CODELAB_TOKEN or CODELAB_TOKEN_FILE in the agent's environment, and start it again"
+    "Run `codelab login`, or set CODELAB_TOKEN or CODELAB_TOKEN_FILE in the agent's environment and start it again"
 )
 _NO_SERVER = "Start one with `make run` in a checkout of codelab-serverless, or set CODELAB_URL"
 
@@ -48,9 +50,28 @@ CAPABILITIES = {
     "loadSession": True,
     "promptCapabilities": {"image": True, "audio": False, "embeddedContext": True},
     "mcpCapabilities": {"http": True, "sse": False},
-    "sessionCapabilities": {"list": {}, "resume": {}, "close": {}, "delete": {}},
+    # The last two are not stable in ACP yet; an editor that does not know them ignores them.
+    "sessionCapabilities": {"list": {}, "resume": {}, "close": {}, "delete": {}, "fork": {}, "title": {}},
+    "auth": {"logout": {}},
 }
-_AUTH_METHODS = [{"id": "token", "name": "Token", "description": _NO_TOKEN}]
+_TOKEN = {"id": "token", "name": "Token", "description": _NO_TOKEN}
+#: The editor runs this command with these arguments in a terminal, and then starts it anew.
+_LOGINS = [
+    {
+        "id": "login",
+        "name": "Sign in",
+        "type": "terminal",
+        "description": "Sign in with a browser on this machine",
+        "args": ["--login"],
+    },
+    {
+        "id": "login-device",
+        "name": "Sign in with another device",
+        "type": "terminal",
+        "description": "Sign in with a browser on any device, by a code",
+        "args": ["--login=device"],
+    },
+]
 
 
 @dataclass(frozen=True)
@@ -73,12 +94,15 @@ class Agent:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._methods: dict[str, Callable[[Params], Awaitable[Any]]] = {
             "authenticate": self._authenticate,
+            "logout": self._logout,
             "session/new": self._new,
             "session/load": self._load,
             "session/resume": self._resume,
             "session/list": self._list,
             "session/close": self._close,
             "session/delete": self._delete,
+            "session/fork": self._fork,
+            "session/set_title": self._set_title,
             "session/prompt": self._prompt,
             "session/set_mode": self._set_mode,
             "session/set_config_option": self._set_config_option,
@@ -117,13 +141,13 @@ class Agent:
             "protocolVersion": _PROTOCOL_VERSION,
             "agentCapabilities": CAPABILITIES,
             "agentInfo": {"name": "codelab", "title": "CodeLab", "version": __version__},
-            "authMethods": _AUTH_METHODS,
+            "authMethods": [*(_LOGINS if self._editor.logs_in else ()), _TOKEN],
         }
         return RpcResult(result, lambda: self._begin(asyncio.to_thread(_load_the_rest)))
 
     async def _authenticate(self, params: Params) -> dict[str, Any]:
         method = given.text(params, "methodId")
-        if method not in [auth_method["id"] for auth_method in _AUTH_METHODS]:
+        if method != _TOKEN["id"]:
             raise given.invalid(f"There is no authentication method {method[:100]!r}")
         from codelab_client.session.rest import RestError
 
@@ -133,6 +157,20 @@ class Agent:
             raise self._refused(error) from None
         except SessionError as error:
             raise _told(error) from None
+        return {}
+
+    async def _logout(self, _: Params) -> dict[str, Any]:
+        """Forget the kept login, and close the sessions. Raises RpcError if the environment names a token."""
+        from codelab_client.login.command import log_out
+        from codelab_client.session import tokens
+
+        try:
+            await log_out(self._server.address)
+            if await tokens.current(self._server.token):
+                raise RpcError(INTERNAL_ERROR, "The agent's environment still names a token")
+        except SessionError as error:
+            raise _told(error) from None
+        await asyncio.gather(*map(self._leave, list(self._sessions)))
         return {}
 
     # -- sessions ------------------------------------------------------------------------------------------------
@@ -168,10 +206,29 @@ class Agent:
         return RpcResult(conversation.configuration(), conversation.start)
 
     async def _resume(self, params: Params) -> RpcResult:
-        session_id = _session_id(params)
-        turn_id, last_seq = await self._state(session_id)
-        conversation = await self._open(session_id, params, 0 if turn_id is not None else last_seq, turn_id)
+        conversation = await self._resumed(_session_id(params), params)
         return RpcResult(conversation.configuration(), conversation.start)
+
+    async def _fork(self, params: Params) -> RpcResult:
+        session_id = _session_id(params)
+        given.folder(params)
+        copy = await self._of_session(session_id, self._rest_api.post(f"/sessions/{session_id}/fork", {}))
+        try:
+            copy_id = checked_session_id(str(copy.get("session_id")))
+        except InvalidAddress as error:
+            raise _told(error) from None
+        conversation = await self._resumed(copy_id, params)
+        result = {"sessionId": conversation.session_id, **conversation.configuration()}
+        return RpcResult(result, conversation.start)
+
+    async def _set_title(self, params: Params) -> dict[str, Any]:
+        session_id, title = _session_id(params), " ".join(given.text(params, "title").split())[:_TITLE_CHARS]
+        if not title:
+            raise given.invalid("title must not be empty")
+        await self._of_session(session_id, self._rest_api.patch(f"/sessions/{session_id}", {"title": title}))
+        if (conversation := self._sessions.get(session_id)) is not None:
+            conversation.updates.entitle(title)
+        return {"title": title}
 
     async def _list(self, params: Params) -> dict[str, Any]:
         from urllib.parse import quote
@@ -248,20 +305,28 @@ class Agent:
 
     async def _state(self, session_id: str) -> tuple[str | None, int]:
         """The running turn of a session, and the number of its newest frame. Raises RpcError if there is none."""
+        state = await self._of_session(session_id, self._rest_api.get(f"/sessions/{session_id}"))
+        turn_id, last_seq = state.get("turn_id"), state.get("last_seq")
+        newest = last_seq if isinstance(last_seq, int) and not isinstance(last_seq, bool) and last_seq >= 0 else 0
+        return turn_id if isinstance(turn_id, str) else None, newest
+
+    async def _of_session(self, session_id: str, response: Awaitable[Any]) -> Mapping[str, Any]:
+        """What the REST API says of a session. Raises RpcError."""
         from codelab_client.session.rest import RestError
 
         try:
-            response = await self._rest_api.get(f"/sessions/{session_id}")
+            content = await response
         except RestError as error:
             if error.status == 404:
                 raise RpcError(RESOURCE_NOT_FOUND, f"There is no session {session_id}") from None
             raise self._refused(error) from None
         except SessionError as error:
             raise _told(error) from None
-        state = response if isinstance(response, dict) else {}
-        turn_id, last_seq = state.get("turn_id"), state.get("last_seq")
-        newest = last_seq if isinstance(last_seq, int) and not isinstance(last_seq, bool) and last_seq >= 0 else 0
-        return turn_id if isinstance(turn_id, str) else None, newest
+        return content if isinstance(content, dict) else {}
+
+    async def _resumed(self, session_id: str, params: Params) -> "EditorConversation":
+        turn_id, last_seq = await self._state(session_id)
+        return await self._open(session_id, params, 0 if turn_id is not None else last_seq, turn_id)
 
     async def _open(
         self, session_id: str, params: Params, last_seq: int | None, replays: str | None = None
@@ -276,8 +341,8 @@ class Agent:
         server, root = self._server, given.folder(params)
         _config(root)
         servers = SessionServers(root, named_servers(params))
-        if given.objects(params, "additionalDirectories"):
-            raise given.invalid("additionalDirectories are not supported")
+        if params.get("additionalDirectories"):
+            raise given.invalid("additionalDirectories are not supported: the agent works in cwd alone")
         await self._leave(session_id)
         if len(self._sessions) >= _MOST_SESSIONS:
             raise RpcError(INTERNAL_ERROR, f"{_MOST_SESSIONS} sessions are open: close one first")

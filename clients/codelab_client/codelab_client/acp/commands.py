@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from codelab_client.acp.tool_calls import fenced, shortened
+from codelab_client.allowed_commands import AllowedCommands
 from codelab_client.local_executor import LocalExecutor
 from codelab_client.safe_text import exact, safe, safe_line
 from codelab_client.session import Session, SessionError
@@ -15,16 +16,26 @@ _NO_CHECKPOINTS = "There are no checkpoints: the folder of the client's state is
 
 
 class Commands:
-    """The commands of one session. usage: of the last turn. servers: what `/mcp` does."""
+    """The commands of one session. usage: of the last turn. servers, compact: what `/mcp` and `/compact` do. allowed:
+    what `/rules` lists.
+    """
 
-    def __init__(self, executor: LocalExecutor, rest_api: Rest, servers: Callable[[str], Awaitable[str]]) -> None:
-        self._executor, self._rest_api = executor, rest_api
+    def __init__(
+        self,
+        executor: LocalExecutor,
+        rest_api: Rest,
+        servers: Callable[[str], Awaitable[str]],
+        compact: Callable[[str], Awaitable[str]],
+        allowed: AllowedCommands,
+    ) -> None:
+        self._executor, self._rest_api, self._allowed = executor, rest_api, allowed
         self.session: Session
         self.usage: Mapping[str, Any] = {}
         self._commands: dict[str, tuple[Callable[[str], Awaitable[str]], str, str]] = {
             "undo": (self._undo, "Take back what the last turn did to files", "all: also what it names and leaves"),
             "redo": (self._redo, "Bring back what /undo took back", "all: also what it names and leaves"),
             "diff": (self._diff, "Show what the last turn did to files", ""),
+            "compact": (compact, "Let a summary replace the conversation so far for the model", ""),
             "rules": (self._rules, "List what runs without a question", "revoke ID, or allow elsewhere"),
             "usage": (self._usage, "Show tokens and quotas", ""),
             "mcp": (servers, "Show MCP servers and their tools, trust them as they are", "NAME, or trust NAME CODE"),
@@ -92,9 +103,13 @@ class Commands:
     async def _rules(self, argument: str) -> str:
         from codelab_client.session.standing import change, listed
 
+        action, _, rule_id = argument.partition(" ")
+        if action == "revoke" and self._allowed.revoke(rule_id.strip()):
+            return "Revoked."
         if argument:
             return safe(await change(self.session, argument))
-        return "\n".join(f"- {line}" for line in await listed(self.session)) or "There are no rules."
+        lines = [*map(safe, self._allowed.listed()), *await listed(self.session)]
+        return "\n".join(f"- {line}" for line in lines) or "There are no rules."
 
     async def _usage(self, _: str) -> str:
         lines = []

@@ -22,6 +22,7 @@ from codelab_client.acp.previews import preview
 from codelab_client.acp.stdio import Stdio
 from codelab_client.acp.terminals import EditorTerminals
 from codelab_client.acp.updates import Updates
+from codelab_client.allowed_commands import RepeatedCommands
 from codelab_client.local_executor import LocalExecutor
 from codelab_client.own_tools import WithOwnTools
 from codelab_client.safe_text import safe
@@ -79,26 +80,35 @@ class EditorConversation:
         sandboxed: bool,
     ) -> None:
         self.session_id, self.root = session_id, root
-        self._peer, self._stdio = peer, stdio
-        self.updates = Updates(root, self.send)
+        self._peer, self._stdio, self._editor = peer, stdio, editor
+        self.updates = Updates(root, self.send, editor)
         self._workspace = EditorWorkspace(root, peer, editor, session_id, self.updates.edited)
-        self._permissions = Permissions(peer, session_id, root, self._previewed)
+        self._permissions = Permissions(peer, session_id, root, self._previewed, shows_forms=editor.forms)
         terminals = EditorTerminals(peer, session_id, self.updates.runs_in) if editor.terminals else None
         self._local = LocalExecutor(
             self._workspace, self._permissions, state_folder(), None if sandboxed else terminals, session=session_id
         )
         editors = EditorExecutor(self._local)
         self.executor = WithOwnTools(editors, [Skills(root), servers.tools], self._local.around_change)
+        self._running: dict[str, on.CallStarted] = {}
+        self._repeated_commands = RepeatedCommands(root, lambda: self.session, lambda: self._local, self._running_calls)
+        self._local.may_begin = self._repeated_commands.may_begin
         self._servers, self._starting = servers, asyncio.Event()
+        if editor.forms:
+            servers.tools.ask = self._permissions.ask_for
         self._complaints: list[str] = []
         self.session: Session
-        self._commands = Commands(self._local, rest_api, servers.command)
+        self._commands = Commands(
+            self._local, rest_api, servers.command, self._compact, self._repeated_commands.allowed
+        )
         self._prompts: list[_Prompt] = []
         self._one_at_a_time = asyncio.Lock()
         self._asking: dict[str, _Question] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._ended_turns: deque[str] = deque(maxlen=100)
         self._progress = asyncio.Event()
+        self._compaction_end = asyncio.Event()
+        self._cancellation = asyncio.Event()  # of the newest prompt that is a command
         self._has_ended = False
         self._replays: str | None = None
         self._closing = contextlib.AsyncExitStack()
@@ -153,7 +163,7 @@ class EditorConversation:
         return {"configOptions": self._options(), "modes": settings.modes(self.session)}
 
     def _options(self) -> list[dict[str, Any]]:
-        return settings.options(self.session, self._remember)
+        return settings.options(self.session, self._remember, booleans=self._editor.booleans)
 
     async def choose(self, option_id: str, value: Any) -> None:
         """Change a setting. Raises RpcError."""
@@ -207,13 +217,15 @@ class EditorConversation:
     async def _answer(self, prompt: _Prompt, message: prompts.Message) -> str:
         """The stop reason of a prompt."""
         if (command := self._commands.find(message.text)) is not None:
-            self.updates.say(await command())
-            return "end_turn"
+            self._cancellation = prompt.cancellation
+            if text := await command():
+                self.updates.say(text)
+            return "cancelled" if prompt.cancellation.is_set() else "end_turn"
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_START_S):
                 await self._starting.wait()
         while self._complaints:
-            self.updates.say(f"*{safe(self._complaints.pop(0))}*")
+            self.updates.tell(safe(self._complaints.pop(0)), "warning")
         self._local.label = message.text
         prompt.is_sent = True
         turn = asyncio.ensure_future(self._turn(message, prompt.message_id))
@@ -231,6 +243,22 @@ class EditorConversation:
             if not turn.done():
                 turn.cancel()
             await asyncio.gather(turn, return_exceptions=True)
+
+    async def _compact(self, _: str) -> str:
+        """`/compact`: returns when a summary replaces the conversation for the model, or its user stops waiting."""
+        self._compaction_end.clear()
+        outcome = await self.session.compact()
+        if outcome == "nothing_to_compact":
+            return "The conversation is too short to be worth a summary."
+        if not self._compaction_end.is_set():
+            self.updates.compacting()
+        waiting = [asyncio.ensure_future(event.wait()) for event in (self._compaction_end, self._cancellation)]
+        try:
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in waiting:
+                task.cancel()
+        return ""
 
     async def _turn(self, message: prompts.Message, message_id: str) -> str:
         """Run a turn. Returns its stop reason when the editor has been told everything. Raises RpcError."""
@@ -260,10 +288,11 @@ class EditorConversation:
                 await self._stdio.room()
                 self._take(event)
         except SessionError as error:
-            self.updates.say(f"*{safe(error)}*")
+            self.updates.tell(safe(error), "error")
         finally:
             self._has_ended = True
             self._progress.set()
+            self._compaction_end.set()
 
     def _take(self, event: on.Event) -> None:
         if isinstance(event, on.Connected):
@@ -276,15 +305,28 @@ class EditorConversation:
                 self.updates.user(event)
             case on.ToolCall(requires_approval=True):
                 if event.call_id in self.session.open_calls:
-                    self._ask(event)
-            case on.ToolCall() | on.CallUpdate():
+                    if self._repeated_commands.allowed.covers(event):
+                        self._begin(self._run_again(event))
+                    else:
+                        self._ask(event)
+            case on.ToolCall():
                 self._stop_asking(event.call_id)
+            case on.CallUpdate():
+                self._stop_asking(event.call_id)
+                self._repeated_commands.forget(event.call_id)
+            case on.CallStarted():
+                self._running[event.call_id] = event
+            case on.CallFinished():
+                self._running.pop(event.call_id, None)
+                self._repeated_commands.forget(event.call_id)
             case on.AgentSwitched() | on.ModeSwitched() | on.SessionInfo():
                 self._tell_settings()
             case on.Error(call_id=str(call_id)):
                 call = self.session.open_calls.get(call_id)
                 if call is not None and call.requires_approval:  # the decision was refused
                     self._ask(call)
+            case on.Compacted():
+                self._compaction_end.set()
             case on.TurnEnd():
                 self._end_turn(event)
 
@@ -315,6 +357,7 @@ class EditorConversation:
         if asking is not None and not asking.task.cancelling() and _is_same(asking.call, call):
             return
         self._stop_asking(call.call_id)
+        self._repeated_commands.forget(call.call_id)
         question = self._asking[call.call_id] = _Question(call, self._begin(self._decide(call)))
         question.task.add_done_callback(lambda _: self._is_answered(question))
 
@@ -334,15 +377,21 @@ class EditorConversation:
         self._local.expectations.note_shown(call.call_id, before, after)
         self.updates.content(call.call_id, content)
         scope, is_elsewhere = self._remember, isinstance(call, on.CallDecidedElsewhere)
-        decision = await self._permissions.decide(call, content, scope, self.session.address.shown)
+        # A rule for all sessions is wider, and the user has chosen to make such ones.
+        is_allowable = self._repeated_commands.allowed.offers(call) and not (scope == "user" and "user" in call.scopes)
+        decision = await self._permissions.decide(
+            call, content, scope, self.session.address.shown, is_allowable=is_allowable
+        )
         with contextlib.suppress(SessionError):
             if decision.cancels:
                 await self.cancel()
             elif decision.approves:
                 if decision.always and is_elsewhere:
                     self.session.elsewhere.allow(for_good=False)
+                if decision.always and is_allowable:
+                    await self._allow(call)
                 lasting_scope: Scope | None = scope if scope in call.scopes else "session"
-                remember = lasting_scope if decision.always and not is_elsewhere else None
+                remember = lasting_scope if decision.always and not (is_elsewhere or is_allowable) else None
                 mode = None
                 if call.is_plan:
                     mode, remember = "autonomous" if decision.always else self.session.acting_mode, None
@@ -352,6 +401,21 @@ class EditorConversation:
             else:
                 self.updates.rejected(call.call_id)
                 await self.session.reject(call.call_id, decision.feedback)
+
+    async def _allow(self, call: on.ToolCall) -> None:
+        """Let exactly this command run again unasked, where it still may."""
+        if self._repeated_commands.allowed.offers(call) and not await self._repeated_commands.allowed.allow(call):
+            self.updates.tell("It is approved this once: there is too much here to see when it changes.", "warning")
+
+    async def _run_again(self, call: on.ToolCall) -> None:
+        """Approve a command that the user has allowed; ask about it if it may do something else now."""
+        with contextlib.suppress(SessionError):
+            if why := await self._repeated_commands.approve(call):
+                self.updates.tell(why, "warning")
+                self._ask(call)
+
+    def _running_calls(self) -> dict[str, tuple[str, Mapping[str, Any]]]:
+        return {call_id: (call.tool_name, call.arguments) for call_id, call in self._running.items()}
 
     async def _previewed(self, tool: str, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
         return await preview(tool, arguments, self._workspace)

@@ -58,14 +58,32 @@ class Editor:
     reads: bool = False
     writes: bool = False
     terminals: bool = False
+    #: It runs this command in a terminal for the user to log in.
+    logs_in: bool = False
+    #: It shows forms (`elicitation/create`).
+    forms: bool = False
+    #: It takes the updates `notice`, `compaction_update`, and (not stable yet) `plan_update`.
+    notices: bool = False
+    compactions: bool = False
+    plans: bool = False
+    #: Config options may be booleans.
+    booleans: bool = False
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> "Editor":
         """Read `clientCapabilities`; what is malformed counts as absent."""
         capabilities = _object(params.get("clientCapabilities"))
-        files = _object(capabilities.get("fs"))
+        files, session = _object(capabilities.get("fs")), _object(capabilities.get("session"))
         return cls(
-            files.get("readTextFile") is True, files.get("writeTextFile") is True, capabilities.get("terminal") is True
+            reads=files.get("readTextFile") is True,
+            writes=files.get("writeTextFile") is True,
+            terminals=capabilities.get("terminal") is True,
+            logs_in=_object(capabilities.get("auth")).get("terminal") is True,
+            forms=isinstance(_object(capabilities.get("elicitation")).get("form"), dict),
+            notices=isinstance(session.get("notices"), dict),
+            compactions=isinstance(session.get("compaction"), dict),
+            plans=isinstance(capabilities.get("plan"), dict),
+            booleans=isinstance(_object(session.get("configOptions")).get("boolean"), dict),
         )
 
 

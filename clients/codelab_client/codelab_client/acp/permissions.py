@@ -1,13 +1,15 @@
 """Asks the user, through the editor, about calls that need approval, and the questions of tools."""
 
+import contextlib
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from codelab_client.acp import tool_calls
+from codelab_client.acp import forms, tool_calls
 from codelab_client.acp.jsonrpc import Peer, RpcError
+from codelab_client.acp.running_call import running_call
 from codelab_client.safe_text import exact, exact_line, shortened
 from codelab_client.session import events as on
 from codelab_client.session.decisions import described
@@ -17,6 +19,8 @@ from codelab_client.session.session import Scope
 Preview = Callable[[str, Mapping[str, Any]], Awaitable[list[dict[str, Any]]]]
 #: Actions of one question; more make no sense on buttons.
 _MOST_ACTIONS = 20
+#: Characters of a question of an MCP server.
+_MESSAGE_CHARS = 4_000
 
 
 @dataclass(frozen=True)
@@ -41,19 +45,29 @@ _UNSHOWN = Decision(False, feedback="The client could not fetch the call's argum
 class Permissions:
     """Asks with `session/request_permission`. It is the `Dialogue` of the tools that ask the user.
 
-    preview: what a call would change now; without it, the call is shown as the agent wrote it.
+    preview: what a call would change now; without it, the call is shown as the agent wrote it. shows_forms: the editor
+    does, so a tool asks its questions in them.
     """
 
-    def __init__(self, peer: Peer, session_id: str, root: Path, preview: Preview | None = None) -> None:
-        self._peer, self._session_id, self._root = peer, session_id, root
+    def __init__(
+        self, peer: Peer, session_id: str, root: Path, preview: Preview | None = None, *, shows_forms: bool = False
+    ) -> None:
+        self._peer, self._session_id, self._root, self._shows_forms = peer, session_id, root, shows_forms
         self._preview = preview or _described
 
     async def decide(
-        self, call: on.ToolCall, content: list[dict[str, Any]], scope: Scope = "session", server: str = "The server"
+        self,
+        call: on.ToolCall,
+        content: list[dict[str, Any]],
+        scope: Scope = "session",
+        server: str = "The server",
+        *,
+        is_allowable: bool = False,
     ) -> Decision:
         """Ask about a call. Anything but a clear yes is a no. If the waiting task is cancelled, the question goes away.
 
-        scope: where "always" counts. server: who says that a call was approved elsewhere, for the user.
+        scope: where "always" counts. server: who says that a call was approved elsewhere, for the user. is_allowable:
+        whether "always" lets the same command run again in the sandbox (see `AllowedCommands`).
         """
         if call.arguments is None:
             return _UNSHOWN
@@ -61,8 +75,9 @@ class Permissions:
         is_elsewhere = isinstance(call, on.CallDecidedElsewhere)
         content = [tool_calls.shown(_ELSEWHERE.format(server=server)), *content] if is_elsewhere else content
         tool_call = {"toolCallId": call.call_id, "status": "pending", **announcement, "content": content}
+        always = _allowed(call) if is_allowable else _always(call, scope, server, self._root)
         try:
-            option_id = await self._ask(tool_call, _options(call, _always(call, scope, server, self._root)))
+            option_id = await self._ask(tool_call, _options(call, always))
         except RpcError as error:
             return Decision(False, feedback=f"The editor could not ask the user: {error.message[:300]}")
         if option_id is None:
@@ -72,10 +87,39 @@ class Permissions:
     async def choose(self, message: str, actions: Sequence[str]) -> str | None:
         """See Dialogue."""
         labels = list(actions)[:_MOST_ACTIONS]
+        if self._shows_forms:
+            with contextlib.suppress(RpcError):  # then the buttons ask
+                return await self._ask_in_form(message, labels)
         options = [_option(str(number), "allow_once", action) for number, action in enumerate(labels)]
         option_id = await self._question(message, [], [*options, _option("none", "reject_once", "None of these")])
         number = int(option_id) if option_id is not None and option_id.isdecimal() else len(labels)
         return labels[number] if number < len(labels) else None
+
+    async def _ask_in_form(self, message: str, labels: Sequence[str]) -> str | None:
+        """The label that the user chooses; None if none. Raises RpcError."""
+        choices = [{"const": str(number), "title": exact_line(label)} for number, label in enumerate(labels)]
+        field = {"type": "string", "title": "Answer", "oneOf": choices}
+        form_schema = {"type": "object", "properties": {"answer": field}, "required": ["answer"]}
+        call_id = running_call.get()
+        content = await self._fill_in(message, form_schema, **({"toolCallId": call_id} if call_id else {}))
+        return None if content is None else labels[int(content["answer"])]
+
+    async def ask_for(self, server: str, message: str, schema: Any) -> dict[str, Any] | None:
+        """What the user answers to an MCP server, as its schema wants it; None if nothing."""
+        form_schema = forms.form(schema)
+        if form_schema is None or len(message) > _MESSAGE_CHARS:
+            return None
+        try:
+            return await self._fill_in(f"The MCP server {server} asks: {message}", form_schema)
+        except RpcError:
+            return None
+
+    async def _fill_in(self, message: str, form_schema: dict[str, Any], **scope: str) -> dict[str, Any] | None:
+        """The content of a form; None if the user does not fill it in. Raises RpcError."""
+        form = {"mode": "form", "message": exact(message), "requestedSchema": form_schema}
+        answer = await self._peer.request("elicitation/create", {"sessionId": self._session_id, **scope, **form})
+        is_accepted = isinstance(answer, dict) and answer.get("action") == "accept"
+        return forms.answer(answer.get("content"), form_schema) if is_accepted else None
 
     async def review(self, message: str, diff: str, chunks: int) -> Sequence[int] | None:
         """See Dialogue. An editor's buttons cannot choose chunks: all or none."""
@@ -130,6 +174,12 @@ def _options(call: on.ToolCall, always: str) -> list[dict[str, str]]:
         *([_option(_ALWAYS, "allow_always", always)] if always else []),
         _option(_REJECT, "reject_once", "Reject"),
     ]
+
+
+def _allowed(call: on.ToolCall) -> str:
+    """What is allowed from then on about a command that the sandbox holds, in the words of the button."""
+    extent = "in the sandbox, until what it names or a protected file changes"
+    return f"Always in this session: {call.tool_name} {described(call.tool_name, call.arguments or {})}, {extent}"
 
 
 def _always(call: on.ToolCall, scope: Scope, server: str, root: Path) -> str:

@@ -26,8 +26,8 @@ _SCOPES = (
 )
 
 
-def options(session: Session, remember: Scope = "session") -> list[dict[str, Any]]:
-    """`configOptions`: the most important first. remember: where "always" counts."""
+def options(session: Session, remember: Scope = "session", *, booleans: bool = False) -> list[dict[str, Any]]:
+    """`configOptions`: the most important first. remember: where "always" counts. booleans: the editor has switches."""
     info = session.info
     server_info = info.frame if info is not None else {}
     mode_choices = [{"value": value, "name": name, "description": description} for value, name, description in _MODES]
@@ -41,6 +41,8 @@ def options(session: Session, remember: Scope = "session") -> list[dict[str, Any
     if levels := _thinking(session):
         thinking = _text(settings.get("thinking"), "default")
         config_options.append(_select("thinking", "Thinking", "thought_level", thinking, _choices(levels, thinking)))
+    if booleans:
+        return [*config_options, _switch(REMEMBER, "Always: in all my sessions", "_remember", value=remember == "user")]
     scopes = [{"value": value, "name": name, "description": description} for value, name, description in _SCOPES]
     return [
         *config_options,
@@ -49,7 +51,9 @@ def options(session: Session, remember: Scope = "session") -> list[dict[str, Any
 
 
 def scope(value: Any) -> Scope:
-    """Where "always" counts. Raises RpcError INVALID_PARAMS."""
+    """Where "always" counts: by its name, or whether in all sessions. Raises RpcError INVALID_PARAMS."""
+    if isinstance(value, bool):
+        return "user" if value else "session"
     if value not in ("session", "user"):
         raise invalid(f"{REMEMBER} has no such value: {str(value)[:100]!r}")
     return "session" if value == "session" else "user"
@@ -69,12 +73,14 @@ def context_tokens(session: Session) -> int | None:
 
 async def choose(session: Session, option_id: str, value: Any) -> None:
     """Change a setting. Raises RpcError INVALID_PARAMS for what is not offered, and SessionError."""
+    if option_id == REMEMBER:
+        return
     option = next((candidate for candidate in options(session) if candidate["id"] == option_id), None)
     if option is None:
         raise invalid(f"There is no config option {option_id[:100]!r}")
     if value not in [candidate["value"] for candidate in option["options"]]:
         raise invalid(f"{option_id} has no such value: {str(value)[:100]!r}")
-    if option_id == REMEMBER or (value == option["currentValue"] and option_id != "mode"):
+    if value == option["currentValue"] and option_id != "mode":
         return  # a mode that another window chose becomes this user's choice
     if option_id == "agent":
         await session.switch_agent(value)
@@ -127,3 +133,7 @@ def _select(option_id: str, name: str, category: str, value: str, choices: Seque
         "currentValue": value,
         "options": list(choices),
     }
+
+
+def _switch(option_id: str, name: str, category: str, *, value: bool) -> dict[str, Any]:
+    return {"id": option_id, "name": name, "category": category, "type": "boolean", "currentValue": value}

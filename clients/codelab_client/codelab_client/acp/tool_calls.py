@@ -169,7 +169,9 @@ def _title(tool: str, arguments: Mapping[str, Any]) -> str:
         return f"{'Patch' if tool == 'apply_patch' else 'Review a patch of'} {', '.join(paths)}"
     form = _VERBS.get(tool)
     if form is not None and all(isinstance(arguments.get(name), str) for name in re.findall(r"{(\w+)}", form)):
-        return re.sub(r"{(\w+)}", lambda match: str(arguments[match[1]]), form)
+        title = re.sub(r"{(\w+)}", lambda match: str(arguments[match[1]]), form)
+        cwd = arguments.get("cwd")
+        return title if cwd in (None, "", ".") else f"In {cwd}: {title}"  # some editors show nothing else
     path = arguments.get("path")
     return f"{tool} {path}" if isinstance(path, str) else tool
 

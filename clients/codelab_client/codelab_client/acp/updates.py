@@ -1,6 +1,7 @@
 """What happens in a session, as ACP's updates. It sends them through a function and does no I/O itself."""
 
 import time
+import uuid
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from codelab_client.acp import tool_calls
+from codelab_client.acp.params import Editor
 from codelab_client.safe_text import safe, safe_line
 from codelab_client.session import events as on
 from codelab_client.waiting import notice
@@ -22,6 +24,14 @@ _OUTPUT_CHARS = 8_000
 _KEPT_CALLS = 1_000
 #: Seconds of the shortest pause that is told: ACP has no status line, and a text stays.
 _NOTICED_S = 2.0
+_COMPACTING = "The model writes a summary of the conversation …"
+_COMPACTED = {
+    "summarised": "A summary replaces the conversation: {event.tokens_before:,} → {event.tokens_after:,} tokens",
+    "unchanged": "There was too little to compact",
+}
+_NOT_COMPACTED = "The model gave no summary; try /compact again later"
+#: The agent has one plan, which each new one replaces.
+_PLAN_ID = "plan"
 _CUT_OFF = "*The answer above was cut off; another one follows.*"
 
 
@@ -38,16 +48,17 @@ class _Shown:
 
 
 class Updates:
-    """Translates the events of one session. root: the workspace."""
+    """Translates the events of one session. root: the workspace. editor: what it takes."""
 
-    def __init__(self, root: Path, send: Send) -> None:
-        self._root, self._send = root, send
+    def __init__(self, root: Path, send: Send, editor: Editor) -> None:
+        self._root, self._send, self._editor = root, send, editor
         self._calls: dict[str, _Shown] = {}
         self._ended_call_ids: deque[str] = deque(maxlen=_KEPT_CALLS)
         self._message_id = ""
         self._has_text = False  # of the open message, or of one before it that nothing has followed yet
         self._title = ""
         self._cost = 0.0
+        self._compaction_id = ""  # of the one that runs, if the editor shows compactions
 
     def take(self, event: on.Event) -> None:
         """Tell the editor what happened."""
@@ -61,7 +72,7 @@ class Updates:
             case on.ToolCall():
                 self.call(event)
             case on.Ignored():
-                self.say(f"*{safe_line(event.why, 500)}*")
+                self.tell(safe_line(event.why, 500), "warning")
             case on.CallStarted():
                 if (call := self._calls.get(event.call_id)) is not None and call.waits:
                     call.waits = False
@@ -75,20 +86,41 @@ class Updates:
                 if (call := self._calls.get(event.call_id)) is not None:
                     self._end(event.call_id, tool_calls.settled(event, call.content))
             case on.Plan():
-                self._send({"sessionUpdate": "plan", "entries": [_entry(item) for item in event.items]})
+                self._plan([_entry(item) for item in event.items])
+            case on.Compacted():
+                self._compacted(event)
             case on.TurnEnd():
                 self._end_turn(event)
             case on.SessionInfo():
-                self._entitle(event.title)
+                self.entitle(event.title)
             case on.Busy() | on.Disconnected() if event.retry_in >= _NOTICED_S:
-                self.say(f"*{notice(event)}*")
+                self.tell(notice(event), "warning")
             case on.ResyncRequired():
-                self.say("*Some updates are missing: the server no longer has them. Load the session again.*")
+                self.tell("Some updates are missing: the server no longer has them. Load the session again.", "warning")
 
     def say(self, text: str) -> None:
         """Show a paragraph of the client itself."""
         self._chunk(f"\n\n{text}\n\n" if self._has_text else f"{text}\n\n", None)
         self._has_text = False
+
+    def tell(self, text: str, severity: str = "info") -> None:
+        """Tell the user a sentence that is no part of the conversation. severity: info, warning or error."""
+        if self._editor.notices:
+            title, _, details = text.strip().partition("\n")
+            description_field = {"description": details} if details else {}
+            self._send(
+                {"sessionUpdate": "notice", "severity": severity, "title": title or "CodeLab", **description_field}
+            )
+        else:
+            self.say(f"*{text}*")
+
+    def compacting(self) -> None:
+        """A compaction has begun that this user wants."""
+        if self._editor.compactions:
+            self._compaction_id = uuid.uuid4().hex
+            self._compaction("in_progress")
+        else:
+            self.say(_COMPACTING)
 
     def user(self, event: on.UserMessage) -> None:
         """Show what the user has said in another window."""
@@ -134,6 +166,27 @@ class Updates:
             self._update(call_id, {"content": content})
 
     # -- parts ---------------------------------------------------------------------------------------------------
+
+    def _plan(self, entries: list[dict[str, Any]]) -> None:
+        if self._editor.plans:
+            plan = {"type": "items", "planId": _PLAN_ID, "entries": entries}
+            self._send({"sessionUpdate": "plan_update", "plan": plan})
+        else:
+            self._send({"sessionUpdate": "plan", "entries": entries})
+
+    def _compacted(self, event: on.Compacted) -> None:
+        text = _COMPACTED.get(event.outcome, _NOT_COMPACTED).format(event=event)
+        if not self._editor.compactions:
+            self.say(text)
+        elif event.outcome in _COMPACTED:
+            self._compaction("completed", summary=[{"type": "text", "text": text}])
+        else:
+            self._compaction("failed", error=text)
+
+    def _compaction(self, status: str, **fields: Any) -> None:
+        compaction_id = self._compaction_id or uuid.uuid4().hex
+        self._compaction_id = compaction_id if status == "in_progress" else ""
+        self._send({"sessionUpdate": "compaction_update", "compactionId": compaction_id, "status": status, **fields})
 
     def _write(self, event: on.AssistantMessage) -> None:
         text = safe(event.token)
@@ -189,9 +242,10 @@ class Updates:
             elif call.turn_id == event.turn_id:
                 self._end(call_id, tool_calls.ended_elsewhere(event.reason))
         self._has_text = False
-        self._entitle(event.title)
+        self.entitle(event.title)
 
-    def _entitle(self, title: str) -> None:
+    def entitle(self, title: str) -> None:
+        """The session has this title, which may be new."""
         title = safe_line(title)
         if title and title != self._title:
             self._title = title

@@ -8,7 +8,7 @@ import time
 import webbrowser
 
 from codelab_client.login import code_flow, device_flow, kept
-from codelab_client.login.errors import LoginError
+from codelab_client.login.errors import LoginError, NoProvider
 from codelab_client.login.provider import Client, Provider, checked_issuer
 from codelab_client.login.renewing import exclusively
 from codelab_client.safe_text import safe, safe_line
@@ -103,7 +103,7 @@ async def _client(address: Address) -> Client | None:
     if mode == "none":
         return None
     if not issuer or not client_id:
-        raise LoginError(
+        raise NoProvider(
             f"{address.shown} names no provider to sign in at, so its operator hands out tokens: "
             "`codelab login --token` keeps one"
         )

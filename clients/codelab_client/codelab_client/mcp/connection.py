@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,15 +23,25 @@ _MOST_TOOLS = 200
 _PAUSE_S, _LONGEST_PAUSE_S = 0.2, 60.0
 
 
+#: Asks the user for a server: its name, what it says, and the JSON Schema of the answer; None if the user gives none.
+Ask = Callable[[str, str, Any], Awaitable[Mapping[str, Any] | None]]
+
+
 class McpError(Exception):
     """A server cannot be reached, or a call failed. The text says why."""
 
 
 class Connection:
-    """A running server. `tools` are those that it offers; `on_change` is called when they become others."""
+    """A running server. `tools` are those that it offers; `on_change` is called when they become others.
 
-    def __init__(self, server: ServerConfig, workspace: Path, log: Path, on_change: Callable[[], None]) -> None:
+    ask: lets it ask the user in a form, as long as a call of it runs; without it, the server is told that it cannot.
+    """
+
+    def __init__(
+        self, server: ServerConfig, workspace: Path, log: Path, on_change: Callable[[], None], ask: Ask | None = None
+    ) -> None:
         self.server, self._workspace, self._log, self._on_change = server, workspace, log, on_change
+        self._ask, self._calls, self._is_idle = ask, 0, asyncio.Event()
         self.tools: Sequence[types.Tool] = ()
         self._session: ClientSession | None = None
         self._stop = asyncio.Event()
@@ -67,6 +77,8 @@ class Connection:
             raise McpError(f"{self.server.name} is not running")
         params = types.CallToolRequestParams(name=tool, arguments=dict(arguments))
         request = types.ClientRequest(types.CallToolRequest(params=params))
+        self._calls += 1
+        self._is_idle.clear()
         try:
             async with asyncio.timeout(seconds):
                 # Not `call_tool`, which evaluates the server's own schema of results: its patterns may take any time.
@@ -77,6 +89,10 @@ class Connection:
             if _is_end(error):  # which nobody else notices
                 self._stop.set()
             raise McpError(_told(error)) from None
+        finally:
+            self._calls -= 1
+            if not self._calls:
+                self._is_idle.set()
 
     async def aclose(self) -> None:
         """Stop the server."""
@@ -127,9 +143,33 @@ class Connection:
         info = types.Implementation(name="codelab", version=__version__)
         async with (
             self._transport() as (reading, writing),
-            ClientSession(reading, writing, client_info=info, message_handler=take) as session,
+            ClientSession(
+                reading,
+                writing,
+                client_info=info,
+                message_handler=take,
+                elicitation_callback=None if self._ask is None else self._elicit,
+            ) as session,
         ):
             yield session
+
+    async def _elicit(self, context: object, params: "types.ElicitRequestParams") -> "types.ElicitResult":
+        """Have the user fill in a form of the server, unless nothing that runs can want it (any more)."""
+        from mcp import types
+
+        if self._ask is None or not isinstance(params, types.ElicitRequestFormParams) or not self._calls:
+            return types.ElicitResult(action="decline")
+        asking = asyncio.ensure_future(self._ask(self.server.name, params.message, params.requestedSchema))
+        ending = asyncio.ensure_future(self._is_idle.wait())
+        try:
+            await asyncio.wait({asking, ending}, return_when=asyncio.FIRST_COMPLETED)
+            content = asking.result() if asking.done() else None
+        finally:
+            asking.cancel()
+            ending.cancel()
+        if content is None:
+            return types.ElicitResult(action="decline" if asking.done() else "cancel")
+        return types.ElicitResult(action="accept", content=dict(content))
 
     @contextlib.asynccontextmanager
     async def _transport(self) -> AsyncIterator[Streams]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from codelab_client.execution import DeclaredTool, ToolCall, ToolOutcome
 from codelab_client.mcp.config import McpConfigError, ServerConfig
-from codelab_client.mcp.connection import Connection, McpError
+from codelab_client.mcp.connection import Ask, Connection, McpError
 from codelab_client.mcp.offered import OfferedTool, described
 from codelab_client.mcp.trust import Subject, Trust
 from codelab_client.safe_text import safe_line
@@ -53,6 +53,8 @@ class McpTools:
     def __init__(self, workspace: Path, state: Path, on_change: Callable[[], None] = lambda: None) -> None:
         self._workspace, self._state, self.on_change = workspace, state, on_change
         self.say: Callable[[str], None] = lambda _: None
+        #: Lets servers ask the user, from their start on.
+        self.ask: Ask | None = None
         self.trust = Trust(state, workspace)
         self._connections: dict[str, Connection] = {}
         self._subjects: dict[str, Subject] = {}
@@ -78,7 +80,7 @@ class McpTools:
         self._subjects[server.name] = subject
         self._trusted_digests[server.name] = self.trust.tools(subject) or frozenset()
         log = self._state / f"mcp-{server.name}.log"
-        connection = Connection(server, self._workspace, log, lambda: self._have_changed(server.name))
+        connection = Connection(server, self._workspace, log, lambda: self._have_changed(server.name), self.ask)
         self._connections[server.name] = connection
         try:
             await connection.open()

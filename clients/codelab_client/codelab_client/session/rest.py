@@ -32,6 +32,10 @@ class Rest:
         """POST a JSON object to a path below `/api/v1`. Raises RestError."""
         return await self._send("POST", path, json.dumps(content).encode())
 
+    async def patch(self, path: str, content: Mapping[str, Any]) -> Any:
+        """PATCH with a JSON object a path below `/api/v1`. Raises RestError."""
+        return await self._send("PATCH", path, json.dumps(content).encode())
+
     async def delete(self, path: str) -> Any:
         """DELETE a path below `/api/v1`. Raises RestError."""
         return await self._send("DELETE", path)

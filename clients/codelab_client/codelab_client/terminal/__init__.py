@@ -63,7 +63,7 @@ async def talk(
         screen = _screen(workspace, plain=plain, notify=notify, is_light=background.is_light)
         conversation = screen.conversation = TerminalConversation(workspace, screen)
         executor = conversation.executor = LocalExecutor(workspace, conversation, state_folder(), session=next_id)
-        executor.may_begin = conversation.may_begin
+        executor.may_begin = conversation.repeated_commands.may_begin
         servers = McpServers(conversation, state_folder())
         own_tools: list[ToolSource] = [Skills(workspace), servers.tools]
         opening = connect(

@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 
 from rich.console import RenderableType
 
-from codelab_client.allowed_commands import AllowedCommands
+from codelab_client.allowed_commands import RepeatedCommands
 from codelab_client.execution import ToolOutcome
 from codelab_client.local_executor import LocalExecutor
 from codelab_client.safe_text import exact, exact_line, safe, safe_line
@@ -25,7 +25,6 @@ from codelab_client.terminal.markdown_blocks import complete_length
 from codelab_client.terminal.own_messages import OwnMessage, OwnMessages
 from codelab_client.terminal.picker import Choice, Preview
 from codelab_client.tools.last_state import last_state
-from codelab_client.tools.risks import risk_of
 from codelab_client.waiting import Waiting, waiting
 
 #: Lines of a running command's output that are shown live.
@@ -121,8 +120,10 @@ class TerminalConversation:
         self._images_lock = asyncio.Lock()
         self._has_turn = False  # a turn has begun, and has not ended; the status that says so comes later
         self.local_commands = LocalCommands(workspace)
-        self.allowed_commands = AllowedCommands(workspace, self._may_allow_commands, self._is_executor)
-        self._unasked: dict[str, on.ToolCall] = {}  # allowed commands that were approved, and have no outcome yet
+        self.repeated_commands = RepeatedCommands(
+            workspace, lambda: self.session, lambda: self.executor, self._running_calls
+        )
+        self.allowed_commands = self.repeated_commands.allowed
         self.drafts = CallDrafts()
         self._order = CallOrder(lambda card: self.screen.show(card))
         self.to_retry = ""  # what tries a failed turn again; empty if none has failed
@@ -185,7 +186,7 @@ class TerminalConversation:
                     running.output = (running.output + event.text)[-_KEPT_CHARS:]
             case on.CallFinished():
                 self.running.pop(event.call_id, None)
-                self._unasked.pop(event.call_id, None)
+                self.repeated_commands.forget(event.call_id)
                 self._end_call(event.call_id, event.tool_name, event.outcome)
             case on.CallUpdate():
                 self._settled(event)
@@ -330,7 +331,7 @@ class TerminalConversation:
     def _settled(self, event: on.CallUpdate) -> None:
         """Show what became of a call that this client has neither executed nor decided about."""
         tool = self._elsewhere.pop(event.call_id, None)
-        self._unasked.pop(event.call_id, None)
+        self.repeated_commands.forget(event.call_id)
         if event.arguments:
             self._arguments[event.call_id] = event.arguments
         if tool is not None and event.outcome is not None:
@@ -352,64 +353,19 @@ class TerminalConversation:
     # -- approvals -----------------------------------------------------------------------------------------------
 
     def _ask(self, call: on.ToolCall) -> None:
-        self._unasked.pop(call.call_id, None)
+        self.repeated_commands.forget(call.call_id)
         self.approvals.append(call)
         if len(self.approvals) == 1 and not self.questions:
             self._show_next()
 
-    def _may_allow_commands(self) -> bool:
-        """Whether a sandbox holds what a command does, and the user decides about commands one by one otherwise."""
-        is_autonomous = self.session.info is None or self.session.acting_mode == "autonomous"
-        return not is_autonomous and self.executor.confines_commands
-
-    def _is_executor(self) -> bool:
-        """Whether calls run in this window, as far as it can tell: none that is open was given to another one."""
-        return all(call.requires_approval or call.execute for call in self.session.open_calls.values())
+    def _running_calls(self) -> dict[str, tuple[str, Mapping[str, Any]]]:
+        return {call_id: (running.tool, running.arguments) for call_id, running in self.running.items()}
 
     async def _run_again(self, call: on.ToolCall) -> None:
-        """Approve a command that the user has allowed for the session; ask about it if it may do something else now.
-
-        `may_begin` looks once more just before it begins. What begins later, here or in another window, and a program
-        that is not the agent's may still change what the command runs, in the sandbox that holds it.
-        """
-        is_unchanged = await self.allowed_commands.is_unchanged(call)
-        if call.call_id not in self.session.open_calls:
-            return
-        if not is_unchanged:
-            why = "Allowed until something changes that it runs or that is protected, which is so now:"
-        elif self._has_other_changes(call.call_id):
-            why = "Allowed, but something else is open that may change what it runs:"
-        elif self.allowed_commands.covers(call):
-            self._unasked[call.call_id] = call
-            await self.session.approve(call.call_id, tool=call.tool_name, arguments=call.arguments)
-            return
-        else:
-            why = "Commands run unasked no longer:"
-        self._say(why, "warning")
-        self._ask(call)
-
-    async def may_begin(self, call_id: str) -> bool:
-        """Whether a call may begin: not a command that was approved unasked, and may do something else by now."""
-        call = self._unasked.get(call_id)
-        if call is None:
-            return True
-        is_unchanged = await self.allowed_commands.is_unchanged(call)
-        return is_unchanged and not self._has_other_changes(call_id, waiting=False)
-
-    def _has_other_changes(self, call_id: str, *, waiting: bool = True) -> bool:
-        """Whether something besides a call may change files: another call or a process.
-
-        waiting: also calls that wait for a decision.
-        """
-        others: list[tuple[str, Mapping[str, Any]]] = [
-            (other.tool_name, other.arguments or {})
-            for other_id, other in self.session.open_calls.items()
-            if other_id != call_id and (waiting or not other.requires_approval)
-        ]
-        others += [
-            (running.tool, running.arguments) for other_id, running in self.running.items() if other_id != call_id
-        ]
-        return self.executor.has_processes or any(risk_of(*other) != "read" for other in others)
+        """Approve a command that the user has allowed for the session; ask about it if it may do something else now."""
+        if why := await self.repeated_commands.approve(call):
+            self._say(why, "warning")
+            self._ask(call)
 
     async def _allow(self, call: on.ToolCall) -> None:
         """Approve a command, from now on in this session."""
