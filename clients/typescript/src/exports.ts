@@ -1,13 +1,18 @@
 export { newSessionId } from "./address.ts";
+export { Conversation } from "./conversation.ts";
 export { SessionError, ToolError, type SessionErrorKind } from "./errors.ts";
 export type { LocalEvent, SessionEvent, SessionEventOf } from "./events.ts";
+export { forkBefore } from "./history.ts";
 export { indexedDbJournal } from "./indexeddb.ts";
 export { memoryJournal, type Claim, type Journal, type JournalEntry, type OpenJournal, type Outcome } from "./journal.ts";
 export type { WebSocketConstructor, WebSocketLike } from "./link.ts";
 export type { SessionOptions, Timing } from "./options.ts";
 export type * from "./protocol.ts";
+export { reduce, type Action } from "./reduce.ts";
 export { Rest, type HistoryMessage, type HistoryPage, type SessionSummary } from "./rest.ts";
 export type { Answer, PromptOptions, Session } from "./session.ts";
+export { EMPTY } from "./state.ts";
+export type * from "./state.ts";
 export type { Token } from "./tokens.ts";
 export type { CallContext, CatalogueTools, OwnTool, Tool } from "./tools.ts";
 export type { Turn } from "./turn.ts";
