@@ -149,8 +149,8 @@ export class Conversation {
 
   /** Take back a message that waits. */
   async withdraw(id: string): Promise<void> {
-    await this.#try(this.session.withdraw(id));
     this.dispatch({ type: "withdrawn", client_msg_ids: [id] });
+    await this.#try(this.session.withdraw(id));
   }
 
   async #try(reply: Promise<AckFrame>): Promise<void> {
