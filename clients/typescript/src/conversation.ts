@@ -14,26 +14,45 @@ const PAUSE_MS = 1_000;
 
 /**
  * A session with the state that it shows, for a view: `state` is a snapshot that never changes, and `subscribe` tells that
- * there is another one. What the user does here goes through its methods, so that the state shows it at once.
+ * there is another one. What the user does here goes through its methods, so that the state shows it at once. After
+ * `edit` and `regenerate`, it goes on in another session.
  */
 export class Conversation {
-  /** For all that is not here. */
-  readonly session: Session;
   readonly #create: (sessionId?: string) => Session;
-  /** Whether the server may have messages of it. */
-  readonly #isOld: boolean;
   readonly #listeners = new Set<() => void>();
+  #session!: Session;
   #state = EMPTY;
+  /** Whether the server may have messages of the session. */
+  #isOld = false;
+  #isClosed = false;
+  /** Asks for the page of the history before those that were read. */
   #earlier: string | undefined;
+  #unfollow = () => {};
   #telling: ReturnType<typeof setTimeout> | undefined;
   #toldAt = 0;
 
-  /** `create` makes the session that is opened, or one with another id. With an `id`, the session's history is read. */
+  /** `create` makes a new session, or that with an id. */
   constructor(create: (sessionId?: string) => Session, id?: string) {
     this.#create = create;
+    this.#follow(id);
+  }
+
+  /** For all that is not here. */
+  get session(): Session {
+    return this.#session;
+  }
+
+  #follow(id: string | undefined): void {
+    this.#unfollow();
     this.#isOld = id !== undefined;
-    this.session = create(id);
-    this.session.on("*", (event) => this.#take(event));
+    this.#earlier = undefined;
+    const session = this.#create(id);
+    this.#session = session;
+    this.#set(EMPTY);
+    this.#unfollow = session.on("*", (event) => {
+      this.dispatch(event);
+      if (event.type === "resync_required") void this.#readAgain(session);
+    });
   }
 
   get state(): ConversationState {
@@ -48,7 +67,10 @@ export class Conversation {
 
   /** Take something that the session's events do not tell. */
   dispatch(action: Action | SessionEvent): void {
-    const state = reduce(this.#state, action);
+    this.#set(reduce(this.#state, action));
+  }
+
+  #set(state: ConversationState): void {
     if (state === this.#state) return;
     this.#state = state;
     this.#telling ??= setTimeout(this.#tell, Math.max(0, this.#toldAt + TOLD_MS - Date.now()));
@@ -60,43 +82,48 @@ export class Conversation {
     for (const listener of this.#listeners) listener();
   };
 
-  #take(event: SessionEvent): void {
-    this.dispatch(event);
-    if (event.type === "resync_required") void this.#readAgain();
-  }
-
   // -- opening and closing -------------------------------------------------------------------------------------
 
   /** Read the history, and connect. Settles when everything missed has been replayed. Throws a SessionError. */
   async open(): Promise<this> {
-    if (this.#isOld) await this.history();
-    await this.session.open();
+    const session = this.#session;
+    try {
+      if (this.#isOld) await this.history();
+      await session.open();
+    } catch (error) {
+      if (session === this.#session) this.dispatch({ type: "ended", ...(error instanceof Error && { error }) });
+      throw error;
+    }
     return this;
   }
 
   close(): Promise<void> {
-    return this.session.close();
+    this.#isClosed = true;
+    return this.#session.close();
   }
 
   /**
    * Read the history: the newest page at first, then the page before, as long as `state.hasEarlier`. Throws a SessionError.
    */
   async history(): Promise<void> {
-    const { rest, sessionId } = this.session;
+    const session = this.#session;
+    const { rest, sessionId } = session;
     if (this.#earlier !== undefined) {
       const page = await earlierHistory(rest, sessionId, this.#earlier);
+      if (session !== this.#session) return;
       this.#earlier = page.next_cursor ?? undefined;
       this.dispatch({ type: "earlier_history", messages: page.messages, hasEarlier: this.#earlier !== undefined });
       return;
     }
     if (!rest.url || (this.#state.messages.length && !this.#state.isStale)) return;
-    await this.#readNewest();
+    await this.#readNewest(session);
   }
 
-  async #readNewest(): Promise<void> {
-    const { rest, sessionId } = this.session;
+  async #readNewest(session: Session): Promise<void> {
     try {
-      const { messages, last_seq: lastSeq, next_cursor, runningTurn, title } = await newestHistory(rest, sessionId);
+      const page = await newestHistory(session.rest, session.sessionId);
+      if (session !== this.#session) return;
+      const { messages, last_seq: lastSeq, next_cursor, runningTurn, title } = page;
       this.#earlier = next_cursor ?? undefined;
       this.dispatch({ type: "history", messages, lastSeq, runningTurn, hasEarlier: this.#earlier !== undefined });
       if (!this.#state.title) this.dispatch({ type: "titled", title });
@@ -107,10 +134,10 @@ export class Conversation {
   }
 
   /** Frames are missing that the log does not have any more. */
-  async #readAgain(): Promise<void> {
-    for (let tried = 0; this.#state.connection.state !== "ended"; tried++) {
+  async #readAgain(session: Session): Promise<void> {
+    for (let tried = 0; session === this.#session && this.#state.connection.state !== "ended"; tried++) {
       try {
-        return await this.#readNewest();
+        return await this.#readNewest(session);
       } catch (error) {
         if (tried === TRIES) return this.#failed(error);
         await new Promise((resolve) => setTimeout(resolve, PAUSE_MS * 2 ** tried));
@@ -163,21 +190,24 @@ export class Conversation {
   }
 
   /**
-   * Send a message in place of an earlier one (its `id`): in a fork of the session that ends before it. Gives the
-   * conversation that goes on, opened; close this one if you leave it. Throws a SessionError, or an Error if the history
-   * does not have the message.
+   * Send a message in place of an earlier one (its `id`): in a fork of the session that ends before it, where this
+   * conversation goes on. The session stays as it is. Throws a SessionError, or an Error if the history does not have
+   * the message.
    */
-  async edit(messageId: string, text: string, options: PromptOptions = {}): Promise<Conversation> {
-    const forkId = await forkBefore(this.session.rest, this.session.sessionId, messageId);
-    const fork = await new Conversation(this.#create, forkId).open();
-    fork.prompt(text, options);
-    return fork;
+  async edit(messageId: string, text: string, options: PromptOptions = {}): Promise<void> {
+    const session = this.#session;
+    const forkId = await forkBefore(session.rest, session.sessionId, messageId);
+    if (this.#isClosed || session !== this.#session) return;
+    this.#follow(forkId);
+    void session.close();
+    await this.open();
+    this.prompt(text, options);
   }
 
   /** Have the last message of the user answered anew, as by `edit`. Throws an Error if not all of it is here. */
-  async regenerate(): Promise<Conversation> {
+  async regenerate(): Promise<void> {
     const last = this.#state.messages.findLast((message) => message.role === "user");
     if (last?.role !== "user" || !last.isWhole) throw new Error("There is no message that could be sent again");
-    return this.edit(last.id, last.text, { attachments: last.attachments as readonly Attachment[] });
+    await this.edit(last.id, last.text, { attachments: last.attachments as readonly Attachment[] });
   }
 }

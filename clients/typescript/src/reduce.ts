@@ -435,7 +435,7 @@ function unqueued(state: State, ids: readonly string[]): State {
 }
 
 function queueOf(state: State, info: SessionInfoFrame): QueuedPrompt[] {
-  return info.queued.map(({ client_msg_id: id, preview }, index) =>
+  return (info.queued ?? []).map(({ client_msg_id: id, preview }, index) =>
     prompted(id, state.queue.find((one) => one.id === id)?.message, preview, index + 1),
   );
 }

@@ -3,7 +3,7 @@
 import { readFile } from "node:fs/promises";
 import { describe, expect, test } from "vitest";
 
-import { EMPTY, reduce, type Action, type ConversationState, type HistoryMessage, type SessionEvent } from "../src/index.ts";
+import { EMPTY, reduce, type Action, type AssistantMessage, type ConversationState, type HistoryMessage, type SessionEvent } from "../src/index.ts";
 
 const said = (turn_id: string, role: string, content: string, more: object = {}) =>
   ({ id: `${turn_id}-${content}`, message_id: `${turn_id}-${content}`, turn_id, role, content, ...more }) as unknown as HistoryMessage;
@@ -245,7 +245,7 @@ test("what a token does not change stays the same object", () => {
   const state = reduce(old, text("n", "b", { is_final: false }));
   expect(state.messages.filter((message, n) => message !== old.messages[n])).toHaveLength(1);
   expect(state.messages.at(-1)).toMatchObject({ parts: [{}, { text: "ab" }] });
-  const last = (one: ConversationState) => (one.messages.at(-1) as { parts: object[] }).parts[0];
+  const last = (one: ConversationState) => (one.messages.at(-1) as AssistantMessage).parts[0];
   expect(last(state)).toBe(last(old));
   for (const part of ["turns", "approvals", "queue", "usage", "plan"] as const) expect(state[part]).toBe(old[part]);
 });
