@@ -14,6 +14,6 @@ export type { Answer, PromptOptions, Session } from "./session.ts";
 export { EMPTY } from "./state.ts";
 export type * from "./state.ts";
 export type { Token } from "./tokens.ts";
-export type { CallContext, CatalogueTools, OwnTool, Tool } from "./tools.ts";
+export { isCallOf, type CallContext, type CatalogueTools, type OwnTool, type Tool } from "./tools.ts";
 export type { Turn } from "./turn.ts";
 export type { Wire, WireEntry } from "./wire.ts";
