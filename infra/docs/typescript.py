@@ -17,7 +17,7 @@ export type ServerFrameOf<Type extends ServerFrame["type"]> = Extract<ServerFram
 /** The client frame of a type. */
 export type ClientFrameOf<Type extends ClientFrame["type"]> = Extract<ClientFrame, { type: Type }>;
 
-/** A call of one of the tools that the server knows; of the others, the client that declares them knows the arguments. */
+/** A call of one of the tools that the server knows. Clients know the arguments of their own. */
 export type ToolCallFrameOf<Name extends keyof CallArguments> = {
   [Tool in Name]: ToolCallFrame & { tool_name: Tool; arguments?: CallArguments[Tool] };
 }[Name];
