@@ -173,7 +173,9 @@ export class Session {
    * switched it meanwhile.
    */
   async configure(settings: Omit<SessionConfigFrame, "type">): Promise<SessionInfoFrame> {
-    const seen = settings.mode && { last_seq: this.#core.lastSeq };
+    // What the user has seen of the mode: by the frames, or by a newer `session_info` whose frames are on their way.
+    const { lastSeq, info: before } = this.#core;
+    const seen = settings.mode && { last_seq: Math.max(lastSeq, before?.last_seq ?? 0) };
     const info = await this.request<SessionInfoFrame>({ type: "session_config", ...seen, ...settings });
     const wanted = settings.mode ?? settings.autonomy;
     // The user's word counts once the server keeps to it: later, somebody else may switch the session.
