@@ -8,5 +8,6 @@ export default defineConfig({
     maxWorkers: 1,
     isolate: false,
     testTimeout: 60_000,
+    expect: { poll: { timeout: 50_000 } },
   },
 });

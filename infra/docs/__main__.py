@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def documents() -> dict[str, str]:
     """The text of every generated document, by path."""
     bundle = schemas.bundle()
-    declarations = typescript.declarations(bundle, tools.schemas())
+    declarations = typescript.declarations(bundle, tools.schemas(), tools.asked())
     return {
         "docs/asyncapi.yaml": asyncapi.text(bundle),
         "docs/schemas/frames.json": _json(bundle),

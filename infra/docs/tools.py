@@ -86,18 +86,24 @@ def page() -> str:
 
 def schemas() -> dict[str, Any]:
     """The JSON Schemas of arguments and results, by IDE tool."""
+    return {tool.name: _schemas(tool) for tool in _of_the_ide()}
+
+
+def asked() -> dict[str, Any]:
+    """The same of the server's tools about whose calls a human decides."""
+    return {tool.name: _schemas(tool) for tool in CATALOGUE.values() if tool.server_side and tool.always_approval}
+
+
+def _schemas(tool: Tool) -> dict[str, Any]:
     return {
-        tool.name: {
-            "description": tool.description,
-            "risk": tool.risk,
-            "approval": tool.approval,
-            "extension": tool.extension,
-            "extension_arguments": list(tool.extras),
-            "parameters": tool.parameters,
-            "result": tool.result.schema,
-            "errors": [code.value for code in tool.errors],
-        }
-        for tool in _of_the_ide()
+        "description": tool.description,
+        "risk": tool.risk,
+        "approval": tool.approval,
+        "extension": tool.extension,
+        "extension_arguments": list(tool.extras),
+        "parameters": tool.parameters,
+        "result": tool.result.schema,
+        "errors": [code.value for code in tool.errors],
     }
 
 

@@ -16,6 +16,14 @@ export type ServerFrameOf<Type extends ServerFrame["type"]> = Extract<ServerFram
 
 /** The client frame of a type. */
 export type ClientFrameOf<Type extends ClientFrame["type"]> = Extract<ClientFrame, { type: Type }>;
+
+/** A call of one of the tools that the server knows. Clients know the arguments of their own. */
+export type ToolCallFrameOf<Name extends keyof CallArguments> = {
+  [Tool in Name]: ToolCallFrame & { tool_name: Tool; arguments?: CallArguments[Tool] };
+}[Name];
+
+/** Such a call of any of them: a `switch` over `tool_name` narrows it to the tool's arguments. */
+export type KnownCallFrame = ToolCallFrameOf<keyof CallArguments>;
 """
 _OF_TOOLS = (
     ("ToolArguments", "parameters", "The `arguments` of a `tool_call`, by its `tool_name`."),
@@ -25,14 +33,23 @@ _WIDTH = 116
 _NAMES = {"string": "string", "integer": "number", "number": "number", "boolean": "boolean", "null": "null"}
 
 
-def declarations(document: Schema, tools: Schema) -> str:
-    """The `.d.ts` text for all definitions of a `schemas.bundle`, and for the tools of `tools.schemas`."""
+def declarations(document: Schema, tools: Schema, asked: Schema) -> str:
+    """The `.d.ts` text for all definitions of a `schemas.bundle`, and for the tools of `tools.schemas`.
+
+    `asked`: the server's tools about whose calls a human decides, in the same form.
+    """
     parts = [_declaration(name, schema) for name, schema in document["$defs"].items()]
     for name, part, comment in _OF_TOOLS:
-        properties = {tool: {"description": found["description"], **found[part]} for tool, found in tools.items()}
-        schema = {"description": comment, "properties": properties, "required": list(properties)}
-        parts.append(_declaration(name, schema))
+        parts.append(_declaration(name, {"description": comment, **_by_tool(tools, part)}))
+    members = _members(_by_tool(asked, "parameters"), "  ")
+    comment = _comment({"description": "The `arguments` of each call that a client may see, by its `tool_name`."}, "")
+    parts.append(f"{comment}export interface CallArguments extends ToolArguments {members}\n")
     return "\n".join([_HEADER, *parts, _FOOTER])
+
+
+def _by_tool(tools: Schema, part: str) -> Schema:
+    properties = {tool: {"description": found["description"], **found[part]} for tool, found in tools.items()}
+    return {"properties": properties, "required": list(properties)}
 
 
 def _declaration(name: str, schema: Schema) -> str:

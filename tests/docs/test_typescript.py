@@ -13,7 +13,8 @@ NODE_PROJECT = Path(__file__).with_name("node")
 DECLARATIONS = Path(__file__).parents[2] / "clients/typescript/src/protocol.ts"
 
 CLIENT = """
-import type { ClientFrame, ServerFrame, ServerFrameOf, ToolArguments, ToolResults } from "./codelab";
+import type { ClientFrame, KnownCallFrame, ServerFrame, ServerFrameOf, ToolArguments, ToolCallFrame } from "./codelab";
+import type { ToolCallFrameOf, ToolResults } from "./codelab";
 
 declare const socket: { send(text: string): void };
 const send = (frame: ClientFrame) => socket.send(JSON.stringify(frame));
@@ -41,6 +42,20 @@ export function diff(args: ToolArguments["git.diff"]): ToolResults["git.diff"] {
   return { diff: args.staged ? args.path : "" };
 }
 
+export function shown(call: ToolCallFrame): string {
+  const known = call as KnownCallFrame; // as `isCallOf` of the client does
+  switch (known.tool_name) {
+    case "edit_file":
+      return known.arguments?.edits.map((edit) => edit.new).join() ?? "";
+    case "propose_plan":
+      return known.arguments?.steps.join() ?? "";
+    default:
+      return known.tool_name;
+  }
+}
+
+// @ts-expect-error a command has no path
+export const path: string = ({} as ToolCallFrameOf<"run_command">).arguments!.path.trim();
 export const status: ServerFrameOf<"agent_status">["status"] = "waiting_approval";
 
 // @ts-expect-error a decision is one of three

@@ -20,6 +20,7 @@ from tests.typescript import NODE, PACKAGE
 
 EXAMPLE = PACKAGE.parents[1] / "examples/vscode"
 CHAPTER = PACKAGE.parents[1] / "docs/typescript.md"
+OLDEST = Path(__file__).with_name("oldest")
 ENVIRONMENT = {**os.environ, "NO_COLOR": "1", "CI": "1"}
 #: A text that streams for a while.
 LONG = "".join(f"w{n} " for n in range(400))
@@ -100,21 +101,52 @@ def test_the_example_stays_short() -> None:
     assert len((EXAMPLE / "src/extension.ts").read_text().splitlines()) <= 175
 
 
+#: Uses all entries of the installed package, as a module of either kind.
+CONSUMER = """
+import { connect, createConversation, EMPTY, isCallOf, reduce } from "@codelab/client";
+import type { ConversationState, Session, ToolCallFrame } from "@codelab/client";
+import { stateFolder } from "@codelab/client/node";
+import { useCodelab } from "@codelab/client/react";
+import { useCodelab as useCodelabInVue } from "@codelab/client/vue";
+
+export const state: ConversationState = reduce(EMPTY, { type: "titled", title: "a title" });
+export const titleOf = (session: Session): string => session.title;
+export function pathOf(call: ToolCallFrame): string | undefined {
+  return isCallOf(call, "write_file", "edit_file") ? call.arguments?.path : undefined;
+}
+// @ts-expect-error a state is never changed
+state.title = "another";
+console.log(stateFolder(), ...[connect, createConversation, useCodelab, useCodelabInVue].map((one) => typeof one));
+"""
+
+
 @pytest.mark.deep
 def test_the_packed_package_has_what_it_needs_and_nothing_else(tmp_path: Path) -> None:
+    """Strict programs of both kinds compile with it, with the oldest compiler that it names too, and run."""
     node = node_with(PACKAGE, NODE)
     packed = npm("pack", "--json", "--pack-destination", str(tmp_path), cwd=PACKAGE)
     (archive,) = tmp_path.glob("*.tgz")
     names = {file["path"] for file in json.loads(packed[packed.index("[\n") :])[0]["files"]}
     sources = {path.stem for path in (PACKAGE / "src").glob("*.ts")}
-    built = {f"dist/{name}{ending}" for name in sources for ending in (".js", ".d.ts")}
-    assert names == {"package.json", "README.md", "LICENSE", *built}
-    (tmp_path / "package.json").write_text('{"private": true, "type": "module"}')
-    npm("install", "--no-audit", "--no-fund", "--ignore-scripts", str(archive), cwd=tmp_path)
-    program = "import { connect, stateFolder } from '@codelab/client/node'; console.log(typeof connect, stateFolder());"
-    (tmp_path / "program.mjs").write_text(program)
-    done = run(node, "program.mjs", cwd=tmp_path, env={**os.environ, "XDG_STATE_HOME": "/state"})
-    assert done.stdout == "function /state/codelab\n", done.stderr
+    built = {f"dist/{kind}{name}{ending}" for name in sources for ending in (".js", ".d.ts") for kind in ("", "cjs/")}
+    assert names == {"package.json", "README.md", "LICENSE", "dist/cjs/package.json", *built}
+    (tmp_path / "package.json").write_text('{"private": true}')
+    npm("install", "--no-audit", "--no-fund", "--ignore-scripts", "--omit=peer", str(archive), cwd=tmp_path)
+    modules = tmp_path / "node_modules"
+    for name in ("react", "vue", "@vue", "@types", "csstype"):
+        (modules / name).symlink_to(PACKAGE / "node_modules" / name)
+    for name in ("program.mts", "program.cts"):
+        (tmp_path / name).write_text(CONSUMER)
+    checks = ("--strict", "--exactOptionalPropertyTypes", "--module", "nodenext", "--types", "node", "--outDir", "out")
+    libraries = ("--target", "es2022", "--lib", "es2022,dom,dom.iterable")
+    node_with(OLDEST, NODE)
+    for project, quietly in ((PACKAGE, ()), (OLDEST, ("--skipLibCheck",))):  # Vue's types are newer
+        tsc = project / "node_modules/typescript/bin/tsc"
+        done = run(node, str(tsc), *checks, *libraries, *quietly, "program.mts", "program.cts", cwd=tmp_path)
+        assert done.returncode == 0, done.stdout
+        for program in ("out/program.mjs", "out/program.cjs"):
+            done = run(node, program, cwd=tmp_path, env={**os.environ, "XDG_STATE_HOME": "/state"})
+            assert done.stdout == "/state/codelab function function function function\n", done.stderr
 
 
 @pytest.mark.deep

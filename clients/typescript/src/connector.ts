@@ -72,6 +72,7 @@ export class Connector {
         await this.#pause(`there is no token: ${messageOf(error)}`);
         continue;
       }
+      if (this.#stopped) return;
       if (token === refused) {
         throw new SessionError("unauthorized", token ? "The server does not accept the token" : "The server needs a token");
       }

@@ -1,6 +1,7 @@
 /** The client for Node.js: executed calls are recorded in files. */
 
 import { isPublic } from "./addresses.ts";
+import { Conversation } from "./conversation.ts";
 import { fileJournal } from "./files.ts";
 import type { SessionOptions } from "./options.ts";
 import { Session } from "./session.ts";
@@ -16,4 +17,14 @@ export function createSession(options: SessionOptions): Session {
 /** Open a session. Settles when everything missed has been replayed. */
 export async function connect(options: SessionOptions): Promise<Session> {
   return createSession(options).open();
+}
+
+/**
+ * A conversation for a view: a session with the state that it shows. Not open yet. With a `sessionId`, it begins with
+ * the session's history.
+ */
+export function createConversation(options: SessionOptions): Conversation {
+  // The whole log: its frames tell what the history does not, such as how calls ended.
+  const create = (sessionId?: string) => createSession({ lastSeq: 0, ...options, sessionId });
+  return new Conversation(create, options.sessionId);
 }

@@ -1275,8 +1275,25 @@ export interface ToolResults {
   fetch_url: { status: number; content: string; url?: string; content_type?: string; location?: string; truncated?: boolean; };
 }
 
+/** The `arguments` of each call that a client may see, by its `tool_name`. */
+export interface CallArguments extends ToolArguments {
+  /**
+   * Propose a plan to the user, who accepts, edits or rejects it. Nothing can be changed before the user has accepted
+   * one. Send the complete plan, again after a rejection.
+   */
+  propose_plan: { steps: string[]; explanation?: string; };
+}
+
 /** The server frame of a type. */
 export type ServerFrameOf<Type extends ServerFrame["type"]> = Extract<ServerFrame, { type: Type }>;
 
 /** The client frame of a type. */
 export type ClientFrameOf<Type extends ClientFrame["type"]> = Extract<ClientFrame, { type: Type }>;
+
+/** A call of one of the tools that the server knows. Clients know the arguments of their own. */
+export type ToolCallFrameOf<Name extends keyof CallArguments> = {
+  [Tool in Name]: ToolCallFrame & { tool_name: Tool; arguments?: CallArguments[Tool] };
+}[Name];
+
+/** Such a call of any of them: a `switch` over `tool_name` narrows it to the tool's arguments. */
+export type KnownCallFrame = ToolCallFrameOf<keyof CallArguments>;

@@ -1,5 +1,5 @@
 import { newId } from "./address.ts";
-import { Conversation } from "./conversation.ts";
+import { SessionCore } from "./core.ts";
 import type { SessionEvent, SessionEventOf } from "./events.ts";
 import type { SessionOptions } from "./options.ts";
 import type {
@@ -43,11 +43,11 @@ export class Session {
   readonly rest: Rest;
   /** What happens on the wire, for an inspector. */
   readonly wire: Wire;
-  readonly #conversation: Conversation;
+  readonly #core: SessionCore;
 
   constructor(options: SessionOptions) {
-    this.#conversation = new Conversation(options);
-    const { sessionId, rest, wire } = this.#conversation;
+    this.#core = new SessionCore(options);
+    const { sessionId, rest, wire } = this.#core;
     this.sessionId = sessionId;
     this.rest = rest;
     this.wire = wire;
@@ -55,63 +55,63 @@ export class Session {
 
   /** Connect. Settles when everything missed has been replayed. */
   async open(): Promise<this> {
-    await this.#conversation.open();
+    await this.#core.open();
     return this;
   }
 
   /** Stop running calls, whose results say so, and close the connection. */
   close(): Promise<void> {
-    return this.#conversation.close();
+    return this.#core.close();
   }
 
   // -- what is known -------------------------------------------------------------------------------------------
 
   /** The last `session_info`. */
   get info(): SessionInfoFrame | undefined {
-    return this.#conversation.info;
+    return this.#core.info;
   }
 
   get status(): Status {
-    return this.#conversation.status;
+    return this.#core.status;
   }
 
   get agent(): string {
-    return this.#conversation.agent;
+    return this.#core.agent;
   }
 
   get title(): string {
-    return this.#conversation.title;
+    return this.#core.title;
   }
 
   get plan(): PlanStep[] {
-    return this.#conversation.plan;
+    return this.#core.plan;
   }
 
   /** Call `listener` for each event of a type, or for all with `*`. Returns what stops that. */
   on<Type extends SessionEvent["type"]>(type: Type, listener: (event: SessionEventOf<Type>) => void): () => void;
   on(type: "*", listener: (event: SessionEvent) => void): () => void;
   on(type: SessionEvent["type"] | "*", listener: (event: any) => void): () => void {
-    return this.#conversation.subscribers.on(type, listener);
+    return this.#core.subscribers.on(type, listener);
   }
 
   /** All events for one reader: since the session was opened for the first reader, from now on for others. */
   events(): AsyncIterableIterator<SessionEvent> {
-    return this.#conversation.subscribers.events();
+    return this.#core.subscribers.events();
   }
 
   /** The calls that are known to be open, by `call_id`. */
   get openCalls(): ReadonlyMap<string, ToolCallFrame> {
-    return this.#conversation.openCalls.byId;
+    return this.#core.openCalls.byId;
   }
 
   /** The `seq` of the last frame that was shown. */
   get lastSeq(): number {
-    return this.#conversation.lastSeq;
+    return this.#core.lastSeq;
   }
 
   /** Whether the connection is open and everything missed has been replayed. */
   get isOnline(): boolean {
-    return this.#conversation.isOnline;
+    return this.#core.isOnline;
   }
 
   // -- talking -------------------------------------------------------------------------------------------------
@@ -128,15 +128,15 @@ export class Session {
       ...(options.whenBusy && { when_busy: options.whenBusy }),
     } as const;
     const accepted = this.request(frame).then(() => {});
-    const turn = new Turn(id, accepted, (ended) => this.#conversation.turns.delete(ended));
-    this.#conversation.turns.add(turn);
+    const turn = new Turn(id, accepted, (ended) => this.#core.turns.delete(ended));
+    this.#core.turns.add(turn);
     return turn;
   }
 
   /** Decide about a call that needs approval. Rejects if the server refuses the decision; the call then keeps waiting. */
   answer(callId: string, answer: Answer): Promise<AckFrame> {
-    this.#conversation.checkOpen();
-    const reply = this.#conversation.answer(callId, answer);
+    this.#core.checkOpen();
+    const reply = this.#core.answer(callId, answer);
     reply.catch(() => {});
     return reply;
   }
@@ -146,7 +146,7 @@ export class Session {
    * state it is; `queued`: also withdraw all messages that wait.
    */
   cancel({ message, queued }: { message?: string; queued?: boolean } = {}): Promise<AckFrame> {
-    const { status, turnId, turns } = this.#conversation;
+    const { status, turnId, turns } = this.#core;
     const onItsWay = status === "idle" ? [...turns].filter((turn) => !turn.isAccepted).at(-1)?.id : undefined;
     const id = message ?? onItsWay;
     if (id !== undefined) return this.#now({ type: "cancel", client_msg_id: id });
@@ -173,26 +173,28 @@ export class Session {
    * switched it meanwhile.
    */
   async configure(settings: Omit<SessionConfigFrame, "type">): Promise<SessionInfoFrame> {
-    const seen = settings.mode && { last_seq: this.#conversation.lastSeq };
+    // What the user has seen of the mode: by the frames, or by a newer `session_info` whose frames are on their way.
+    const { lastSeq, info: before } = this.#core;
+    const seen = settings.mode && { last_seq: Math.max(lastSeq, before?.last_seq ?? 0) };
     const info = await this.request<SessionInfoFrame>({ type: "session_config", ...seen, ...settings });
     const wanted = settings.mode ?? settings.autonomy;
     // The user's word counts once the server keeps to it: later, somebody else may switch the session.
     const isAutonomous = wanted === "autonomous" && (info.mode ?? info.settings?.["autonomy"]) === "autonomous";
-    if (wanted) await this.#conversation.decisions?.choseMode(isAutonomous ? wanted : "code");
+    if (wanted) await this.#core.decisions?.choseMode(isAutonomous ? wanted : "code");
     return info;
   }
 
   /** The remembered rules. */
   async rules(): Promise<RuleInfo[]> {
     const { rules } = await this.request<RuleListFrame>({ type: "rules", action: "list" });
-    this.#conversation.decisions?.sawRules(rules);
+    this.#core.decisions?.sawRules(rules);
     return rules;
   }
 
   /** Revoke a remembered rule. Gives the others. */
   async revoke(ruleId: string): Promise<RuleInfo[]> {
     const { rules } = await this.request<RuleListFrame>({ type: "rules", action: "revoke", rule_id: ruleId });
-    await this.#conversation.decisions?.revoked(ruleId);
+    await this.#core.decisions?.revoked(ruleId);
     return rules;
   }
 
@@ -216,17 +218,17 @@ export class Session {
    * this order, each when those before it have their replies.
    */
   request<Reply extends SessionEvent>(frame: ClientFrame): Promise<Reply> {
-    return this.#conversation.request(frame);
+    return this.#core.request(frame);
   }
 
   /** Send any frame once, when the session is online. Settles when it is on its way, not when it has arrived. */
   send(frame: ClientFrame): Promise<void> {
-    return this.#conversation.send(frame);
+    return this.#core.send(frame);
   }
 
   /** The field that a frame with a `payload_url` lacks: the arguments of a call, or the result of `tool_progress`. */
   download(frame: { payload_url?: string; payload_bytes?: number }): Promise<unknown> {
-    return this.#conversation.download(frame);
+    return this.#core.download(frame);
   }
 
   #updateContext(action: "add_file" | "remove_file" | "clear", data?: { path: string; content?: string }) {
@@ -235,8 +237,8 @@ export class Session {
 
   /** Send a frame beside the others. Nobody needs to care about the reply. */
   #now(frame: ClientFrame): Promise<AckFrame> {
-    this.#conversation.checkOpen();
-    const reply = this.#conversation.request<AckFrame>(frame, false);
+    this.#core.checkOpen();
+    const reply = this.#core.request<AckFrame>(frame, false);
     reply.catch(() => {});
     return reply;
   }

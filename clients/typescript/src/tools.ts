@@ -1,4 +1,4 @@
-import type { ToolArguments, ToolDeclaration, ToolResults } from "./protocol.ts";
+import type { CallArguments, ToolArguments, ToolCallFrame, ToolCallFrameOf, ToolDeclaration, ToolResults } from "./protocol.ts";
 
 /** What a tool is given beside its arguments. */
 export interface CallContext {
@@ -26,4 +26,9 @@ export type CatalogueTools = {
 /** A tool of the client's own, which the agent may call beside those of the catalogue. */
 export interface OwnTool extends ToolDeclaration {
   execute: Tool;
+}
+
+/** Whether a call is one of these tools. If so, its arguments have the tool's type; a `switch` over `tool_name` tells several apart. */
+export function isCallOf<Name extends keyof CallArguments>(call: ToolCallFrame, ...names: Name[]): call is ToolCallFrameOf<Name> {
+  return (names as string[]).includes(call.tool_name);
 }

@@ -35,7 +35,7 @@ export async function download(
 export async function upload(
   fetch: Fetch,
   url: string,
-  body: Uint8Array<ArrayBuffer>,
+  body: BodyInit,
   headers: Record<string, unknown>,
   hosts: PayloadHosts,
 ): Promise<void> {

@@ -241,3 +241,11 @@ test("a switch to autonomous that the server has not made is no consent", async 
   expect(await outcome("w")).toMatchObject({ error: { code: "PERMISSION_DENIED" } });
   expect(ran).toEqual([]);
 });
+
+test("a switch of the mode says what the user has seen of it: a session_info may be newer than the frames", async () => {
+  const { served, session } = await play();
+  served.info["last_seq"] = 50;
+  await session.configure({ title: "the answer is a session_info" });
+  await session.configure({ mode: "ask" });
+  expect(served.frames.filter((frame) => frame["mode"])).toMatchObject([{ last_seq: 50 }]);
+});

@@ -106,3 +106,9 @@ export function jwt(claims: Frame): string {
   const part = (value: Frame): string => Buffer.from(JSON.stringify(value)).toString("base64url");
   return `${part({ alg: "HS256" })}.${part(claims)}.c2ln`;
 }
+
+/** What a component is mounted in. */
+export function emptyPage(): Element {
+  document.body.replaceChildren(document.createElement("div"));
+  return document.body.firstElementChild as Element;
+}

@@ -91,3 +91,21 @@ test("a token's source that is out of reach for a while ends nothing", async () 
   await eventually(() => served.sockets.length === 2 && session.isOnline);
   expect(why).toEqual(["the connection was cut", "there is no token: fetch failed"]);
 });
+
+test("a session that is closed before it has its token does not connect", async () => {
+  const served = await serve();
+  let give: (token: string) => void = () => {};
+  let asked = 0;
+  const token = () => {
+    asked++;
+    return asked === 1 ? "" : new Promise<string>((resolve) => (give = resolve)); // the first one names the journal
+  };
+  const session = newSession(served.url, { token });
+  const opening = session.open();
+  await eventually(() => asked === 2);
+  await session.close();
+  give("");
+  await expect(opening).rejects.toThrow("closed");
+  await openSession(served.url); // had the first one connected, it would have been before
+  expect(served.sockets).toHaveLength(1);
+});

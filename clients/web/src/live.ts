@@ -1,7 +1,6 @@
 import { effect, signal } from '@preact/signals';
-import { createSession, newSessionId, type Session, SessionError, type SessionEvent, type SessionSummary } from '@codelab/client';
+import { type Attachment, Conversation as Source, createSession, forkBefore, newSessionId, type Session, SessionError, type SessionEvent, type SessionSummary } from '@codelab/client';
 import { Conversation } from './conversation/conversation.ts';
-import type { Attached } from './conversation/entries.ts';
 import { FrameLog } from './inspector/log.ts';
 import { dialogue } from './workspace/dialogue.ts';
 import { Expectations } from './workspace/expectations.ts';
@@ -24,8 +23,6 @@ export interface Live {
   log: FrameLog;
   /** What the model knows of the folder, and the user has seen of its calls. */
   expectations: Expectations;
-  /** Asks for the page of the history before those that are shown; undefined if there is none. */
-  earlier?: string | undefined;
 }
 
 export const live = signal<Live | undefined>(undefined);
@@ -83,7 +80,7 @@ export function sessionOfAddress(): string | undefined {
 /** Go to a session, without an id to a new one. The browser's way back leads to the one before. */
 export function go(id?: string): void {
   const here = live.value;
-  const isThere = here && (id ? here.session.sessionId === id : !here.conversation.entries.value.length && !location.hash);
+  const isThere = here && (id ? here.session.sessionId === id : !here.conversation.messages.value.length && !location.hash);
   if (isThere && link.value.state !== 'ended') return;
   history.pushState(null, '', id ? `/#/s/${id}` : '/');
   void open(id);
@@ -116,7 +113,6 @@ export async function open(id?: string): Promise<void> {
     link.value = { state: 'ended', unauthorized: true };
     return;
   }
-  const conversation = new Conversation();
   const log = new FrameLog();
   const expectations = new Expectations();
   const { supported, tools: executed } = tools({
@@ -126,11 +122,11 @@ export async function open(id?: string): Promise<void> {
     changed: (paths, made) => {
       lastChanged.value = paths;
       version.value++;
-      if (made) conversation.made(made.callId, made.changes, made.folder);
+      if (made) conversation.executed(made.callId, made.changes, made.folder);
     },
   });
-  const session = createSession({
-    url: socketOf(config),
+  const create = () => createSession({
+    url: socketOf(config!),
     restUrl: location.origin,
     sessionId,
     token: login.token,
@@ -144,13 +140,16 @@ export async function open(id?: string): Promise<void> {
     // The whole log: its frames tell what the history does not, such as how calls ended.
     lastSeq: 0,
     onWire: (entry) => log.add(entry),
-    onEvent: (event) => number === opening && take(event, conversation, session),
+    onEvent: (event) => number === opening && take(event, sessionId),
   });
-  const made: Live = { session, conversation, log, expectations };
+  const source = new Source(create, id);
+  const conversation = new Conversation(source);
+  const { session } = source;
   try {
-    if (id) await begin(made);
+    if (id) await source.history();
     if (number !== opening) return;
-    live.value = made;
+    if (source.state.messages.length) name(sessionId);
+    live.value = { session, conversation, log, expectations };
     await session.open();
     sessionsChanged.value++;
   } catch (error) {
@@ -158,49 +157,7 @@ export async function open(id?: string): Promise<void> {
   }
 }
 
-/** Show the history of turns that are over; `again`, because frames are missing, and of the one that is running. */
-async function begin(made: Live, again = false): Promise<void> {
-  const { rest, sessionId } = made.session;
-  try {
-    const running = async () => {
-      const told = await rest.request<{ title?: string; turn_id?: string | null }>('GET', `/sessions/${sessionId}`);
-      made.conversation.title.value ||= told.title ?? '';
-      return told.turn_id ?? undefined;
-    };
-    let turn = await running();
-    let page = await rest.history(sessionId, { limit: 100 });
-    // A turn that has begun or ended meanwhile is only told in part: the rest would be missing.
-    for (let now; (now = await running()) !== turn; turn = now) page = await rest.history(sessionId, { limit: 100 });
-    if (again) made.conversation.beginAgain(page.messages, turn);
-    else made.conversation.begin(page.messages, turn);
-    made.earlier = page.next_cursor ?? undefined;
-    if (page.messages.length) name(sessionId);
-  } catch (error) {
-    // A session begins to exist when it is connected to.
-    if (!(error instanceof SessionError && error.code === 'SESSION_NOT_FOUND')) throw error;
-  }
-}
-
-/** Frames are missing that the log has no more. */
-async function beginAgain(session: Session): Promise<void> {
-  const made = live.value;
-  if (made?.session !== session) return;
-  try {
-    await begin(made, true);
-    if (live.value?.session === session) live.value = { ...made };
-  } catch (error) {
-    if (live.value?.session === session) ended(error);
-  }
-}
-
-export async function loadEarlier(from: Live): Promise<void> {
-  if (!from.earlier) return;
-  const page = await from.session.rest.history(from.session.sessionId, { limit: 100, cursor: from.earlier });
-  from.conversation.prepend(page.messages);
-  live.value = { ...from, earlier: page.next_cursor ?? undefined };
-}
-
-function take(event: SessionEvent, conversation: Conversation, session: Session): void {
+function take(event: SessionEvent, sessionId: string): void {
   switch (event.type) {
     case 'online':
       link.value = { state: 'online' };
@@ -213,17 +170,13 @@ function take(event: SessionEvent, conversation: Conversation, session: Session)
       ended(event.error);
       break;
     case 'user_message':
-      name(session.sessionId);
+      name(sessionId);
       break;
     case 'turn_end':
       sessionsChanged.value++;
       break;
-    case 'resync_required':
-      void beginAgain(session);
-      break;
     default:
   }
-  conversation.take(event);
 }
 
 function ended(error: unknown): void {
@@ -232,51 +185,21 @@ function ended(error: unknown): void {
 }
 
 /** Send a message; what becomes of it shows in the conversation. */
-export function send(text: string, attached: readonly Attached[]): void {
-  const { session, conversation } = live.value!;
-  const turn = session.prompt(text, {
-    ...(attached.length && {
-      attachments: attached.map((one) => {
-        if ('text' in one) return { type: 'text' as const, name: one.name, content: one.text };
-        const [, type = '', data = ''] = /^data:([^;]+);base64,(.*)$/.exec(one.url) ?? [];
-        return { type: 'image' as const, name: one.name, media_type: type, data };
-      }),
-    }),
-  });
-  conversation.said(turn.id, text, attached);
-  turn.ended.catch(() => {});
-  turn.accepted.then(
-    () => conversation.accepted(turn.id),
-    ({ message, code, retryAfter }: SessionError) =>
-      conversation.refused(turn.id, message, code ?? '', retryAfter === undefined ? undefined : Date.now() + retryAfter * 1000),
-  );
+export function send(text: string, attachments: readonly Attachment[]): void {
+  live.value!.conversation.source.prompt(text, attachments.length ? { attachments } : {});
 }
 
 /**
  * Send a message in place of an earlier one: in a fork of the session that ends before it, so that nothing is lost. Throws an
  * Error if that cannot be made.
  */
-export async function sendInstead(messageId: string, text: string, attached: readonly Attached[]): Promise<void> {
+export async function sendInstead(messageId: string, text: string, attachments: readonly Attachment[]): Promise<void> {
   const { rest, sessionId } = live.value!.session;
-  const { session_id: forkId } = await rest.fork(sessionId, { up_to: await placeOf(rest, sessionId, messageId) });
+  const forkId = await forkBefore(rest, sessionId, messageId);
   if (live.value?.session.sessionId !== sessionId) return; // The user has gone elsewhere.
   history.pushState(null, '', `/#/s/${forkId}`);
   await open(forkId);
-  if (live.value?.session.sessionId === forkId) send(text, attached);
-}
-
-/** How many messages of the history are before a message. */
-async function placeOf(rest: Session['rest'], sessionId: string, messageId: string): Promise<number> {
-  let end: number | undefined;
-  for (let cursor: string | undefined; ; ) {
-    const page = await rest.history(sessionId, { limit: 100, ...(cursor && { cursor }) });
-    const first = (end ?? page.total) - page.messages.length;
-    const index = page.messages.findIndex((message) => (message['message_id'] ?? message.id) === messageId);
-    if (index >= 0) return first + index;
-    end = first;
-    cursor = page.next_cursor ?? undefined;
-    if (!cursor) throw new Error('The history does not have this message');
-  }
+  if (live.value?.session.sessionId === forkId) send(text, attachments);
 }
 
 /** The sessions of the user that have a message, newest first: the first one gives a session its title. */

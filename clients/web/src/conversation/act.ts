@@ -1,5 +1,5 @@
+import type { ConversationState, Part } from '@codelab/client';
 import type { Key } from '../i18n/index.ts';
-import type { Entry } from './entries.ts';
 import { visibleLine } from './safe.ts';
 
 /** What the agent does: a text of the page and its value. `key` tells one act from the next. */
@@ -21,24 +21,28 @@ const TEXTS: Record<string, Key> = {
 const MOST_CHARS = 60;
 
 /** What the agent does now, as far as the frames tell: a call that runs, else a text that is being written. */
-export function actOf(entries: readonly Entry[]): Act | undefined {
-  for (const entry of entries.toReversed()) {
-    if (entry.kind === 'end' || entry.kind === 'user') break;
-    if (entry.kind === 'draft') {
-      const { path, tool_name: tool = '' } = entry.draft.value;
-      return { key: entry.key, text: 'act.edit', what: shortened(visibleLine(path ?? tool)) };
+export function actOf({ messages, turns }: Pick<ConversationState, 'messages' | 'turns'>): Act | undefined {
+  const parts: Part[] = [];
+  for (const message of messages.toReversed()) {
+    if (message.role === 'user' || turns.some((turn) => turn.id === message.turnId && turn.end)) break;
+    parts.push(...message.parts.toReversed());
+  }
+  for (const part of parts) {
+    if (part.type === 'draft') {
+      const { path, tool_name: tool = '' } = part.draft;
+      return { key: part.id, text: 'act.edit', what: shortened(visibleLine(path ?? tool)) };
     }
-    if (entry.kind !== 'call' || !['running', 'approved', 'elsewhere'].includes(entry.call.value.state)) continue;
-    const { tool_name: tool, kind = '', paths = [], arguments: args = {} } = entry.call.value.frame;
+    if (part.type !== 'call' || !['running', 'approved', 'elsewhere'].includes(part.state)) continue;
+    const { tool_name: tool, kind = '', paths = [], arguments: args = {} } = part.call;
     const said = args['command'] ?? args['query'] ?? args['glob'];
     const words = typeof said === 'string' ? said : '';
     const isList = kind === 'search' && !words && paths.length > 0;
     const what = kind === 'search' ? words || paths.join(', ') || tool : paths.join(', ') || words || tool;
     const text = isList ? 'act.list' : (Object.hasOwn(TEXTS, kind) && TEXTS[kind]) || 'act.other';
-    return { key: entry.key, text, what: shortened(visibleLine(what)) };
+    return { key: part.id, text, what: shortened(visibleLine(what)) };
   }
-  const last = entries.at(-1);
-  if (last?.kind === 'assistant' && !last.final.value) return { key: last.key, text: 'act.answer', what: '' };
+  const [last] = parts;
+  if (last?.type === 'text' && !last.isFinal) return { key: last.id, text: 'act.answer', what: '' };
   return undefined;
 }
 

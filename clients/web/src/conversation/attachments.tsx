@@ -1,7 +1,7 @@
 import { signal } from '@preact/signals';
 import { t } from '../i18n/index.ts';
 import { Icon } from '../shell/icon.tsx';
-import type { Attached } from './entries.ts';
+import type { Attachment, AttachmentInfo } from '@codelab/client';
 import { visibleLine } from './safe.ts';
 
 const IMAGE_BYTES = 5_000_000;
@@ -11,7 +11,7 @@ const MOST_ATTACHED = 8;
 const IMAGE_TYPES: Record<string, string> = { png: 'image/png', jpg: 'image/jpeg', jpeg: 'image/jpeg', gif: 'image/gif', webp: 'image/webp' };
 
 /** What is sent with the draft. */
-export const attached = signal<readonly Attached[]>([]);
+export const attached = signal<readonly Attachment[]>([]);
 
 /** The media type of an image's path; undefined for other files. */
 export function imageType(path: string): string | undefined {
@@ -30,15 +30,15 @@ export async function attach(files: readonly File[], takesImages: boolean): Prom
 }
 
 /** A file as an attachment, or what is wrong with it. */
-async function attachmentOf(file: File, takesImages: boolean): Promise<Attached | string> {
+async function attachmentOf(file: File, takesImages: boolean): Promise<Attachment | string> {
   const name = visibleLine(file.name);
   const isImage = /^image\/(png|jpeg|gif|webp)$/.test(file.type);
   if (isImage && !takesImages) return t('composer.noimages');
   if (file.size > (isImage ? IMAGE_BYTES : 4 * TEXT_CHARS)) return t('composer.large', { name });
-  if (isImage) return { name: file.name, url: await dataUrl(file) };
+  if (isImage) return { type: 'image', name: file.name, media_type: file.type as Attachment['media_type'] & string, data: await base64(file) };
   const text = await file.arrayBuffer().then((body) => new TextDecoder('utf-8', { fatal: true }).decode(body)).catch(() => '\0');
   if (!text || text.includes('\0') || text.length > TEXT_CHARS) return t('composer.notext', { name });
-  return { name: file.name.slice(0, 255), text };
+  return { type: 'text', name: file.name.slice(0, 255), content: text };
 }
 
 /** What is attached, each with a button that removes it. */
@@ -47,8 +47,8 @@ export function AttachedView() {
   return (
     <div class="images">
       {attached.value.map((one, index) => (
-        <figure key={index} class={'url' in one ? '' : 'file'}>
-          {'url' in one ? <img src={one.url} alt={t('composer.image', { n: index + 1 })} /> : <span class="badge">{visibleLine(one.name)}</span>}
+        <figure key={index} class={one.type === 'image' ? '' : 'file'}>
+          <AttachmentView attachment={one} alt={t('composer.image', { n: index + 1 })} />
           <button
             type="button"
             class="icon"
@@ -63,10 +63,16 @@ export function AttachedView() {
   );
 }
 
-function dataUrl(file: File): Promise<string> {
+/** An image if its data are here, else its name. */
+export function AttachmentView({ attachment, alt }: { attachment: Attachment | AttachmentInfo; alt: string }) {
+  if ('data' in attachment) return <img src={`data:${attachment.media_type};base64,${attachment.data}`} alt={alt} />;
+  return <span class="badge">{visibleLine(attachment.name ?? attachment.type)}</span>;
+}
+
+function base64(file: File): Promise<string> {
   return new Promise((resolve, reject) => {
     const reader = new FileReader();
-    reader.onload = () => resolve(String(reader.result));
+    reader.onload = () => resolve(String(reader.result).replace(/^.*?,/, ''));
     reader.onerror = () => reject(reader.error);
     reader.readAsDataURL(file);
   });

@@ -1,7 +1,7 @@
-import { type Signal, useSignal, useSignalEffect } from '@preact/signals';
+import { useSignal, useSignalEffect } from '@preact/signals';
 import type { RefObject } from 'preact';
 import { useEffect, useId, useLayoutEffect, useMemo, useRef } from 'preact/hooks';
-import { type Answer, ToolError } from '@codelab/client';
+import { type Answer, type CallPart, type CallState, ToolError } from '@codelab/client';
 import { counted, n, t } from '../i18n/index.ts';
 import { executes, live } from '../live.ts';
 import { DiffView, StatedView } from '../review/diff.tsx';
@@ -14,7 +14,6 @@ import { type Change, changesOf, make } from '../workspace/changes.ts';
 import { Changed as FileChanged, viewOf } from '../workspace/expectations.ts';
 import type { Folder } from '../workspace/folder.ts';
 import { folder, lastChanged, version } from '../workspace/open.ts';
-import type { CallState, CallView } from './entries.ts';
 import { Long } from './markdown.tsx';
 import { visible, visibleJson, visibleLine } from './safe.ts';
 import { tellUndone } from './undone.tsx';
@@ -25,19 +24,20 @@ const SETTLED: ReadonlySet<CallState> = new Set(['completed', 'failed', 'rejecte
 const REVIEWED = ['write_file', 'edit_file', 'apply_patch'];
 
 /** A tool call: what it does, what became of it and, while it waits for a human, the decision. */
-export function CallCard({ call }: { call: Signal<CallView> }) {
-  const { frame, state, output, outcome, shown, decided, decision, feedback, changes } = call.value;
+export function CallCard({ part }: { part: CallPart }) {
+  const { call, state, output, outcome, shown, decision, feedback, diff } = part;
+  const changes = diff as readonly Change[] | undefined;
   const title = useId();
   const card = useRef<HTMLElement>(null);
   const asking = state === 'asking';
-  const args = frame.arguments ?? {};
+  const args = call.arguments ?? {};
   const subject = subjectOf(args);
   const result = outcome ? resultText(outcome) : shown;
   return (
     <article class={`call ${state}`} aria-labelledby={title} ref={card} tabIndex={-1} onKeyDown={asking ? typesOn : undefined}>
       <header id={title}>
         <Icon name="tool" />
-        <code class="tool">{visible(frame.tool_name)}</code>
+        <code class="tool">{visible(call.tool_name)}</code>
         {subject && (
           <bdi class="subject" title={subject}>
             {subject}
@@ -47,12 +47,12 @@ export function CallCard({ call }: { call: Signal<CallView> }) {
         {!asking && decision === 'edit' && <span class="badge">{t('call.byyou')}</span>}
         <span class="state">{t(`call.${state}`)}</span>
       </header>
-      {frame.reason && <p class="note">{t('call.rule')}: {visible(frame.reason)}</p>}
+      {call.reason && <p class="note">{t('call.rule')}: {visible(call.reason)}</p>}
       {!asking && decision === 'edit' && <p class="note">{t('call.edited')}</p>}
       {!asking && feedback && <p class="note">{t('call.feedback')}: {visible(feedback)}</p>}
-      {asking && <Asked call={call.value} decided={decided === true} card={card} />}
-      {!asking && changes && <Changed call={call.value} changes={changes} />}
-      {SETTLED.has(state) && !changes && <StatedChanges tool={frame.tool_name} args={args} isExecuted={state === 'completed' || state === 'failed'} />}
+      {asking && <Asked part={part} card={card} />}
+      {!asking && changes && <Changed part={part} changes={changes} />}
+      {SETTLED.has(state) && !changes && <StatedChanges tool={call.tool_name} args={args} isExecuted={state === 'completed' || state === 'failed'} />}
       {!asking && (
         <details>
           <summary>{t('call.arguments')}</summary>
@@ -115,16 +115,16 @@ function StatedChanges({ tool, args, isExecuted }: { tool: string; args: Record<
 }
 
 /** What a call has changed, or would have. What this page has changed can be looked at and taken back. */
-function Changed({ call, changes }: { call: CallView; changes: readonly Change[] }) {
+function Changed({ part, changes }: { part: CallPart; changes: readonly Change[] }) {
   const problem = useSignal('');
-  const { madeIn } = call;
-  const isHere = madeIn !== undefined && madeIn === folder.value;
+  const made = live.value?.conversation.made.value.get(part.id);
+  const isHere = made?.folder !== undefined && made.folder === folder.value;
   const undo = async () => {
     problem.value = '';
     try {
-      await make(madeIn!, [...changes].reverse().map(({ path, before, after }) => ({ path, before: after, after: before })));
-      live.value?.conversation.undone(call.frame.call_id);
-      if (live.value) tellUndone(live.value.session.sessionId, call.frame.call_id, changes.map((change) => visibleLine(change.path)));
+      await make(made!.folder!, [...changes].reverse().map(({ path, before, after }) => ({ path, before: after, after: before })));
+      live.value?.conversation.undone(part.id);
+      if (live.value) tellUndone(live.value.session.sessionId, part.id, changes.map((change) => visibleLine(change.path)));
       lastChanged.value = changes.map((change) => change.path);
       version.value++;
     } catch (error) {
@@ -142,8 +142,8 @@ function Changed({ call, changes }: { call: CallView; changes: readonly Change[]
       <p class="problem" role="alert">
         {problem.value}
       </p>
-      {call.isUndone && <p class="note">{t('call.undone')}</p>}
-      {isHere && call.state === 'completed' && (
+      {made && !made.folder && <p class="note">{t('call.undone')}</p>}
+      {isHere && part.state === 'completed' && (
         <div class="buttons">
           {changes.filter((change) => change.after !== null).map((change) => (
             <button key={change.path} type="button" class="quiet" onClick={() => showFile(change.path)}>
@@ -159,9 +159,9 @@ function Changed({ call, changes }: { call: CallView; changes: readonly Change[]
   );
 }
 
-function Asked({ call, decided, card }: { call: CallView; decided: boolean; card: RefObject<HTMLElement | null> }) {
-  const { frame } = call;
-  const args = frame.arguments;
+function Asked({ part, card }: { part: CallPart; card: RefObject<HTMLElement | null> }) {
+  const { call, isDeciding: decided = false } = part;
+  const args = call.arguments as Record<string, unknown> | undefined;
   const mode = useSignal<'ask' | 'edit' | 'reject' | 'always'>('ask');
   const feedback = useSignal('');
   const problem = useSignal('');
@@ -181,7 +181,7 @@ function Asked({ call, decided, card }: { call: CallView; decided: boolean; card
     // If another client executes the call, the page's folder does not tell what it will change.
     const from = executes.value ? folder.value : undefined;
     if (!from || !args) return;
-    const shown = shownChanges(from, frame.call_id, frame.tool_name, args);
+    const shown = shownChanges(from, call.call_id, call.tool_name, args);
     looking.current = shown.catch(() => {});
     shown.then(
       (found) => (changes.value = found),
@@ -190,17 +190,20 @@ function Asked({ call, decided, card }: { call: CallView; decided: boolean; card
   });
 
   const answer = (given: Answer) => {
-    gone.value = !live.value?.session.openCalls.get(frame.call_id)?.requires_approval;
+    gone.value = !live.value?.session.openCalls.get(call.call_id)?.requires_approval;
     if (gone.value || !seen.value) return;
     const from = live.value;
-    from?.conversation.decided(frame.call_id, given.decision, Array.isArray(changes.value) && changes.value.length ? changes.value : undefined);
+    if (!from) return;
+    const { source } = from.conversation;
+    if (Array.isArray(changes.value) && changes.value.length) source.dispatch({ type: 'diffed', callId: call.call_id, diff: changes.value });
+    source.dispatch({ type: 'decided', callId: call.call_id, decision: given.decision });
     // The call must not be released before it is known what was shown.
-    void looking.current.then(() => from?.session.answer(frame.call_id, given));
+    void looking.current.then(() => from.session.answer(call.call_id, given));
   };
-  const isReviewed = REVIEWED.includes(frame.tool_name) && Array.isArray(changes.value) && changes.value.length > 0;
+  const isReviewed = REVIEWED.includes(call.tool_name) && Array.isArray(changes.value) && changes.value.length > 0;
   const openReview = () => {
     if (!Array.isArray(changes.value) || !seen.value) return;
-    review.value = { tool: frame.tool_name, args: args ?? {}, changes: changes.value, answer };
+    review.value = { tool: call.tool_name, args: args ?? {}, changes: changes.value, answer };
   };
   useEffect(() => {
     if (mayTakeFocus()) card.current!.focus();
@@ -214,7 +217,7 @@ function Asked({ call, decided, card }: { call: CallView; decided: boolean; card
   useLayoutEffect(() => {
     if (mode.value !== 'ask') card.current!.querySelector<HTMLElement>('.asked form :is(input, textarea), .asked .buttons button')?.focus();
   }, [mode.value]);
-  const { remember } = frame;
+  const { remember } = call;
   const choose = (next: 'edit' | 'reject' | 'always') => {
     if (seen.value) mode.value = next;
   };
@@ -254,8 +257,8 @@ function Asked({ call, decided, card }: { call: CallView; decided: boolean; card
           {t('call.gone')}
         </p>
       )}
-      {!args && <p class="note">{t('call.too_large', { n: n(frame.payload_bytes ?? 0) })}</p>}
-      {args && mode.value !== 'edit' && <Preview tool={frame.tool_name} args={args} changes={changes.value} />}
+      {!args && <p class="note">{t('call.too_large', { n: n(call.payload_bytes ?? 0) })}</p>}
+      {args && mode.value !== 'edit' && <Preview tool={call.tool_name} args={args} changes={changes.value} />}
       {mode.value === 'edit' && (
         <form
           onSubmit={(event) => {
@@ -321,7 +324,7 @@ function Asked({ call, decided, card }: { call: CallView; decided: boolean; card
           <p>
             {t('call.always.rule', { rule: '' })}
             <code>
-              {visible(frame.tool_name)}: {visible(remember.rule)}
+              {visible(call.tool_name)}: {visible(remember.rule)}
             </code>
           </p>
           <div class="buttons">
@@ -476,7 +479,7 @@ function subjectOf(args: Record<string, unknown>): string {
   return typeof args['to'] === 'string' ? `${text} → ${visibleLine(args['to'])}` : text;
 }
 
-function resultText(outcome: NonNullable<CallView['outcome']>): string {
+function resultText(outcome: NonNullable<CallPart['outcome']>): string {
   if (outcome.error) {
     return typeof outcome.error === 'string' ? outcome.error : `${outcome.error.code ?? ''} ${outcome.error.message ?? ''}`.trim();
   }

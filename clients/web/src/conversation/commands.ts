@@ -1,7 +1,7 @@
 import { t } from '../i18n/index.ts';
 import { go, link, type Live, send } from '../live.ts';
 import { pane, settings, side } from '../shell/panes.ts';
-import { retryOf } from './entries.ts';
+import { retryOf } from './retry.ts';
 import { visibleLine } from './safe.ts';
 
 /** What a message that begins with a slash does. */
@@ -19,13 +19,13 @@ export function commandsOf(here: Live, attach: () => void): Command[] {
   const { conversation, session } = here;
   const isOnline = link.value.state === 'online';
   const isIdle = ['idle', 'error'].includes(conversation.status.value);
-  const again = retryOf(conversation.entries.value);
+  const again = retryOf(conversation.messages.value);
   const view = (name: 'files' | 'inspector'): Command => ({ name, text: t(`command.${name}`), run: () => void ((side.value = name), (pane.value = name)) });
   return [
     { name: 'new', text: t('sessions.new'), run: () => go() },
     ...(isOnline && !isIdle ? [{ name: 'stop', text: t('command.stop'), run: () => session.cancel().then(() => '') }] : []),
-    ...(isOnline && isIdle && again ? [{ name: 'retry', text: t('command.retry'), run: () => send(again.text || t('chat.goon'), again.attached) }] : []),
-    ...(isOnline && conversation.entries.value.length ? [{ name: 'compact', text: t('command.compact'), run: () => compact(here) }] : []),
+    ...(isOnline && isIdle && again ? [{ name: 'retry', text: t('command.retry'), run: () => send(again.text || t('chat.goon'), again.attachments) }] : []),
+    ...(isOnline && conversation.messages.value.length ? [{ name: 'compact', text: t('command.compact'), run: () => compact(here) }] : []),
     ...(isOnline ? choosing(here) : []),
     { name: 'attach', text: t('composer.attach'), run: attach },
     view('files'),

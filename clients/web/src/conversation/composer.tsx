@@ -1,27 +1,27 @@
 import { signal, useSignal } from '@preact/signals';
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
 import { n, reasonOf, t } from '../i18n/index.ts';
+import type { Attachment } from '@codelab/client';
 import { type Live, link, live, send, sendInstead } from '../live.ts';
 import { Icon } from '../shell/icon.tsx';
 import { folder, pathsOf, version } from '../workspace/open.ts';
 import { AttachedView, attach, attached, imageType } from './attachments.tsx';
 import { type Command, commandsFor, commandsOf } from './commands.ts';
-import type { Attached } from './entries.ts';
 import { type Option, useMenu } from './menu.tsx';
 import { type Beginning, matching, mentionOf } from './suggestions.ts';
 import { undoneText, undoneTold, UndoneView } from './undone.tsx';
 
 export const draft = signal('');
 /** The earlier message in whose place the draft is sent. */
-const editing = signal<{ key: string; sessionId: string } | undefined>(undefined);
+const editing = signal<{ id: string; sessionId: string } | undefined>(undefined);
 
 /** Have the user write an earlier message anew. */
-export function edit(entry: { key: string; text: string; attached: readonly Attached[] }): void {
+export function edit(message: { id: string; text: string; attachments: readonly Attachment[] }): void {
   const sessionId = live.value?.session.sessionId;
   if (!sessionId) return;
-  editing.value = { key: entry.key, sessionId };
-  draft.value = entry.text;
-  attached.value = entry.attached;
+  editing.value = { id: message.id, sessionId };
+  draft.value = message.text;
+  attached.value = message.attachments;
   document.getElementById('message')?.focus();
 }
 
@@ -60,7 +60,7 @@ export function Composer({ live: here }: { live: Live }) {
     if (!canSend) return;
     const [text, files, instead] = [draft.value + told, attached.value, isEditing ? editing.value : undefined];
     if (instead) {
-      void sendInstead(instead.key, text, files).catch((error: unknown) => {
+      void sendInstead(instead.id, text, files).catch((error: unknown) => {
         problem.value = reasonOf(error);
         draft.value ||= text;
       });
@@ -125,14 +125,14 @@ export function Composer({ live: here }: { live: Live }) {
       if (target !== document.body && (target.matches('input, select') || !target.closest('.conversation'))) return;
       if (target instanceof HTMLTextAreaElement && target !== area.current) return;
       if (editing.peek()?.sessionId === session.sessionId) clear();
-      else if (!['idle', 'error'].includes(conversation.status.peek())) void session.cancel().catch(conversation.failed); // as it is now, drawn or not
+      else if (!['idle', 'error'].includes(conversation.source.state.status)) void session.cancel().catch(conversation.failed); // as it is now, drawn or not
     };
     addEventListener('keydown', press);
     return () => removeEventListener('keydown', press);
   });
   /** Put an earlier message into the field: `back` is 1 for the one before. Gives whether there is one. */
   const recall = (back: 1 | -1): boolean => {
-    const said = conversation.entries.value.flatMap((entry) => (entry.kind === 'user' && entry.isWhole ? [entry.text] : [])).reverse();
+    const said = conversation.messages.value.flatMap((message) => (message.role === 'user' && message.isWhole ? [message.text] : [])).reverse();
     const isOwn = recalled.current >= 0 && draft.value === said[recalled.current];
     if (draft.value !== '' && !isOwn) return false;
     const next = (isOwn ? recalled.current : -1) + back;

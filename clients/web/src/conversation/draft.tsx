@@ -1,4 +1,3 @@
-import type { Signal } from '@preact/signals';
 import { useId } from 'preact/hooks';
 import type { ToolCallDraftFrame } from '@codelab/client';
 import { counted } from '../i18n/index.ts';
@@ -6,8 +5,8 @@ import { Icon } from '../shell/icon.tsx';
 import { visible, visibleLine } from './safe.ts';
 
 /** A call that the model is writing. It has no buttons: nothing can be decided before the call comes. */
-export function DraftCard({ draft }: { draft: Signal<ToolCallDraftFrame> }) {
-  const { tool_name: tool = '', path, lines = 0, tail } = draft.value;
+export function DraftCard({ draft }: { draft: ToolCallDraftFrame }) {
+  const { tool_name: tool = '', path, lines = 0, tail } = draft;
   const title = useId();
   return (
     <article class="call draft" aria-labelledby={title} aria-busy="true">

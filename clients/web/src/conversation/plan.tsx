@@ -1,5 +1,5 @@
 import { t } from '../i18n/index.ts';
-import type { PlanStep } from './entries.ts';
+import type { PlanStep } from '@codelab/client';
 import { readable } from './safe.ts';
 
 export function Plan({ items }: { items: readonly PlanStep[] }) {

@@ -6,10 +6,7 @@ import { draft } from './composer.tsx';
 export function QueueView({ live }: { live: Live }) {
   const { queue } = live.conversation;
   if (!queue.value.length) return null;
-  const withdraw = (id: string) => {
-    live.session.send({ type: 'withdraw', client_msg_id: id }).catch(live.conversation.failed);
-    queue.value = queue.value.filter((one) => one.id !== id);
-  };
+  const withdraw = (id: string) => void live.conversation.source.withdraw(id);
   return (
     <ul class="queue">
       {queue.value.map((one) => (

@@ -1,22 +1,24 @@
 import { useSignal } from '@preact/signals';
 import { memo } from 'preact/compat';
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
+import type { ConversationState, Message, Part, TextPart, ThoughtPart, TurnState, UserMessage } from '@codelab/client';
 import { causeOf, counted, n, reasonOf, t, type Key } from '../i18n/index.ts';
-import { type Live, link, loadEarlier, send, sendInstead } from '../live.ts';
+import { type Live, link, send, sendInstead } from '../live.ts';
 import { CopyButton } from '../shell/copy.tsx';
 import { Icon } from '../shell/icon.tsx';
 import { showFiles } from '../shell/panes.ts';
 import { Problem } from '../shell/problem.tsx';
 import { folder } from '../workspace/open.ts';
 import { actOf } from './act.ts';
+import { AttachmentView } from './attachments.tsx';
 import { CallCard } from './call.tsx';
 import { Composer, edit } from './composer.tsx';
 import { DraftCard } from './draft.tsx';
-import { type Entry, retryOf } from './entries.ts';
 import { Long, Markdown } from './markdown.tsx';
 import { Plan } from './plan.tsx';
 import { QueueView } from './queue.tsx';
-import { visible, visibleLine } from './safe.ts';
+import { asSent, retryOf } from './retry.ts';
+import { visible } from './safe.ts';
 
 /** Seconds after which it is shown how long something takes. */
 const SHOWN_SECONDS = 2;
@@ -38,7 +40,7 @@ export function ConversationView({ live }: { live: Live }) {
     following.value = true;
     top.current = 0;
     // The first screen is read from its top.
-    const toEnd = () => following.value && conversation.entries.peek().length && (element.scrollTop = element.scrollHeight);
+    const toEnd = () => following.value && conversation.messages.peek().length && (element.scrollTop = element.scrollHeight);
     const watch = new ResizeObserver(toEnd);
     watch.observe(content.current!);
     watch.observe(element);
@@ -51,15 +53,16 @@ export function ConversationView({ live }: { live: Live }) {
     else if (element.scrollTop < top.current) following.value = false;
     top.current = element.scrollTop;
   };
-  const entries = conversation.entries.value;
+  const messages = conversation.messages.value;
+  const ends = endsOf(messages, conversation.turns.value);
   return (
     <div class="conversation">
       <div class="scroller" ref={scroller} onScroll={scrolled} tabIndex={0} role="region" aria-label={t('chat.label')}>
         <div class="column" ref={content}>
-          {live.earlier && <Earlier live={live} />}
-          {entries.length === 0 && <Welcome model={conversation.info.value?.model} />}
-          {entries.map((entry) => (
-            <EntryView key={entry.key} entry={entry} />
+          {conversation.hasEarlier.value && <Earlier live={live} />}
+          {messages.length === 0 && <Welcome model={conversation.info.value?.model} />}
+          {messages.map((message) => (
+            <MessageView key={message.id} message={message} end={ends.get(message)} />
           ))}
           <Again live={live} />
           <Retry live={live} />
@@ -92,7 +95,7 @@ function Earlier({ live }: { live: Live }) {
   const problem = useSignal('');
   const load = () => {
     problem.value = '';
-    loadEarlier(live).catch((error: unknown) => (problem.value = reasonOf(error)));
+    live.conversation.source.history().catch((error: unknown) => (problem.value = reasonOf(error)));
   };
   return (
     <>
@@ -107,12 +110,14 @@ function Earlier({ live }: { live: Live }) {
 /** A button that has the last message answered anew. */
 function Again({ live }: { live: Live }) {
   const problem = useSignal('');
-  const { entries, status } = live.conversation;
-  const last = entries.value.findLast((entry) => entry.kind === 'user');
-  const isOver = entries.value.at(-1)?.kind === 'end' && status.value === 'idle' && !retryOf(entries.value);
-  if (!isOver || last?.kind !== 'user' || !last.isWhole || link.value.state !== 'online') return null;
+  const { status, turns } = live.conversation;
+  const messages = live.conversation.messages.value;
+  const last = messages.findLast((message) => message.role === 'user');
+  const newest = messages.at(-1);
+  const isOver = newest && endsOf(messages, turns.value).has(newest) && status.value === 'idle' && !retryOf(messages);
+  if (!isOver || last?.role !== 'user' || !last.isWhole || link.value.state !== 'online') return null;
   const again = () =>
-    void sendInstead(last.key, last.text, last.attached).catch((error: unknown) => (problem.value = reasonOf(error)));
+    void sendInstead(last.id, last.text, asSent(last).attachments).catch((error: unknown) => (problem.value = reasonOf(error)));
   return (
     <div class="again">
       <button type="button" class="quiet" onClick={again}>
@@ -129,7 +134,7 @@ function Again({ live }: { live: Live }) {
 function Retry({ live }: { live: Live }) {
   const { conversation } = live;
   const now = useSignal(Date.now());
-  const again = retryOf(conversation.entries.value);
+  const again = retryOf(conversation.messages.value);
   const seconds = Math.max(0, Math.ceil(((again?.at ?? 0) - now.value) / 1000));
   useEffect(() => {
     now.value = Date.now();
@@ -139,7 +144,7 @@ function Retry({ live }: { live: Live }) {
   const isIdle = conversation.status.value === 'idle' || conversation.status.value === 'error';
   if (!again || !isIdle || link.value.state !== 'online') return null;
   return (
-    <button type="button" disabled={seconds > 0} onClick={() => send(again.text || t('chat.goon'), again.attached)}>
+    <button type="button" disabled={seconds > 0} onClick={() => send(again.text || t('chat.goon'), again.attachments)}>
       {seconds ? t('chat.retry.in', { s: n(seconds) }) : t('chat.retry')}
     </button>
   );
@@ -190,26 +195,42 @@ function Welcome({ model }: { model: string | undefined }) {
   );
 }
 
-const EntryView = memo(function EntryView({ entry }: { entry: Entry }) {
-  switch (entry.kind) {
-    case 'user':
-      return <UserMessage entry={entry} />;
-    case 'assistant':
-      return <AssistantMessage entry={entry} />;
+/** The last message of each turn of which it is known how it ended, with that turn. */
+function endsOf(messages: ConversationState['messages'], turns: ConversationState['turns']): ReadonlyMap<Message, TurnState> {
+  const last = new Map(messages.map((message) => [message.turnId, message]));
+  return new Map(turns.flatMap((turn) => (turn.end && last.has(turn.id) ? [[last.get(turn.id)!, turn] as const] : [])));
+}
+
+const MessageView = memo(function MessageView({ message, end }: { message: Message; end: TurnState | undefined }) {
+  return (
+    <>
+      {message.role === 'user' ? <UserView message={message} /> : message.parts.map((part) => <PartView key={part.id} part={part} />)}
+      {end && <EndView end={end} />}
+    </>
+  );
+});
+
+/** A part of what the agent says and does. The plan is shown above the message field. */
+const PartView = memo(function PartView({ part }: { part: Part }) {
+  switch (part.type) {
+    case 'text':
+      return <Answer part={part} />;
     case 'thought':
-      return <Thought entry={entry} />;
+      return <Thought part={part} />;
     case 'draft':
-      return <DraftCard draft={entry.draft} />;
+      return <DraftCard draft={part.draft} />;
     case 'call':
-      return <CallCard call={entry.call} />;
-    case 'switched':
+      return <CallCard part={part} />;
+    case 'plan':
+      return null;
+    case 'switch':
       return (
-        <p class="note" title={visible(entry.reason)}>
-          {t('agent')}: {t('chat.switched', { from: visible(entry.from), to: visible(entry.to) })}
+        <p class="note" title={visible(part.reason)}>
+          {t('agent')}: {t('chat.switched', { from: visible(part.from), to: visible(part.to) })}
         </p>
       );
     case 'error': {
-      const { title, words } = causeOf(entry.code, entry.text);
+      const { title, words } = causeOf(part.code ?? '', part.message);
       return (
         <div class="failure" role="alert">
           <Icon name="warn" />
@@ -217,42 +238,44 @@ const EntryView = memo(function EntryView({ entry }: { entry: Entry }) {
             {title && <b>{title}. </b>}
             {visible(words)}
           </p>
-          {entry.code && <code>{entry.code}</code>}
+          {part.code && <code>{part.code}</code>}
         </div>
       );
     }
     case 'compacted':
-      return <p class="note">{t(`compact.${entry.outcome}`, { before: n(entry.before), after: n(entry.after) })}</p>;
-    case 'end': {
-      const { prompt_tokens, completion_tokens, llm_calls, cost_usd } = entry.usage;
-      const key = `turn.${entry.reason}` as Key;
-      return (
-        <p class="note end">
-          <span>{t(key)}</span>
-          <span>{`${t('turn.usage', { prompt: n(prompt_tokens ?? 0), completion: n(completion_tokens ?? 0) })}, ${counted('turn.calls', llm_calls ?? 0)}`}</span>
-          {cost_usd != null && <span>${cost_usd.toFixed(4)}</span>}
-        </p>
-      );
-    }
+      return <p class="note">{t(`compact.${part.outcome}`, { before: n(part.before), after: n(part.after) })}</p>;
   }
 });
 
-function UserMessage({ entry }: { entry: Extract<Entry, { kind: 'user' }> }) {
+function EndView({ end: { end } }: { end: TurnState }) {
+  const { prompt_tokens, completion_tokens, llm_calls, cost_usd } = end!.usage;
+  const key = `turn.${end!.reason}` as Key;
   return (
-    <article class={`said ${entry.state.value}`} aria-label={t('chat.you')}>
+    <p class="note end">
+      <span>{t(key)}</span>
+      <span>{`${t('turn.usage', { prompt: n(prompt_tokens ?? 0), completion: n(completion_tokens ?? 0) })}, ${counted('turn.calls', llm_calls ?? 0)}`}</span>
+      {cost_usd != null && <span>${cost_usd.toFixed(4)}</span>}
+    </p>
+  );
+}
+
+function UserView({ message }: { message: UserMessage }) {
+  const { text, attachments, state, isWhole } = message;
+  return (
+    <article class={`said ${state}`} aria-label={t('chat.you')}>
       <div class="words" dir="auto">
-        <Long text={entry.text} />
+        <Long text={text} />
       </div>
-      {entry.attached.length > 0 && (
+      {attachments.length > 0 && (
         <div class="images">
-          {entry.attached.map((one, index) =>
-            'url' in one ? <img key={index} src={one.url} alt={one.name} /> : <span key={index} class="badge">{visibleLine(one.name)}</span>,
-          )}
+          {attachments.map((one, index) => (
+            <AttachmentView key={index} attachment={one} alt={one.name ?? ''} />
+          ))}
         </div>
       )}
-      {entry.state.value === 'sending' && <small>{t('chat.sending')}</small>}
-      {entry.state.value === 'sent' && entry.isWhole && (
-        <button type="button" class="quiet edit" aria-label={t('chat.rewrite')} title={t('chat.rewrite')} onClick={() => edit(entry)}>
+      {state === 'sending' && <small>{t('chat.sending')}</small>}
+      {state === 'sent' && isWhole && (
+        <button type="button" class="quiet edit" aria-label={t('chat.rewrite')} title={t('chat.rewrite')} onClick={() => edit({ id: message.id, ...asSent(message) })}>
           {t('chat.edit')}
         </button>
       )}
@@ -260,25 +283,25 @@ function UserMessage({ entry }: { entry: Extract<Entry, { kind: 'user' }> }) {
   );
 }
 
-function AssistantMessage({ entry }: { entry: Extract<Entry, { kind: 'assistant' }> }) {
+function Answer({ part: { text, isFinal, agent } }: { part: TextPart }) {
   return (
-    <article class={`answer ${entry.final.value ? '' : 'writing'}`} aria-label={entry.agent || t('agent')} aria-busy={!entry.final.value}>
-      <Markdown text={entry.text.value} />
-      {entry.final.value && entry.text.value.trim() && (
+    <article class={`answer ${isFinal ? '' : 'writing'}`} aria-label={agent || t('agent')} aria-busy={!isFinal}>
+      <Markdown text={text} />
+      {isFinal && text.trim() && (
         <div class="deeds">
-          <CopyButton text={entry.text.value} label={t('chat.copy')} />
+          <CopyButton text={text} label={t('chat.copy')} />
         </div>
       )}
     </article>
   );
 }
 
-function Thought({ entry }: { entry: Extract<Entry, { kind: 'thought' }> }) {
+function Thought({ part }: { part: ThoughtPart }) {
   return (
     <details class="thought">
       <summary>{t('chat.thought')}</summary>
       <div dir="auto">
-        <Long text={entry.text.value} />
+        <Long text={part.text} />
       </div>
     </details>
   );
@@ -290,7 +313,7 @@ function StatusLine({ live }: { live: Live }) {
   const begun = useRef({ key: '', at: 0 });
   const status = live.conversation.status.value;
   const isBusy = status === 'thinking' || status === 'executing_tool';
-  const act = isBusy ? actOf(live.conversation.entries.value) : undefined;
+  const act = isBusy ? actOf({ messages: live.conversation.messages.value, turns: live.conversation.turns.value }) : undefined;
   const key = isBusy ? (act?.key ?? 'thinking') : '';
   if (begun.current.key !== key) begun.current = { key, at: Date.now() };
   const ticks = key !== '' || 'until' in link.value;

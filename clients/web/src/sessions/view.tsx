@@ -114,7 +114,7 @@ function Actions({ session, onClose, onOpen }: { session: SessionSummary; onClos
           event.preventDefault();
           void act(async () => {
             await rest.update(session.session_id, { title: title.value.trim() });
-            if (live.value?.session.sessionId === session.session_id) live.value.conversation.title.value = title.value.trim();
+            if (live.value?.session.sessionId === session.session_id) live.value.conversation.source.dispatch({ type: 'titled', title: title.value.trim() });
           });
         }}
       >

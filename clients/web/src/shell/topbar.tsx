@@ -65,21 +65,21 @@ function AgentChoice() {
 /** What the session has used, and how full the model's context is. */
 function Meter() {
   const { conversation } = live.value!;
-  const { tokens, cost, contextUsed, info } = conversation;
-  const most = info.value?.limits['context_tokens'];
-  const share = typeof most === 'number' && contextUsed.value !== undefined ? Math.min(1, contextUsed.value / most) : undefined;
+  const { tokens, cost, context } = conversation.usage.value;
+  const most = conversation.info.value?.limits['context_tokens'];
+  const share = typeof most === 'number' && context !== undefined ? Math.min(1, context / most) : undefined;
   const text = [
-    share !== undefined && t('meter.context', { n: n(contextUsed.value!), max: n(most!) }),
-    counted('meter.tokens', tokens.value),
-    cost.value !== undefined && t('meter.cost', { cost: cost.value.toFixed(4) }),
+    share !== undefined && t('meter.context', { n: n(context!), max: n(most!) }),
+    counted('meter.tokens', tokens),
+    cost !== undefined && t('meter.cost', { cost: cost.toFixed(4) }),
   ].filter(Boolean);
-  if (!tokens.value && share === undefined) return null;
+  if (!tokens && share === undefined) return null;
   return (
     <span class="meter" title={text.join('\n')}>
       <span class="hidden">{text.join(', ')}</span>
-      {share !== undefined && <progress max={1} value={share} aria-label={t('meter.context', { n: n(contextUsed.value!), max: n(most!) })} />}
-      <span aria-hidden="true">{compact(tokens.value)}</span>
-      {cost.value !== undefined && <span aria-hidden="true">${cost.value.toFixed(3)}</span>}
+      {share !== undefined && <progress max={1} value={share} aria-label={t('meter.context', { n: n(context!), max: n(most!) })} />}
+      <span aria-hidden="true">{compact(tokens)}</span>
+      {cost !== undefined && <span aria-hidden="true">${cost.toFixed(3)}</span>}
     </span>
   );
 }

@@ -10,11 +10,7 @@ export const wantsNotices = stored('notify', false, (value) => value === true);
 export const refusesNotices = signal(false);
 
 /** The calls that wait for a decision. */
-const waiting = computed(() =>
-  (live.value?.conversation.entries.value ?? []).flatMap((entry) =>
-    entry.kind === 'call' && entry.call.value.state === 'asking' ? [entry.call.value.frame] : [],
-  ),
-);
+const waiting = computed(() => (live.value?.conversation.approvals.value ?? []).map(({ call }) => call));
 
 /** Ask the browser to allow notices, which it does on a click only. */
 export async function allowNotices(wanted: boolean): Promise<void> {

@@ -1,0 +1,516 @@
+import type { SessionEvent, SessionEventOf } from "./events.ts";
+import type { Outcome } from "./journal.ts";
+import type { Attachment, ErrorCode, SessionInfoFrame, ToolCallDraftFrame, ToolCallFrame } from "./protocol.ts";
+import type { HistoryMessage } from "./rest.ts";
+import type {
+  AssistantMessage,
+  CallPart,
+  CallState,
+  ConversationState,
+  FileChange,
+  Message,
+  Part,
+  QueuedPrompt,
+  SystemMessage,
+  TextPart,
+  TurnState,
+  UserMessage,
+} from "./state.ts";
+
+/** What the state learns beside the session's events: what the user does here, and what the history has. */
+export type Action =
+  /** The user sends a message. */
+  | { type: "prompted"; id: string; text: string; attachments?: readonly Attachment[] }
+  | { type: "prompt_accepted"; id: string }
+  /** `retryAt`: when it may be sent again, in milliseconds since the epoch. */
+  | { type: "prompt_refused"; id: string; message: string; code?: ErrorCode | undefined; retryAt?: number | undefined }
+  /** The user decides about a call. */
+  | { type: "decided"; callId: string; decision: "approve" | "edit" | "reject" }
+  /** What a call would change, or has changed. */
+  | { type: "diffed"; callId: string; diff: readonly FileChange[] }
+  /** What the user wanted was refused, or could not be sent. */
+  | { type: "failed"; message: string; code?: ErrorCode | undefined }
+  | { type: "titled"; title: string }
+  /**
+   * The newest page of the history, up to `lastSeq`, and the turn that was running then. At the beginning, or when
+   * `isStale` says that frames are missing.
+   */
+  | { type: "history"; messages: readonly HistoryMessage[]; lastSeq: number; runningTurn?: string | undefined; hasEarlier: boolean }
+  /** The page before the first message. */
+  | { type: "earlier_history"; messages: readonly HistoryMessage[]; hasEarlier: boolean };
+
+/** Characters of a running command's output that are kept. */
+const OUTPUT_CHARS = 20_000;
+/** The server tells so many characters of a message that waits. */
+const PREVIEW_CHARS = 200;
+/** Codes of refusals that the same message may not meet again. */
+const PASSING: ReadonlySet<string | undefined> = new Set(["BUSY", "DATABASE_ERROR", "RATE_LIMITED"]);
+const OPEN: ReadonlySet<CallState> = new Set(["asking", "approved", "running", "elsewhere"]);
+
+type State = ConversationState;
+
+/**
+ * The state after an event of the session or an action. Pure: the same state and event give the same. Events come in the
+ * session's order, from the first frame of the log that the history does not tell; those that come again change nothing.
+ */
+export function reduce(state: State, event: SessionEvent | Action): State {
+  const seq = "seq" in event ? event.seq : undefined;
+  if (seq !== undefined && event.type !== "tool_call") {
+    if (seq <= state.lastSeq) return state;
+    state = { ...state, lastSeq: seq };
+  }
+  state = inTurn(state, event);
+  return next(endDrafts(state, event), event, seq);
+}
+
+/** Know the turn to which the frames belong that come now. */
+function inTurn(state: State, event: SessionEvent | Action): State {
+  const turnId = "turn_id" in event && event.type !== "ack" ? event.turn_id : undefined;
+  if (typeof turnId !== "string" || turnId === state.memory.turnId) return state;
+  state = { ...state, memory: { ...state.memory, turnId } };
+  return state.turns.findLast((turn) => turn.id === turnId) ? state : withTurn(state, { id: turnId, isOver: false });
+}
+
+function next(state: State, event: SessionEvent | Action, seq: number | undefined): State {
+  const { turnId } = state.memory;
+  switch (event.type) {
+    case "assistant_message": {
+      if (isTold(state, event.turn_id, seq)) return state;
+      const place = placeOf(state, event.message_id, "text");
+      if (event.aborted) return place ? without(state, place) : state;
+      const part = place && (partAt(state, place) as TextPart);
+      if (part?.isFinal) return state; // the history had it before its last frame came
+      const text = (part?.text ?? "") + (event.token ?? "");
+      if (part) return replaced(state, place, { ...part, text, isFinal: event.is_final });
+      const { message_id: id, agent = "", is_final: isFinal } = event;
+      return appended(state, event.turn_id, { type: "text", id, text, isFinal, agent });
+    }
+    case "assistant_thought": {
+      if (isTold(state, event.turn_id, seq)) return state;
+      const id = `thought-${event.message_id}`;
+      const place = placeOf(state, id, "thought");
+      if (!place) return appended(state, event.turn_id, { type: "thought", id, text: event.content });
+      const part = partAt(state, place) as TextPart;
+      return replaced(state, place, { ...part, text: part.text + event.content });
+    }
+    case "message_discarded":
+      return removed(removed(state, `thought-${event.message_id}`), event.message_id);
+    case "tool_call_draft":
+      return isTold(state, event.turn_id, seq) ? state : drafted(state, event);
+    case "user_message":
+      return logged(state, event, seq);
+    case "tool_call":
+      return called(state, event);
+    case "tool_progress": {
+      const { stdout, stderr } = (event.result ?? {}) as Record<string, unknown>;
+      return withOutput(state, event.call_id, textOf(stdout) + textOf(stderr));
+    }
+    case "call_started":
+      return withCall(state, event.callId, { state: "running", isDeciding: false });
+    case "call_output":
+      return withOutput(state, event.callId, event.stdout + event.stderr);
+    case "call_finished":
+      return withCall(state, event.callId, { state: event.outcome.error ? "failed" : "completed", outcome: event.outcome });
+    case "call_update":
+      return settled(state, event);
+    case "agent_status":
+      return { ...state, status: event.status };
+    case "agent_switched": {
+      state = { ...state, agent: event.to_agent };
+      const { from_agent: from, to_agent: to, reason } = event;
+      return isTold(state, turnId, seq) ? state : added(state, { type: "switch", id: `switch-${seq}`, from, to, reason });
+    }
+    case "mode_switched":
+      if (!state.info || (seq ?? 0) <= state.info.last_seq) return state;
+      return { ...state, info: { ...state.info, mode: event.to_mode } };
+    case "plan": {
+      state = { ...state, plan: event.items };
+      if (isTold(state, event.turn_id, seq)) return state;
+      const id = `plan-${event.turn_id}`;
+      const place = placeOf(state, id, "plan");
+      if (place) return replaced(state, place, { type: "plan", id, items: event.items });
+      return event.items.length ? appended(state, event.turn_id, { type: "plan", id, items: event.items }) : state;
+    }
+    case "error": {
+      // A refusal is told to whoever sent the frame, unless it names a call.
+      if (event.call_id) state = withCall(state, event.call_id, { isDeciding: false });
+      else if (seq === undefined) return state;
+      if (seq !== undefined && isTold(state, turnId, seq)) return state;
+      const { message, error_code: code } = event;
+      return added(state, { type: "error", id: `error-${seq ?? state.memory.made}`, message, code });
+    }
+    case "queued":
+      return queued(state, event);
+    case "withdrawn":
+      return unqueued(state, event.client_msg_ids);
+    case "compacted": {
+      if ((seq ?? Infinity) <= state.memory.historySeq) return state;
+      const { outcome, tokens_before: before, tokens_after: after } = event;
+      return beside(state, { type: "compacted", id: `compacted-${seq}`, outcome, before, after });
+    }
+    case "turn_end":
+      return ended(state, event);
+    case "session_info": {
+      const { status, agent, title, plan } = event;
+      return { ...state, info: event, status, agent, title, plan, queue: queueOf(state, event) };
+    }
+    case "resync_required": // an earlier one is that of another session with this id
+      return { ...state, isStale: true, lastSeq: event.last_seq < state.lastSeq ? 0 : event.last_seq };
+    case "online":
+      return { ...state, connection: { state: "online" } };
+    case "offline":
+    case "busy":
+      return { ...state, connection: { state: event.type, why: event.why, retryInMs: event.retryInMs } };
+    case "ended":
+      return { ...state, connection: { state: "ended", ...(event.error && { error: event.error }) } };
+    case "prompted": {
+      const { id, text, attachments = [] } = event;
+      return pushed(state, { role: "user", id, turnId: undefined, text, attachments, state: "sending", isWhole: true });
+    }
+    case "prompt_accepted":
+      return withUser(state, event.id, { state: "sent" });
+    case "prompt_refused": {
+      const { id, message, code, retryAt } = event;
+      const isPassing = retryAt !== undefined || PASSING.has(code);
+      state = withUser(state, id, { state: "refused" });
+      return beside(state, { type: "error", id: `refused-${id}`, message, code, refused: id, isPassing, retryAt });
+    }
+    case "decided":
+      return withCall(state, event.callId, { isDeciding: true, decision: event.decision });
+    case "diffed":
+      return withCall(state, event.callId, { diff: event.diff });
+    case "failed":
+      return beside(state, { type: "error", id: `failed-${state.memory.made}`, message: event.message, code: event.code });
+    case "titled":
+      return { ...state, title: event.title };
+    case "history":
+      return withHistory(state, event);
+    case "earlier_history": {
+      const read = readHistory(state, event.messages, () => false);
+      const messages = [...read.messages, ...state.messages];
+      return { ...state, ...read, messages, hasEarlier: event.hasEarlier };
+    }
+    default:
+      return state;
+  }
+}
+
+// -- places ----------------------------------------------------------------------------------------------------
+
+/** Where a part is: the index of its message, and its own. */
+type Place = readonly [message: number, part: number];
+
+/** Where a part of a type is. The newest are looked at first: they are what changes. */
+function placeOf({ messages }: State, id: string, type?: Part["type"]): Place | undefined {
+  for (let n = messages.length - 1; n >= 0; n--) {
+    const message = messages[n] as Message;
+    if (message.role === "user") continue;
+    for (let at = message.parts.length - 1; at >= 0; at--) {
+      const part = message.parts[at] as Part;
+      if (part.id === id && (!type || part.type === type)) return [n, at];
+    }
+  }
+  return undefined;
+}
+
+function partAt({ messages }: State, [n, at]: Place): Part {
+  return (messages[n] as AssistantMessage).parts[at] as Part;
+}
+
+function replaced(state: State, [n, at]: Place, part: Part): State {
+  const message = state.messages[n] as AssistantMessage;
+  return withMessage(state, n, { ...message, parts: message.parts.with(at, part) });
+}
+
+function withMessage(state: State, n: number, message: Message): State {
+  return { ...state, messages: state.messages.with(n, message) };
+}
+
+function without(state: State, [n, at]: Place): State {
+  const message = state.messages[n] as AssistantMessage;
+  const parts = message.parts.toSpliced(at, 1);
+  return parts.length ? withMessage(state, n, { ...message, parts }) : { ...state, messages: state.messages.toSpliced(n, 1) };
+}
+
+function removed(state: State, id: string): State {
+  const place = placeOf(state, id);
+  return place ? without(state, place) : state;
+}
+
+function pushed(state: State, message: Message): State {
+  return { ...state, messages: [...state.messages, message] };
+}
+
+/** Add a part to what the agent does in a turn. A message that is on its way stays the last one. */
+function appended(state: State, turnId: string, part: Part): State {
+  const n = state.messages.findLastIndex((message) => message.role !== "user" || message.state !== "sending");
+  const last = state.messages[n];
+  if (last?.role === "assistant" && last.turnId === turnId) return withMessage(state, n, { ...last, parts: [...last.parts, part] });
+  return numbered(pushed(state, { role: "assistant", id: `assistant-${state.memory.made}`, turnId, parts: [part] }));
+}
+
+/** Add a part where the conversation is: to the running turn, or beside the turns. */
+function added(state: State, part: SystemMessage["parts"][number]): State {
+  const { turnId } = state.memory;
+  const isRunning = state.turns.findLast(({ id }) => id === turnId)?.isOver === false;
+  return isRunning ? numbered(appended(state, turnId, part)) : beside(state, part);
+}
+
+function beside(state: State, part: SystemMessage["parts"][number]): State {
+  return numbered(pushed(state, { role: "system", id: part.id, turnId: undefined, parts: [part] }));
+}
+
+function numbered(state: State): State {
+  return { ...state, memory: { ...state.memory, made: state.memory.made + 1 } };
+}
+
+// -- turns -----------------------------------------------------------------------------------------------------
+
+/** Whether the history tells all of a turn, or of a frame's. */
+function isTold({ turns, memory }: State, turnId: string, seq: number | undefined): boolean {
+  if (turnId === memory.historyTurn) return false;
+  return (seq ?? Infinity) <= memory.historySeq || turns.findLast((turn) => turn.id === turnId)?.isTold === true;
+}
+
+function withTurn(state: State, turn: TurnState): State {
+  const n = state.turns.findLastIndex(({ id }) => id === turn.id);
+  return { ...state, turns: n < 0 ? [...state.turns, turn] : state.turns.with(n, turn) };
+}
+
+function ended(state: State, event: SessionEventOf<"turn_end">): State {
+  const { turn_id: id, reason, usage } = event;
+  // One that is told again, to a client that was opened later, says what the title was then.
+  const isNews = (event.seq ?? Infinity) > (state.info?.last_seq ?? 0);
+  if (event.title && isNews) state = { ...state, title: event.title };
+  if (event.context_used != null) state = { ...state, usage: { ...state.usage, context: event.context_used } };
+  const turn = state.turns.findLast((one) => one.id === id);
+  if (!turn?.end) {
+    const tokens = state.usage.tokens + (usage.prompt_tokens ?? 0) + (usage.completion_tokens ?? 0);
+    const cost = usage.cost_usd == null ? state.usage.cost : (state.usage.cost ?? 0) + usage.cost_usd;
+    state = withTurn({ ...state, usage: { ...state.usage, tokens, cost } }, { ...turn, id, isOver: true, end: { reason, usage } });
+  }
+  // What was not settled before the end never will be.
+  for (const message of state.messages) {
+    if (message.role !== "assistant" || message.turnId !== id) continue;
+    for (const part of message.parts) {
+      if (part.type !== "call" || !OPEN.has(part.state)) continue;
+      state = withCall(state, part.id, { state: reason === "cancelled" ? "cancelled" : "completed" });
+    }
+  }
+  return state;
+}
+
+// -- calls -----------------------------------------------------------------------------------------------------
+
+function called(state: State, call: ToolCallFrame): State {
+  const now: CallState = call.requires_approval ? "asking" : call.execute === false ? "elsewhere" : "approved";
+  const place = placeOf(state, call.call_id, "call");
+  if (!place) {
+    if (call.turn_id !== undefined && isTold(state, call.turn_id, call.seq)) return state;
+    const part: CallPart = { type: "call", id: call.call_id, call, state: now, output: "" };
+    return withApproval(appended(state, call.turn_id ?? "", part), part);
+  }
+  const part = partAt(state, place) as CallPart;
+  const goesOn = OPEN.has(part.state) && part.state !== "running";
+  return withCall(state, part.id, { call, ...(goesOn && { state: now, isDeciding: false }) });
+}
+
+/** What became of a call. A result that this client has is not sent to it. */
+function settled(state: State, event: SessionEventOf<"call_update">): State {
+  const place = placeOf(state, event.call_id, "call");
+  if (!place) return state;
+  const { call, outcome } = partAt(state, place) as CallPart;
+  const told = event.error ? { error: event.error } : "result" in event ? { result: event.result } : undefined;
+  return withCall(state, event.call_id, {
+    state: event.state,
+    isDeciding: false,
+    outcome: outcome ?? (told as Outcome | undefined),
+    ...(event.decision && { decision: event.decision }),
+    ...(event.feedback && { feedback: event.feedback }),
+    ...(event.arguments && { call: { ...call, arguments: event.arguments } as ToolCallFrame }),
+  });
+}
+
+function withOutput(state: State, callId: string, more: string): State {
+  const place = placeOf(state, callId, "call");
+  if (!place) return state;
+  const { output } = partAt(state, place) as CallPart;
+  return withCall(state, callId, { output: (output + more).slice(-OUTPUT_CHARS) });
+}
+
+function withCall(state: State, callId: string, change: Partial<CallPart>): State {
+  const place = placeOf(state, callId, "call");
+  if (!place) return state;
+  const part = { ...(partAt(state, place) as CallPart), ...change };
+  return withApproval(replaced(state, place, part), part);
+}
+
+/** A call has changed: does a human have to decide about it? */
+function withApproval(state: State, part: CallPart): State {
+  const n = state.approvals.findIndex(({ id }) => id === part.id);
+  if (part.state !== "asking") return n < 0 ? state : { ...state, approvals: state.approvals.toSpliced(n, 1) };
+  return { ...state, approvals: n < 0 ? [...state.approvals, part] : state.approvals.with(n, part) };
+}
+
+// -- calls that are being written ------------------------------------------------------------------------------
+
+/** What was known of this call, and of later ones, is replaced. See docs/protocol.md. */
+function drafted(state: State, draft: ToolCallDraftFrame): State {
+  const { message_id: messageId, turn_id: turnId, index } = draft;
+  if (messageId === state.memory.drafted) return state; // it is late
+  if (messageId !== state.memory.drafting) {
+    state = withoutDrafts(state, 0);
+    state = { ...state, memory: { ...state.memory, drafting: messageId, draftingTurn: turnId } };
+  }
+  state = withoutDrafts(state, draft.withdrawn ? index : index + 1);
+  if (draft.withdrawn) return state;
+  const id = `draft-${messageId}-${index}`;
+  const place = placeOf(state, id, "draft");
+  const part: Part = { type: "draft", id, draft };
+  return place ? replaced(state, place, part) : appended(state, turnId, part);
+}
+
+/** Remove the drafts if an event tells more than they do, or that their answer is void. */
+function endDrafts(state: State, event: SessionEvent | Action): State {
+  const { drafting, draftingTurn } = state.memory;
+  if (!drafting) return state;
+  const isOver =
+    ((event.type === "tool_call" || event.type === "turn_end") && event.turn_id === draftingTurn) ||
+    (event.type === "agent_status" && event.status !== "thinking") ||
+    (event.type === "message_discarded" && event.message_id === drafting) ||
+    ((event.type === "assistant_message" || event.type === "assistant_thought") && event.message_id !== drafting);
+  if (isOver || event.type === "offline" || event.type === "busy") state = withoutDrafts(state, 0);
+  if (!isOver) return state;
+  return { ...state, memory: { ...state.memory, drafted: drafting, drafting: "", draftingTurn: "" } };
+}
+
+function withoutDrafts(state: State, from: number): State {
+  const isVoid = (part: Part) => part.type === "draft" && part.draft.index >= from;
+  if (!state.messages.some((message) => message.role === "assistant" && message.parts.some(isVoid))) return state;
+  const messages = state.messages.flatMap((message): Message[] => {
+    if (message.role !== "assistant" || !message.parts.some(isVoid)) return [message];
+    const parts = message.parts.filter((part) => !isVoid(part));
+    return parts.length ? [{ ...message, parts }] : [];
+  });
+  return { ...state, messages };
+}
+
+// -- the user's messages ---------------------------------------------------------------------------------------
+
+function withUser(state: State, id: string, change: Partial<UserMessage>): State {
+  const n = state.messages.findLastIndex((message) => message.id === id);
+  const message = state.messages[n];
+  return message?.role === "user" ? withMessage(state, n, { ...message, ...change }) : state;
+}
+
+/** A message as the log has it, from this window or another one. */
+function logged(state: State, event: SessionEventOf<"user_message">, seq: number | undefined): State {
+  const { client_msg_id: id, turn_id: turnId, content, attachments = [] } = event;
+  const waited = state.queue.find((one) => one.id === id)?.message;
+  state = unqueued(state, [id]);
+  const known = waited ?? state.messages.findLast((message) => message.id === id);
+  if (known?.role === "user") {
+    const isWhole = known.isWhole && known.attachments.length >= attachments.length;
+    const change = { turnId, state: "sent", isWhole } as const;
+    return waited ? pushed(state, { ...waited, ...change }) : withUser(state, id, change);
+  }
+  if (isTold(state, turnId, seq)) return state;
+  const isWhole = content !== undefined && !attachments.length;
+  return pushed(state, { role: "user", id, turnId, text: content ?? "…", attachments, state: "sent", isWhole });
+}
+
+function queued(state: State, { client_msg_id: id, position, preview = "" }: SessionEventOf<"queued">): State {
+  const message = state.messages.findLast((one): one is UserMessage => one.role === "user" && one.id === id);
+  if (message?.turnId !== undefined) return state; // the log tells that it once waited; it has its place
+  const before = state.queue.find((one) => one.id === id);
+  if (!message && before) return state;
+  const prompt = prompted(id, message, preview, position);
+  const queue = [...state.queue.filter((one) => one !== before), prompt].sort((one, other) => one.position - other.position);
+  return { ...state, queue, messages: message ? state.messages.filter((one) => one !== message) : state.messages };
+}
+
+function unqueued(state: State, ids: readonly string[]): State {
+  const isWanted = ({ id }: QueuedPrompt) => !ids.includes(id);
+  return state.queue.every(isWanted) ? state : { ...state, queue: state.queue.filter(isWanted) };
+}
+
+function queueOf(state: State, info: SessionInfoFrame): QueuedPrompt[] {
+  return (info.queued ?? []).map(({ client_msg_id: id, preview }, index) =>
+    prompted(id, state.queue.find((one) => one.id === id)?.message, preview, index + 1),
+  );
+}
+
+function prompted(id: string, message: UserMessage | undefined, preview: string, position: number): QueuedPrompt {
+  const text = message?.text ?? preview;
+  return { id, text, position, isWhole: message !== undefined || text.length < PREVIEW_CHARS, message };
+}
+
+// -- the history -----------------------------------------------------------------------------------------------
+
+function withHistory(state: State, event: Extract<Action, { type: "history" }>): State {
+  const { runningTurn, isStale } = { ...state, ...event };
+  const ofRunning = (message: HistoryMessage) => runningTurn !== undefined && message["turn_id"] === runningTurn;
+  // The frames of the running turn tell it, unless they are missing.
+  const told = isStale ? event.messages : event.messages.filter((message) => !ofRunning(message));
+  const read = readHistory(state, told, ofRunning);
+  const ids = new Set(read.messages.flatMap((message) => [message.id, ...(message.role === "user" ? [] : message.parts.map((part) => part.id))]));
+  // A turn may have begun since the server was asked which one runs.
+  const isOver = (turnId: string) => read.turns.some((turn) => turn.id === turnId && turn.isTold === true);
+  const running = new Set([runningTurn, state.memory.turnId].filter((turnId) => turnId && !isOver(turnId)));
+  const historyTurn = [...running].at(-1);
+  const memory = { ...read.memory, historySeq: event.lastSeq, historyTurn };
+  let after: State = { ...state, ...read, memory, isStale: false, hasEarlier: event.hasEarlier };
+  for (const message of state.messages) {
+    if (message.role === "user") {
+      if ((message.state === "sending" || running.has(message.turnId)) && !ids.has(message.id)) after = pushed(after, message);
+    } else if (message.role === "assistant" && running.has(message.turnId)) {
+      for (const part of message.parts) if (!ids.has(part.id)) after = appended(after, message.turnId, part);
+    }
+  }
+  return { ...after, approvals: callsOf(after).filter((part) => part.state === "asking") };
+}
+
+function callsOf({ messages }: State): CallPart[] {
+  return messages.flatMap((message) => (message.role === "assistant" ? message.parts.filter((part) => part.type === "call") : []));
+}
+
+/**
+ * Messages of the history. `goesOn`: whether a message's turn is running. Its calls stay as they are shown; others wait,
+ * or run elsewhere, until it is said.
+ */
+function readHistory(state: State, history: readonly HistoryMessage[], goesOn: (message: HistoryMessage) => boolean): Pick<State, "messages" | "turns" | "memory"> {
+  let read: State = { ...state, messages: [] };
+  for (const message of history) {
+    const { content } = message;
+    const turnId = textOf(message["turn_id"]);
+    const isRunning = goesOn(message);
+    if (turnId && !isRunning) {
+      const turn = read.turns.find(({ id }) => id === turnId);
+      if (!turn?.isTold) read = withTurn(read, { ...turn, id: turnId, isOver: true, isTold: true });
+    }
+    const id = textOf(message["message_id"]) || message.id;
+    if (message.role === "user") {
+      read = pushed(read, { role: "user", id, turnId: turnId || undefined, text: content, attachments: [], state: "sent", isWhole: true });
+    } else if (message.role === "tool") {
+      const place = placeOf(read, textOf(message["call_id"]), "call");
+      const part = place && (partAt(read, place) as CallPart);
+      if (!part) continue;
+      const settles = OPEN.has(part.state) && part.state !== "running";
+      read = replaced(read, place, { ...part, shown: content, ...(settles && { state: "completed" }) });
+    } else if (message.role === "assistant") {
+      const agent = textOf(message["agent"]);
+      if (content) read = appended(read, turnId, { type: "text", id, text: content, isFinal: true, agent });
+      for (const told of (message["calls"] ?? []) as ToolCallFrame[]) {
+        const call: ToolCallFrame = { ...told, type: "tool_call", requires_approval: false, turn_id: turnId };
+        const place = isRunning && placeOf(state, call.call_id, "call");
+        const made: CallPart = { type: "call", id: call.call_id, call, state: isRunning ? "elsewhere" : "completed", output: "" };
+        read = appended(read, turnId, place ? partAt(state, place) : made);
+      }
+    }
+  }
+  return read;
+}
+
+function textOf(value: unknown): string {
+  return typeof value === "string" ? value : "";
+}
