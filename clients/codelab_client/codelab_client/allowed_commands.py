@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from codelab_client.mcp.config import ServerConfig
-from codelab_client.mcp.named_files import named_by
+from codelab_client.mcp.named_files import Named, named_by
 from codelab_client.protected import is_protected
 from codelab_client.session.decisions import described, digest
 from codelab_client.session.events import ToolCall
@@ -34,6 +34,12 @@ _PACKAGES = frozenset({"node_modules", ".venv", "venv"})
 _GIT = ("config", "config.worktree", "commondir", "hooks", "info")
 
 Key = tuple[str, str]
+
+
+def is_plain(command: Any, cwd: Any = None) -> bool:
+    """Whether a command, and the folder it runs in, are plain words, so that people see what they allow."""
+    texts = (command, cwd or ".")
+    return all(isinstance(text, str) and len(text) <= _CHARS and _PLAIN.fullmatch(text) for text in texts)
 
 
 class AllowedCommands:
@@ -78,6 +84,11 @@ class AllowedCommands:
         self._states.pop(key, None)
         return False
 
+    def forget(self, call: ToolCall) -> None:
+        """A command is allowed no longer."""
+        if (key := _key(call)) is not None:
+            self._states.pop(key, None)
+
     def listed(self) -> list[str]:
         """The commands, each with the id by which it is revoked."""
         return [
@@ -108,25 +119,30 @@ def _key(call: ToolCall) -> Key | None:
     if call.tool_name != "run_command" or not arguments.keys() <= {"command", "cwd"}:
         return None
     command, cwd = arguments.get("command"), arguments.get("cwd") or "."
-    if not isinstance(command, str) or not isinstance(cwd, str) or len(command) > _CHARS:
+    if not is_plain(command, cwd):
         return None
-    if not (_PLAIN.fullmatch(command) and _PLAIN.fullmatch(cwd)):
-        return None
-    return " ".join(command.split()), normal_path(cwd)
+    return " ".join(str(command).split()), normal_path(cwd)
 
 
 def _state(root: Path, command: str, cwd: str) -> str | None:
     """What a command depends on, as a text that differs when that does; None if nobody can tell."""
-    words = command.split()
     try:
         folder = (root / cwd).resolve()
-        programs = [str(path) for word in words for path in _programs(word, folder)]
-        inside = [path for path in programs if Path(path).is_relative_to(root)]
-        named = named_by(ServerConfig("command", words[0], (*words[1:], str(folder), *inside)), root)
-        real_programs = [(path, os.path.realpath(path)) for path in programs]
+        real_programs = [
+            (str(path), os.path.realpath(path)) for word in command.split() for path in _programs(word, folder)
+        ]
+        named = named_in_command(root, command, cwd)
         return json.dumps([str(folder), real_programs, named.digest(), list(_protected(root))])
     except (OSError, ValueError, RuntimeError):
         return None
+
+
+def named_in_command(root: Path, command: str, cwd: str) -> Named:
+    """What the words of a plain command name in the workspace. Raises OSError, ValueError or RuntimeError."""
+    words, folder = command.split(), (root / cwd).resolve()
+    programs = [str(path) for word in words for path in _programs(word, folder)]
+    inside = [path for path in programs if Path(path).is_relative_to(root)]
+    return named_by(ServerConfig("command", words[0], (*words[1:], str(folder), *inside)), root)
 
 
 def _programs(word: str, folder: Path) -> Iterator[Path]:

@@ -251,6 +251,7 @@ async def _exec(options: argparse.Namespace) -> int:
     from codelab_client import last_sessions, one_prompt, waiting
     from codelab_client.local_executor import LocalExecutor
     from codelab_client.policy import Policy, PolicyError
+    from codelab_client.project.permissions import ProjectPermissions
     from codelab_client.session import Refused, connect
     from codelab_client.unattended import unattended_executor
 
@@ -266,6 +267,7 @@ async def _exec(options: argparse.Namespace) -> int:
     if not prompt.strip():
         return _failed("The prompt is empty", 2)
     ask = options.prompt != "-" and sys.stdin.isatty() and sys.stderr.isatty()
+    permissions = ProjectPermissions.load(workspace)
     local = LocalExecutor(workspace)
     executor = await unattended_executor(local, workspace, one_prompt.say)
     agent, model = answerer_of(options, config, is_new=session_id is None)
@@ -279,6 +281,7 @@ async def _exec(options: argparse.Namespace) -> int:
         on_event=waiting.tell,
         decided_elsewhere=options.decided_elsewhere,
         situation=local.situation,
+        restrictions=permissions,
     )
     looking = asyncio.ensure_future(local.about())
     async with opening as session:
@@ -289,7 +292,7 @@ async def _exec(options: argparse.Namespace) -> int:
                 await session.configure(model=model)
             if agent:
                 await session.switch_agent(agent)
-            return await one_prompt.run(session, prompt, policy, as_json=options.json, ask=ask)
+            return await one_prompt.run(session, prompt, policy, permissions, as_json=options.json, ask=ask)
         except Refused as refusal:
             after = f" Try again in {refusal.retry_after} s." if refusal.retry_after else ""
             return _failed(f"{refusal.code}: {refusal}{after}", one_prompt.FAILED)

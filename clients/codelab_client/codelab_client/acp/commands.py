@@ -6,19 +6,29 @@ from typing import Any, Literal
 
 from codelab_client.acp.tool_calls import fenced, shortened
 from codelab_client.local_executor import LocalExecutor
+from codelab_client.project.allowed_calls import AllowedCalls
+from codelab_client.project.permissions import FILE
 from codelab_client.safe_text import exact, safe, safe_line
 from codelab_client.session import Session, SessionError
 from codelab_client.session.rest import Rest, RestError
 
 Command = Callable[[], Awaitable[str]]
+#: Characters of the code that names what was shown.
+_CODE_CHARS = 8
 _NO_CHECKPOINTS = "There are no checkpoints: the folder of the client's state is inside the workspace."
 
 
 class Commands:
-    """The commands of one session. usage: of the last turn. servers: what `/mcp` does."""
+    """The commands of one session. usage: of the last turn. servers: what `/mcp` does. project: what it allows."""
 
-    def __init__(self, executor: LocalExecutor, rest_api: Rest, servers: Callable[[str], Awaitable[str]]) -> None:
-        self._executor, self._rest_api = executor, rest_api
+    def __init__(
+        self,
+        executor: LocalExecutor,
+        rest_api: Rest,
+        servers: Callable[[str], Awaitable[str]],
+        project: AllowedCalls,
+    ) -> None:
+        self._executor, self._rest_api, self._project = executor, rest_api, project
         self.session: Session
         self.usage: Mapping[str, Any] = {}
         self._commands: dict[str, tuple[Callable[[str], Awaitable[str]], str, str]] = {
@@ -26,6 +36,7 @@ class Commands:
             "redo": (self._redo, "Bring back what /undo took back", "all: also what it names and leaves"),
             "diff": (self._diff, "Show what the last turn did to files", ""),
             "rules": (self._rules, "List what runs without a question", "revoke ID, or allow elsewhere"),
+            "permissions": (self._permissions, "List the project's permissions, trust what they allow", "trust CODE"),
             "usage": (self._usage, "Show tokens and quotas", ""),
             "mcp": (servers, "Show MCP servers and their tools, trust them as they are", "NAME, or trust NAME CODE"),
         }
@@ -95,6 +106,23 @@ class Commands:
         if argument:
             return safe(await change(self.session, argument))
         return "\n".join(f"- {line}" for line in await listed(self.session)) or "There are no rules."
+
+    async def _permissions(self, argument: str) -> str:
+        verb, _, code = argument.partition(" ")
+        key = await self._project.key()
+        if verb == "trust":
+            if key is None or not code.strip() or not key.startswith(code.strip()) or len(code.strip()) < _CODE_CHARS:
+                return "That is not what the project allows now: `/permissions` shows it."
+            return "It is trusted as it is." if await self._project.trust(key) else "It has just changed: not trusted."
+        listed = "\n".join(self._project.listed())
+        if not listed:
+            return f"There is no {FILE}."
+        trusts = (
+            f"\n`/permissions trust {key[:_CODE_CHARS]}` trusts what it allows, as it is."
+            if (key is not None and self._project.permissions.of("allow") and not self._project.is_trusted)
+            else ""
+        )
+        return f"{fenced(listed)}{trusts}"
 
     async def _usage(self, _: str) -> str:
         lines = []

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import uuid
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,15 +24,19 @@ from codelab_client.acp.terminals import EditorTerminals
 from codelab_client.acp.updates import Updates
 from codelab_client.local_executor import LocalExecutor
 from codelab_client.own_tools import WithOwnTools
+from codelab_client.project.allowed_calls import AllowedCalls
+from codelab_client.project.permissions import ProjectPermissions
 from codelab_client.safe_text import safe
 from codelab_client.session import Refused, Session, SessionError
 from codelab_client.session import events as on
+from codelab_client.session.gate import denial
 from codelab_client.session.journal import state_folder
 from codelab_client.session.rest import Rest
 from codelab_client.session.session import Scope
 from codelab_client.skills import Skills
 from codelab_client.tools.expectations import view_of
 from codelab_client.tools.instructions import topmost_instructions
+from codelab_client.trust import TrustFile
 
 #: Seconds that a cancelled turn may take to end before the editor is told that it has.
 _STOP_S = 10.0
@@ -75,6 +79,7 @@ class EditorConversation:
         editor: Editor,
         rest_api: Rest,
         servers: SessionServers,
+        permissions: ProjectPermissions,
         *,
         sandboxed: bool,
     ) -> None:
@@ -91,8 +96,9 @@ class EditorConversation:
         self.executor = WithOwnTools(editors, [Skills(root), servers.tools], self._local.around_change)
         self._servers, self._starting = servers, asyncio.Event()
         self._complaints: list[str] = []
+        self._allowed_calls = AllowedCalls(permissions, TrustFile(state_folder(), root), self._complaints.append, None)
         self.session: Session
-        self._commands = Commands(self._local, rest_api, servers.command)
+        self._commands = Commands(self._local, rest_api, servers.command, self._allowed_calls)
         self._prompts: list[_Prompt] = []
         self._one_at_a_time = asyncio.Lock()
         self._asking: dict[str, _Question] = {}
@@ -123,6 +129,7 @@ class EditorConversation:
     async def _prepare(self) -> None:
         """Do what the first prompt needs while the user is typing it."""
         try:
+            await self._allowed_calls.start(None)
             await self._servers.start(self.session.declare, self._complaints.append, self._begin)
             await self.session.instruct(*await self._local.about())
         except SessionError as error:
@@ -276,7 +283,7 @@ class EditorConversation:
                 self.updates.user(event)
             case on.ToolCall(requires_approval=True):
                 if event.call_id in self.session.open_calls:
-                    self._ask(event)
+                    self._ask_unless_settled(event)
             case on.ToolCall() | on.CallUpdate():
                 self._stop_asking(event.call_id)
             case on.AgentSwitched() | on.ModeSwitched() | on.SessionInfo():
@@ -308,6 +315,20 @@ class EditorConversation:
                 self.send({"sessionUpdate": "current_mode_update", "currentModeId": self.session.mode})
 
     # -- approvals -----------------------------------------------------------------------------------------------
+
+    def _ask_unless_settled(self, call: on.ToolCall) -> None:
+        """Ask about a call, unless the project denies it, or allows it and the user trusts that."""
+        if reason := denial(self._allowed_calls.permissions, call):
+            self.updates.rejected(call.call_id)
+            self._begin(self._sent(self.session.reject(call.call_id, reason)))
+        elif self._allowed_calls.covers(call):
+            self._begin(self._sent(self.session.approve(call.call_id, tool=call.tool_name, arguments=call.arguments)))
+        else:
+            self._ask(call)
+
+    async def _sent(self, decision: Awaitable[None]) -> None:
+        with contextlib.suppress(SessionError):
+            await decision
 
     def _ask(self, call: on.ToolCall) -> None:
         """Ask about a call, unless it is just that which is being asked about; another question goes away."""

@@ -92,7 +92,10 @@ class Commands:
             "thinking": (self._thinking, "/thinking none|low|medium|high: how much the model thinks before it answers"),
             "thoughts": (self._thoughts, "what the model thought before its last answer"),
             "mode": (self._mode, "/mode ask|plan|manual|code|autonomous: what the agent may do"),
-            "permissions": (self._permissions, "choose from what runs unasked, to revoke it"),
+            "permissions": (
+                self._permissions,
+                "what runs unasked, to revoke it, and the project's; /permissions trust",
+            ),
             "sessions": (self._sessions, "your conversations, the latest first"),
             "resume": (self._resume, "choose a conversation to go on with; /resume ID"),
             "edit": (self._edit, "change your last message, in a copy of the conversation before it (Esc Esc)"),
@@ -344,17 +347,29 @@ class Commands:
         action, _, rule_id = argument.partition(" ")
         return action == "revoke" and self._conversation.allowed_commands.revoke(rule_id.strip())
 
-    async def _permissions(self, _: str) -> None:
+    async def _permissions(self, argument: str) -> None:
+        from codelab_client.project.permissions import FILE
         from codelab_client.session.standing import change, listed
 
-        session, allowed = self._conversation.session, self._conversation.allowed_commands
+        conversation = self._conversation
+        session, allowed, project = conversation.session, conversation.allowed_commands, conversation.allowed_calls
+        if argument == "trust":
+            await project.ask(conversation)
+            return
+        for line in project.listed():
+            self._say(line, "")
         lines = [line.partition("  ") for line in [*map(safe, allowed.listed()), *await listed(session)]]
-        if not lines:
+        choices = [Choice(rule_id, covers.strip(), rule_id) for rule_id, _, covers in lines]
+        if project.is_trusted:
+            choices.append(Choice(FILE, f"all that {FILE} allows", "the project"))
+        if not choices:
             self._say("Nothing runs unasked but what the mode allows")
             return
-        choices = [Choice(rule_id, covers.strip(), rule_id) for rule_id, _, covers in lines]
         chosen = await self._conversation.screen.pick("What runs unasked: Enter revokes it", choices)
-        if chosen is not None and not allowed.revoke(chosen):
+        if chosen == FILE:
+            await project.forget()
+            self._say("Revoked.", "")
+        elif chosen is not None and not allowed.revoke(chosen):
             self._say(safe(await change(session, f"revoke {chosen}")), "")
 
     async def _cost(self, _: str) -> None:

@@ -13,12 +13,16 @@ from rich.console import RenderableType
 from codelab_client.allowed_commands import AllowedCommands
 from codelab_client.execution import ToolOutcome
 from codelab_client.local_executor import LocalExecutor
+from codelab_client.project.allowed_calls import AllowedCalls
+from codelab_client.project.permissions import ProjectPermissions
 from codelab_client.safe_text import exact, exact_line, safe, safe_line
 from codelab_client.session import Refused, Session
 from codelab_client.session import events as on
 from codelab_client.session.call_drafts import CallDrafts
+from codelab_client.session.gate import denial
+from codelab_client.session.journal import state_folder
 from codelab_client.terminal import cards
-from codelab_client.terminal.asked import ELSEWHERE
+from codelab_client.terminal.asked import origin
 from codelab_client.terminal.call_order import CallOrder
 from codelab_client.terminal.local_commands import LocalCommands
 from codelab_client.terminal.markdown_blocks import complete_length
@@ -26,6 +30,7 @@ from codelab_client.terminal.own_messages import OwnMessage, OwnMessages
 from codelab_client.terminal.picker import Choice, Preview
 from codelab_client.tools.last_state import last_state
 from codelab_client.tools.risks import risk_of
+from codelab_client.trust import TrustFile
 from codelab_client.waiting import Waiting, waiting
 
 #: Lines of a running command's output that are shown live.
@@ -107,7 +112,7 @@ class Question:
 class TerminalConversation:
     """The state of the screen, without a terminal. It is the `Dialogue` of the tools that ask the user."""
 
-    def __init__(self, workspace: Path, screen: Screen) -> None:
+    def __init__(self, workspace: Path, screen: Screen, permissions: ProjectPermissions | None = None) -> None:
         self.workspace, self.screen = workspace, screen
         self.session: Session
         self.executor: LocalExecutor
@@ -122,6 +127,12 @@ class TerminalConversation:
         self._has_turn = False  # a turn has begun, and has not ended; the status that says so comes later
         self.local_commands = LocalCommands(workspace)
         self.allowed_commands = AllowedCommands(workspace, self._may_allow_commands, self._is_executor)
+        self.allowed_calls = AllowedCalls(
+            permissions or ProjectPermissions(workspace),
+            TrustFile(state_folder(), workspace),
+            self._warn,
+            self.allowed_commands,
+        )
         self._unasked: dict[str, on.ToolCall] = {}  # allowed commands that were approved, and have no outcome yet
         self.drafts = CallDrafts()
         self._order = CallOrder(lambda card: self.screen.show(card))
@@ -171,8 +182,13 @@ class TerminalConversation:
                 self._order.begin(event.call_id)
                 self._arguments[event.call_id] = event.arguments or {}
                 self._forget(event.call_id)
-                if event.requires_approval and self.allowed_commands.covers(event):
+                if event.requires_approval and (reason := denial(self.allowed_calls.permissions, event)):
+                    self._say(f"{cards.summary(event.tool_name, event.arguments or {})}: {reason}", "warning")
+                    self.start(self.session.reject(event.call_id, reason))
+                elif event.requires_approval and self._runs_unasked(event):
                     self.start(self._run_again(event))
+                elif event.requires_approval and self.allowed_calls.covers(event):
+                    self.start(self.session.approve(event.call_id, tool=event.tool_name, arguments=event.arguments))
                 elif event.requires_approval:
                     self._ask(event)
                 elif not event.execute:
@@ -349,6 +365,9 @@ class TerminalConversation:
     def _say(self, text: str, style: str = "quiet") -> None:
         self.screen.show(cards.notice(text, style))
 
+    def _warn(self, text: str) -> None:
+        self._say(text, "warning")
+
     # -- approvals -----------------------------------------------------------------------------------------------
 
     def _ask(self, call: on.ToolCall) -> None:
@@ -361,6 +380,11 @@ class TerminalConversation:
         """Whether a sandbox holds what a command does, and the user decides about commands one by one otherwise."""
         is_autonomous = self.session.info is None or self.session.acting_mode == "autonomous"
         return not is_autonomous and self.executor.confines_commands
+
+    def _runs_unasked(self, call: on.ToolCall) -> bool:
+        """Whether a command runs again without a question."""
+        asks = self.allowed_calls.permissions.asks(call.tool_name, call.arguments or {})
+        return self.allowed_commands.covers(call) and not asks
 
     def _is_executor(self) -> bool:
         """Whether calls run in this window, as far as it can tell: none that is open was given to another one."""
@@ -379,7 +403,7 @@ class TerminalConversation:
             why = "Allowed until something changes that it runs or that is protected, which is so now:"
         elif self._has_other_changes(call.call_id):
             why = "Allowed, but something else is open that may change what it runs:"
-        elif self.allowed_commands.covers(call):
+        elif self._runs_unasked(call):
             self._unasked[call.call_id] = call
             await self.session.approve(call.call_id, tool=call.tool_name, arguments=call.arguments)
             return
@@ -429,7 +453,7 @@ class TerminalConversation:
                 self.folded = card if isinstance(card, cards.Folded) else None
                 self.screen.show(card)
             if isinstance(call, on.CallDecidedElsewhere):
-                self._say(ELSEWHERE, "warning")
+                self._say(origin(call), "warning")
         self.look_again()
 
     def look_again(self) -> None:

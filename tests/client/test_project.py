@@ -1,0 +1,141 @@
+"""What a project says in `.codelab`, in the clients that obey it, on the running system."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from codelab_client.project.permissions import FILE, ProjectPermissions
+from codelab_client.session import events as on
+from codelab_client.session.events import CallDecidedElsewhere
+from codelab_local import LocalCloud
+
+from tests.client.conftest import Codelab, Open
+from tests.client.editors import Editor, allow
+from tests.client.executing import CountingExecutor
+from tests.client.terminals import Terminal
+from tests.client.test_exec import CODELAB
+from tests.fakes.model.script import Says, call
+from tests.fakes.model.server import ScriptedModel
+from tests.waiting import until
+
+READ = call("read_file", path="secrets/key")
+WRITE = call("write_file", path="docs/a.md", content="x")
+DONE = Says("Done")
+
+
+def permit(folder: Path, text: str) -> ProjectPermissions:
+    (folder / ".codelab").mkdir(exist_ok=True)
+    (folder / FILE).write_text(text)
+    return ProjectPermissions.load(folder)
+
+
+@pytest.mark.parametrize("effect", ["deny", "ask", ""])
+async def test_a_call_that_needs_no_approval_is_denied_or_asked_about(
+    new_session: Open, model: ScriptedModel, tmp_path: Path, effect: str
+) -> None:
+    permissions = permit(tmp_path, f'[[{effect}]]\ntool = "*"\npath = "secrets/**"\n' if effect else "")
+    script = model.script(f"project-{effect}", Says("", [READ]), Says("", [READ]), DONE)
+    executor, asked = CountingExecutor(), list[str]()
+    async with new_session(executor, restrictions=permissions) as session:
+        async for event in session.prompt(script):
+            if isinstance(event, CallDecidedElsewhere):
+                asked.append(event.asked_by)
+                await (session.reject if len(asked) == 1 else session.approve)(event.call_id)
+    told = [request["messages"][-1]["content"] for request in model.requests[f"project-{effect}"][1:]]
+    if effect == "deny":
+        assert not executor.calls
+        assert all("deny * path=secrets/**" in text for text in told)
+    elif effect == "ask":
+        assert asked == ["ask * path=secrets/**"] * 2
+        assert len(executor.calls) == 1
+        assert "The user did not let the call run" in told[0]
+    else:
+        assert len(executor.calls) == 2
+
+
+async def test_neither_a_mode_nor_a_rule_answers_for_the_user(
+    new_session: Open, model: ScriptedModel, tmp_path: Path
+) -> None:
+    permissions = permit(tmp_path, '[[ask]]\ntool = "write_file"\n')
+    script = model.script("project-mode", Says("", [WRITE]), DONE)
+    asked = list[on.Event]()
+    async with new_session(CountingExecutor(), restrictions=permissions) as session:
+        await session.configure(mode="autonomous")
+        async for event in session.prompt(script):
+            if isinstance(event, on.ToolCall) and event.requires_approval:
+                asked.append(event)
+                await session.approve(event.call_id)
+    assert [type(event) for event in asked] == [CallDecidedElsewhere]
+
+
+def test_exec_obeys_what_narrows_and_nothing_that_allows(codelab: Codelab, folder: Path, model: ScriptedModel) -> None:
+    script = model.script("project-exec", Says("", [WRITE]), DONE)
+    permit(folder, '[[allow]]\ntool = "write_file"\npath = "docs/**"\n')
+    assert codelab("exec", script).returncode == 5
+    assert not (folder / "docs").exists()
+    policy = folder.parent / "policy.toml"
+    policy.write_text('[[allow]]\ntool = "write_file"\npath = "docs/**"\n')
+    permit(folder, '[[deny]]\ntool = "write_file"\npath = "docs/**"\n')
+    denied = codelab("exec", script, "--policy", str(policy))
+    assert (denied.returncode, "deny write_file" in denied.stderr) == (5, True)
+    permit(folder, '[[ask]]\ntool = "*"\npath = "docs/**"\n')
+    assert codelab("exec", script).returncode == 5
+    assert codelab("exec", script, "--policy", str(policy)).returncode == 0
+    (folder / FILE).write_text("deny = [")
+    broken = codelab("exec", script, "--policy", str(policy))
+    assert (broken.returncode, FILE in broken.stderr) == (2, True)
+
+
+@pytest.fixture(scope="module")
+def editor(cloud: LocalCloud, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Editor]:
+    state = str(tmp_path_factory.mktemp("state"))
+    variables = {"CODELAB_URL": cloud.http, "XDG_STATE_HOME": state, "XDG_CONFIG_HOME": state, "CODELAB_TOKEN": ""}
+    with Editor({**os.environ, **variables}) as editor:
+        yield editor
+
+
+def test_an_editors_user_trusts_what_is_allowed_by_its_code(editor: Editor, folder: Path, model: ScriptedModel) -> None:
+    deny = '[[deny]]\ntool = "write_file"\npath = "secrets/**"\n'
+    permit(folder, f'{deny}[[allow]]\ntool = "write_file"\npath = "docs/**"\n')
+    secret = call("write_file", path="secrets/a", content="x")
+    script = model.script("project-acp", Says("", [secret]), Says("", [WRITE]), DONE)
+    editor.renew({"session/request_permission": allow})
+    session = editor.new(folder)
+    editor.prompt(session, script)
+    assert len(editor.asked) == 1
+    assert not (folder / "secrets").exists()
+    editor.prompt(session, "/permissions")
+    assert "allow write_file path=docs/**" in editor.text
+    code = editor.text.rpartition("/permissions trust ")[2].partition("`")[0]
+    editor.renew(None)
+    editor.prompt(session, "/permissions trust 00000000")
+    assert "not what the project allows" in editor.text
+    editor.prompt(session, f"/permissions trust {code}")
+    assert "trusted as it is" in editor.text
+    again = model.script("project-acp-2", Says("", [WRITE]), DONE)
+    editor.prompt(session, again)
+    assert not editor.asked
+    assert (folder / "docs" / "a.md").read_text() == "x"
+
+
+def test_a_terminals_user_trusts_what_is_allowed_and_revokes_it(
+    environment: dict[str, str], folder: Path, model: ScriptedModel
+) -> None:
+    permit(folder, '[[allow]]\ntool = "write_file"\npath = "docs/**"\n\n[[deny]]\ntool = "delete_file"\n')
+    delete = call("delete_file", path="docs/a.md")
+    script = model.script("project-term", Says("", [WRITE]), Says("", [delete]), DONE)
+    with Terminal(CODELAB, environment, folder) as terminal:
+        terminal.expect("allow write_file path=docs/**")
+        terminal.expect("Your choice")
+        terminal.type("1\r")
+        until(lambda: "Your choice" not in terminal.shown())
+        terminal.type(f"{script}\r")
+        terminal.expect("Done")
+        assert (folder / "docs" / "a.md").read_text() == "x"
+        assert "deny delete_file" in terminal.shown()
+        terminal.type("/permissions\r")
+        terminal.expect("trusted)")
+        terminal.expect("Enter revokes it")
+        terminal.type("\r")
+        terminal.expect("Revoked.")

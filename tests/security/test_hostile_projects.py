@@ -1,0 +1,359 @@
+"""What a stranger's repository says in `.codelab`: it narrows at once, and widens or runs nothing unasked."""
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from codelab_client.allowed_commands import AllowedCommands
+from codelab_client.config import ConfigError
+from codelab_client.local_executor import LocalExecutor
+from codelab_client.project.allowed_calls import AllowedCalls
+from codelab_client.project.permissions import FILE, ProjectPermissions
+from codelab_client.session.events import CallDecidedElsewhere, ToolCall
+from codelab_client.trust import TrustFile
+
+SCOPES = {"rule": "x", "scopes": ["session", "user"]}
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    """A workspace, whose neighbour `outside` belongs to the user."""
+    for name in ("work/secrets", "work/docs", "outside"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "work" / "secrets" / "key").write_text("secret")
+    (tmp_path / "outside" / "permissions.toml").write_text('[[allow]]\ntool = "write_file"\npath = "**"\n')
+    return (tmp_path / "work").resolve()
+
+
+def permit(workspace: Path, text: str) -> ProjectPermissions:
+    (workspace / FILE).parent.mkdir(exist_ok=True)
+    (workspace / FILE).write_text(text)
+    return ProjectPermissions.load(workspace)
+
+
+def call(tool: str, remember: Any = SCOPES, **arguments: Any) -> ToolCall:
+    return ToolCall(
+        frame={}, call_id="c", tool_name=tool, requires_approval=True, arguments=arguments, remember=remember
+    )
+
+
+class User:
+    """Answers questions with the action that begins so, and remembers them."""
+
+    def __init__(self, answer: str = "allow", meanwhile: Callable[[], object] = lambda: None) -> None:
+        self.answer, self.meanwhile, self.questions = answer, meanwhile, list[str]()
+
+    async def choose(self, message: str, actions: Sequence[str]) -> str | None:
+        self.questions.append(message)
+        self.meanwhile()
+        return next((action for action in actions if action.startswith(self.answer)), None)
+
+    async def review(self, message: str, diff: str, chunks: int) -> Sequence[int] | None:
+        raise AssertionError(message)
+
+    async def confirm(self, tool: str, arguments: Any, reason: str) -> bool:
+        raise AssertionError(reason)
+
+
+def begun(workspace: Path, user: User | None, commands: AllowedCommands | None = None) -> AllowedCalls:
+    """The project's allowed calls, in a conversation that begins now."""
+    trust = TrustFile(workspace.parent / "state", workspace)
+    calls = AllowedCalls(ProjectPermissions.load(workspace), trust, lambda _: None, commands)
+    asyncio.run(calls.start(user))
+    return calls
+
+
+# -- files that nobody can read: the client does not start, so nothing that they may deny is lost ---------------------
+
+
+def linked(to: str) -> Callable[[Path], object]:
+    def make(folder: Path) -> None:
+        (folder / "permissions.toml").symlink_to(to)
+
+    return make
+
+
+def folder_linked(folder: Path) -> None:
+    (folder.parent / "real").mkdir()
+    (folder.parent / "real" / "permissions.toml").write_text('[[deny]]\ntool = "*"\n')
+    folder.rmdir()
+    folder.symlink_to("real")
+
+
+def written(content: bytes | str) -> Callable[[Path], object]:
+    data = content.encode() if isinstance(content, str) else content
+    return lambda folder: (folder / "permissions.toml").write_bytes(data)
+
+
+UNREADABLE: dict[str, Callable[[Path], object]] = {
+    "a link out of the workspace": linked("../../outside/permissions.toml"),
+    "an absolute link": linked("/etc/hostname"),
+    "a link to a device": linked("/dev/zero"),
+    "a link to itself": linked("permissions.toml"),
+    "a link inside": lambda folder: (
+        (folder / "other.toml").write_text('[[deny]]\ntool = "*"\n'),
+        linked("other.toml")(folder),
+    ),
+    "a folder that is a link": folder_linked,
+    "a FIFO": lambda folder: os.mkfifo(folder / "permissions.toml"),
+    "a folder": lambda folder: (folder / "permissions.toml").mkdir(),
+    "too large": written("#" * 200_000),
+    "not UTF-8": written(b'[[deny]]\ntool = "\xff"\n'),
+    "UTF-16": written('[[deny]]\ntool = "*"\n'.encode("utf-16")),
+    "not TOML": written("deny = ["),
+    "a NUL": written('[[deny]]\ntool = "a\0"\n'),
+    "too deep": written("a = " + "[" * 50_000),
+    "another kind of entry": written('[[grant]]\ntool = "*"\n'),
+    "a table and no list": written('[deny]\ntool = "*"\n'),
+    "a text and no table": written('deny = ["write_file"]\n'),
+    "no tool": written('[[deny]]\npath = "secrets/**"\n'),
+    "a tool that is a number": written("[[deny]]\ntool = 1\n"),
+    "a misspelt tool": written('[[deny]]\ntool = "wirte_file"\n'),
+    "a misspelt argument": written('[[deny]]\ntool = "write_file"\npaht = "secrets/**"\n'),
+    "a pattern that is a table": written('[[deny]]\ntool = "write_file"\npath = { any = true }\n'),
+    "no pattern": written('[[deny]]\ntool = "write_file"\npath = []\n'),
+    "too many entries": written('[[deny]]\ntool = "*"\n' * 201),
+    "a pattern that nobody can read": written(f'[[deny]]\ntool = "*"\npath = "{"a" * 501}"\n'),
+    "a pattern of too many names": written(f'[[deny]]\ntool = "*"\npath = "{"a/" * 40}"\n'),
+    "every tool is allowed": written('[[allow]]\ntool = "*"\n'),
+    "tools of a server are allowed": written('[[allow]]\ntool = "tickets.*"\n'),
+    "anything is allowed": written('[[allow]]\ntool = "fetch_url"\nurl = { any = true }\n'),
+    "a plan is allowed": written('[[allow]]\ntool = "propose_plan"\n'),
+    "a process is allowed": written('[[allow]]\ntool = "run_persistent"\ncommand = "x"\nprocess_id = "p"\n'),
+    "a command with a wildcard": written('[[allow]]\ntool = "run_command"\ncommand = "npm *"\n'),
+    "a command with an operator": written('[[allow]]\ntool = "run_command"\ncommand = "make; rm -rf x"\n'),
+    "a command with a variable": written('[[allow]]\ntool = "run_command"\ncommand = "echo $HOME"\n'),
+    "a command with a second line": written('[[allow]]\ntool = "run_command"\ncommand = "make\\nrm x"\n'),
+    "a command with hidden letters": written('[[allow]]\ntool = "run_command"\ncommand = "make \u202etset"\n'),
+    "a command of no words": written('[[allow]]\ntool = "run_command"\ncommand = ""\n'),
+}
+
+
+@pytest.mark.parametrize("case", UNREADABLE)
+def test_a_file_that_nobody_can_read_stops_the_client(workspace: Path, case: str) -> None:
+    (workspace / ".codelab").mkdir()
+    UNREADABLE[case](workspace / ".codelab")
+    with pytest.raises(ConfigError, match=r"permissions\.toml"):
+        ProjectPermissions.load(workspace)
+
+
+def test_files_of_other_places_do_not_count(workspace: Path) -> None:
+    """A repository in the workspace, the folder above it, names that look the same, a link that leads nowhere."""
+    for name in ("vendor/.codelab/permissions.toml", "../.codelab/permissions.toml", ".codelab/permissions.toml.bak"):
+        (workspace / name).parent.mkdir(parents=True, exist_ok=True)
+        (workspace / name).write_text('[[deny]]\ntool = "*"\n')
+    (workspace / FILE).symlink_to("nowhere")
+    assert ProjectPermissions.load(workspace).entries == ()
+
+
+# -- what is denied ---------------------------------------------------------------------------------------------------
+
+SECRETS = '[[deny]]\ntool = "*"\npath = "secrets/**"\n'
+DIFF = "--- a/docs/a\n+++ b/secrets/key\n@@ -1 +1 @@\n-a\n+b\n"
+DENIED: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "as it is": (SECRETS, "read_file", {"path": "secrets/key"}),
+    "the folder itself": (SECRETS, "list_files", {"path": "secrets"}),
+    "with dots": (SECRETS, "read_file", {"path": "./secrets/./key"}),
+    "with slashes": (SECRETS, "read_file", {"path": "secrets//key"}),
+    "in capitals": (SECRETS, "read_file", {"path": "Secrets/KEY"}),
+    "in wide letters": (SECRETS, "read_file", {"path": "ｓecrets/key"}),
+    "with a trailing dot": (SECRETS, "read_file", {"path": "secrets./key"}),
+    "with a backslash": (SECRETS, "read_file", {"path": "secrets\\key"}),
+    "by a link": (SECRETS, "read_file", {"path": "docs/link"}),
+    "by a folder that is a link": (SECRETS, "write_file", {"path": "linked/new", "content": ""}),
+    "out of it": (SECRETS, "move_file", {"from": "secrets/key", "to": "docs/key"}),
+    "into it": (SECRETS, "move_file", {"from": "docs/a", "to": "secrets/a"}),
+    "with the folder above": (SECRETS, "delete_file", {"path": "."}),
+    "a search of everything": (SECRETS, "search_in_project", {"query": "secret"}),
+    "a search of all folders": (SECRETS, "search_in_project", {"query": "secret", "path": "."}),
+    "a commit of everything": (SECRETS, "git.commit", {"message": "m"}),
+    "a commit of one of many": (SECRETS, "git.commit", {"message": "m", "files": ["docs/a", "secrets/key"]}),
+    "a diff": (SECRETS, "apply_patch", {"diff": DIFF}),
+    "a diff that nobody can read": (SECRETS, "apply_patch", {"diff": "???"}),
+    "a command in it": (SECRETS, "run_command", {"command": "ls", "cwd": "secrets"}),
+    "a server's tool": (SECRETS, "files.read", {"options": {"names": ["secrets/key"]}}),
+    "a server's tool, by a whole path": (SECRETS, "files.read", {"name": "{root}/docs/../secrets/key"}),
+    "an older name of a tool": ('[[deny]]\ntool = "write_file"\n', "write_to_file", {"path": "a", "content": ""}),
+    "a name in any folder": ('[[deny]]\ntool = "read_file"\npath = "*.pem"\n', "read_file", {"path": "a/b/c.PEM"}),
+    "all of a server": ('[[deny]]\ntool = "tickets.*"\n', "tickets.create", {"title": "x"}),
+    "a command": ('[[deny]]\ntool = "run_*"\ncommand = "git push"\n', "run_command", {"command": "git  push -f"}),
+    "a command behind another": (
+        '[[deny]]\ntool = "run_command"\ncommand = "git push"\n',
+        "run_command",
+        {"command": "cd x&&(/usr/bin/git push)"},
+    ),
+    "a command in quotes": (
+        '[[deny]]\ntool = "run_command"\ncommand = "git push"\n',
+        "run_command",
+        {"command": "sh -c \"g'i't push\""},
+    ),
+    "a command of a process": (
+        '[[deny]]\ntool = "*"\ncommand = "nc *"\n',
+        "run_persistent",
+        {"command": "nc -l 1", "process_id": "p"},
+    ),
+    "a host": ('[[deny]]\ntool = "fetch_url"\nurl = "*://*.internal/*"\n', "fetch_url", {"url": "http://A.INTERNAL/x"}),
+}
+
+
+@pytest.mark.parametrize("case", DENIED)
+def test_what_is_denied_is_denied_however_it_is_spelled(workspace: Path, case: str) -> None:
+    text, tool, arguments = DENIED[case]
+    (workspace / "docs" / "link").symlink_to("../secrets/key")
+    (workspace / "linked").symlink_to("secrets")
+    if "name" in arguments:
+        arguments = {"name": arguments["name"].replace("{root}", str(workspace))}
+    permissions = permit(workspace, text)
+    assert permissions.denies(tool, arguments)
+    assert not permissions.denies("read_file", {"path": "docs/a"})
+    assert not permissions.denies("run_command", {"command": "make"})
+
+
+@pytest.mark.parametrize(
+    "pattern", ["*a*a*a*a*a*a*a*a*b", "**/**/**/**/**/**/x", "?" * 400, "[" * 400, "(a+)+$", "a|b"]
+)
+def test_no_pattern_takes_long(workspace: Path, pattern: str) -> None:
+    """A pattern that backtracked would take longer than the universe has."""
+    texts = {"tool": "*", "path": pattern, "command": pattern}
+    for name in ("path", "command"):
+        permissions = permit(workspace, f'[[deny]]\ntool = "*"\n{name} = {texts[name]!r}\n')
+        for path in ("a" * 4_000, "a/" * 1_900 + "a"):
+            permissions.denies("read_file", {"path": path})
+            permissions.denies("run_command", {"command": path.replace("/", " ")})
+            permissions.denies("files.read", {"names": [path] * 10})
+
+
+# -- what is allowed --------------------------------------------------------------------------------------------------
+
+DOCS = '[[allow]]\ntool = "write_file"\npath = "docs/**"\n'
+
+
+def test_what_is_allowed_counts_once_the_user_trusts_it(workspace: Path) -> None:
+    permit(workspace, DOCS)
+    wanted = call("write_file", path="docs/a.md", content="")
+    for answer in ("not now", "never", "neither"):
+        assert not begun(workspace, User(answer)).covers(wanted)
+    user = User()
+    (workspace.parent / "state" / "mcp_trust.json").unlink()
+    assert begun(workspace, user).covers(wanted)
+    assert "write_file" in user.questions[0]
+    assert "docs/**" in user.questions[0]
+    again = User("nothing")
+    assert begun(workspace, again).covers(wanted)
+    assert not again.questions
+    permit(workspace, f"{DOCS}# and more\n")
+    assert not begun(workspace, again).covers(wanted)
+    assert len(again.questions) == 1, "it asks again when it changes"
+
+
+ALL = '[[allow]]\ntool = "write_file"\npath = "**"\n\n[[allow]]\ntool = "delete_file"\npath = "**"\n'
+NOT_ALLOWED: dict[str, ToolCall] = {
+    "a protected file": call("write_file", path=".git/hooks/pre-commit", content=""),
+    "a protected file, in capitals": call("write_file", path=".GIT/hooks/pre-commit", content=""),
+    "the permissions themselves": call("write_file", path=FILE, content=""),
+    "a hook's file": call("write_file", path=".codelab/hooks.toml", content=""),
+    "an agent's command": call("write_file", path=".claude/commands/x.md", content=""),
+    "a folder that may have such a file in it": call("delete_file", path="docs"),
+    "a path out of the workspace": call("write_file", path="../outside/x", content=""),
+    "a whole path": call("write_file", path="/etc/passwd", content=""),
+    "what the server does not let anybody remember": call("write_file", None, path="docs/a.md", content=""),
+    "what the server offers for nothing": call("write_file", {"rule": "x", "scopes": []}, path="a.md", content=""),
+    "an argument that nobody named": call("write_file", path="a.md", content="", mode="0777"),
+    "another tool": call("apply_patch", diff=DIFF),
+    "a command": call("run_command", command="make"),
+    "a plan": call("propose_plan", plan="all"),
+    "a server's tool": call("files.write", path="a.md"),
+    "what was decided elsewhere": CallDecidedElsewhere.of(call("write_file", path="a.md", content="")),
+    "what is denied": call("write_file", path="secrets/key", content=""),
+    "what is asked about": call("write_file", path="docs/asked.md", content=""),
+}
+
+
+@pytest.mark.parametrize("case", NOT_ALLOWED)
+def test_trust_allows_no_more_than_always_does(workspace: Path, case: str) -> None:
+    permit(workspace, f'{ALL}{SECRETS}[[ask]]\ntool = "*"\npath = "docs/asked.md"\n')
+    calls = begun(workspace, User())
+    assert calls.covers(call("write_file", path="docs/a.md", content=""))
+    assert not calls.covers(NOT_ALLOWED[case])
+
+
+def test_a_file_that_changes_while_the_user_reads_is_not_trusted(workspace: Path) -> None:
+    permit(workspace, '[[allow]]\ntool = "run_command"\ncommand = "sh run.sh"\n')
+    (workspace / "run.sh").write_text("true")
+    user = User(meanwhile=lambda: (workspace / "run.sh").write_text("rm -rf ."))
+    commands = AllowedCommands(workspace, lambda: True)
+    calls = begun(workspace, user, commands)
+    assert not calls.is_trusted
+    assert not commands.listed()
+
+
+def test_an_allowed_command_is_one_that_the_user_allowed_as_it_was(workspace: Path) -> None:
+    """It needs the sandbox and the server's offer, and ends when its script changes, now or before the next time."""
+    permit(workspace, '[[allow]]\ntool = "run_command"\ncommand = "sh run.sh"\n')
+    (workspace / "run.sh").write_text("true")
+    wanted = ToolCall(
+        frame={},
+        call_id="c",
+        tool_name="run_command",
+        requires_approval=True,
+        arguments={"command": "sh run.sh"},
+        repeatable=True,
+    )
+    holds, user = [True], User()
+    commands = AllowedCommands(workspace, lambda: holds[0])
+    assert not begun(workspace, user, commands).covers(wanted), "commands are not approved by the entry alone"
+    assert commands.covers(wanted)
+    assert asyncio.run(commands.is_unchanged(wanted))
+    assert not commands.covers(ToolCall(**{**vars(wanted), "repeatable": False}))
+    holds[0] = False
+    assert not commands.covers(wanted)
+    holds[0] = True
+    (workspace / "run.sh").write_text("rm -rf .")
+    assert not asyncio.run(commands.is_unchanged(wanted))
+    later = AllowedCommands(workspace, lambda: True)
+    assert not begun(workspace, None, later).is_trusted
+    assert not later.listed()
+
+
+def test_the_users_trust_of_one_folder_is_not_that_of_a_copy(workspace: Path) -> None:
+    permit(workspace, DOCS)
+    assert begun(workspace, User()).is_trusted
+    copy = workspace.parent / "copy"
+    copy.mkdir()
+    permit(copy, DOCS)
+    assert not begun(copy, None).is_trusted
+
+
+def test_entries_cannot_draw_on_the_terminal_or_hide_a_part(workspace: Path) -> None:
+    permit(workspace, '[[allow]]\ntool = "write_file"\npath = "docs/\\u001b[2K\\u202etxt.exe\\r\\nyes"\n')
+    user = User("not now")
+    begun(workspace, user)
+    _, line = user.questions[0].split("\n")
+    assert not set("\x1b\u202e\r").intersection(line)
+
+
+async def test_commands_cannot_take_back_what_is_denied(workspace: Path, tmp_path: Path) -> None:
+    """In the real sandbox."""
+    permit(workspace, SECRETS)
+    executor = LocalExecutor(workspace, None, tmp_path / "state")
+    try:
+        await executor.prepare()
+        if not executor.confines_commands:
+            pytest.skip("no sandbox works here")
+        from codelab_client.execution import ToolCall as Executed
+
+        for number, command in enumerate(
+            ("rm .codelab/permissions.toml", "echo > .codelab/permissions.toml", "mv .codelab x", "rm -rf .codelab")
+        ):
+            run = Executed(f"c{number}", "run_command", {"command": command})
+
+            async def ignore(*_: object) -> None:
+                pass
+
+            await executor.execute(run, ignore)
+            assert ProjectPermissions.load(workspace).denies("read_file", {"path": "secrets/key"}), command
+    finally:
+        await executor.aclose()
