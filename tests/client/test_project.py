@@ -1,6 +1,7 @@
 """What a project says in `.codelab`, in the clients that obey it, on the running system."""
 
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -87,6 +88,22 @@ def test_exec_obeys_what_narrows_and_nothing_that_allows(codelab: Codelab, folde
     assert (broken.returncode, FILE in broken.stderr) == (2, True)
 
 
+def test_exec_sends_what_a_trusted_file_says(
+    codelab: Codelab, environment: dict[str, str], folder: Path, model: ScriptedModel
+) -> None:
+    script = model.script("project-say", DONE)
+    command = folder / ".claude" / "commands" / "review.md"
+    command.parent.mkdir(parents=True)
+    command.write_text(f"{script} Review $1")
+    refused = codelab("exec", "/review src")
+    assert (refused.returncode, "/review in `codelab` shows it" in refused.stderr) == (2, True)
+    own = Path(environment["XDG_CONFIG_HOME"]) / "codelab" / "commands" / "mine.md"
+    own.parent.mkdir(parents=True)
+    own.write_text(f"{script} Mine $ARGUMENTS")
+    assert codelab("exec", "/mine src").stdout == "Done\n"
+    assert "Mine src" in model.requests["project-say"][0]["messages"][-1]["content"]
+
+
 @pytest.fixture(scope="module")
 def editor(cloud: LocalCloud, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Editor]:
     state = str(tmp_path_factory.mktemp("state"))
@@ -119,23 +136,65 @@ def test_an_editors_user_trusts_what_is_allowed_by_its_code(editor: Editor, fold
     assert (folder / "docs" / "a.md").read_text() == "x"
 
 
+def test_an_editors_menu_has_the_commands_of_files(editor: Editor, folder: Path, model: ScriptedModel) -> None:
+    script = model.script("project-menu", DONE, DONE)
+    (folder / ".codelab" / "commands").mkdir(parents=True)
+    (folder / ".codelab" / "commands" / "review.md").write_text(
+        f"---\ndescription: Review a folder\nargument-hint: FOLDER\n---\n{script} Review $1"
+    )
+    editor.renew(None)
+    session = editor.new(folder)
+    assert editor.prompt(session, "/review src") == "end_turn"
+    (_, asked), *_ = editor.asked
+    assert f"{script} Review src" in asked["toolCall"]["content"][0]["content"]["text"]
+    assert "project-menu" not in model.requests
+    menu = editor.of_kind("available_commands_update")[-1]["availableCommands"]
+    assert {
+        "name": "review",
+        "description": "Review a folder (.codelab/commands/review.md)",
+        "input": {"hint": "FOLDER"},
+    } in menu
+    editor.answers["session/request_permission"] = lambda params: allow(params, "0")
+    editor.prompt(session, "/review src")
+    editor.asked.clear()
+    editor.prompt(session, "/review docs")
+    assert not editor.asked
+    sent = [request["messages"][-1]["content"] for request in model.requests["project-menu"]]
+    assert ["Review src" in sent[0], "Review docs" in sent[1]] == [True, True]
+
+
 def test_a_terminals_user_trusts_what_is_allowed_and_revokes_it(
     environment: dict[str, str], folder: Path, model: ScriptedModel
 ) -> None:
     permit(folder, '[[allow]]\ntool = "write_file"\npath = "docs/**"\n\n[[deny]]\ntool = "delete_file"\n')
     delete = call("delete_file", path="docs/a.md")
     script = model.script("project-term", Says("", [WRITE]), Says("", [delete]), DONE)
+    review = model.script("project-review", Says("Reviewed"))
+    (folder / ".codelab" / "commands").mkdir()
+    (folder / ".codelab" / "commands" / "review.md").write_text(
+        f"---\ndescription: Review a folder\n---\n{review} Review $1"
+    )
     with Terminal(CODELAB, environment, folder) as terminal:
         terminal.expect("allow write_file path=docs/**")
         terminal.expect("Your choice")
+        time.sleep(0.7)  # an answer counts when the question has been on the screen for long enough
         terminal.type("1\r")
         until(lambda: "Your choice" not in terminal.shown())
         terminal.type(f"{script}\r")
         terminal.expect("Done")
         assert (folder / "docs" / "a.md").read_text() == "x"
-        assert "deny delete_file" in terminal.shown()
+        assert "The project's permissions deny this call" in terminal.shown()
         terminal.type("/permissions\r")
         terminal.expect("trusted)")
         terminal.expect("Enter revokes it")
         terminal.type("\r")
         terminal.expect("Revoked.")
+        terminal.clear()
+        terminal.type("/revi")
+        terminal.expect("Review a folder (.codelab")
+        terminal.type("ew src\r")
+        terminal.expect("Review src")
+        terminal.expect("Your choice")
+        time.sleep(0.7)
+        terminal.type("2\r")
+        terminal.expect("Reviewed")

@@ -266,6 +266,11 @@ async def _exec(options: argparse.Namespace) -> int:
     prompt = sys.stdin.read() if options.prompt == "-" else _typed(options.prompt)
     if not prompt.strip():
         return _failed("The prompt is empty", 2)
+    if prompt.startswith("/"):
+        try:
+            prompt = await _expanded(prompt, workspace)
+        except PermissionError as error:
+            return _failed(str(error), 2)
     ask = options.prompt != "-" and sys.stdin.isatty() and sys.stderr.isatty()
     permissions = ProjectPermissions.load(workspace)
     local = LocalExecutor(workspace)
@@ -296,6 +301,21 @@ async def _exec(options: argparse.Namespace) -> int:
         except Refused as refusal:
             after = f" Try again in {refusal.retry_after} s." if refusal.retry_after else ""
             return _failed(f"{refusal.code}: {refusal}{after}", one_prompt.FAILED)
+
+
+async def _expanded(prompt: str, workspace: Path) -> str:
+    """What a prompt means that may be a command of a file. Raises PermissionError for one that nobody has trusted."""
+    from codelab_client.project.commands import commands_of, may_send
+    from codelab_client.session.journal import state_folder
+    from codelab_client.trust import TrustFile
+
+    name, _, arguments = prompt[1:].partition(" ")
+    command = commands_of(workspace, (), lambda _: None).get(name)
+    if command is None:
+        return prompt
+    if not await may_send(command, "", TrustFile(state_folder(), workspace), None):
+        raise PermissionError(f"{command.place} is not sent: nobody has trusted it. /{name} in `codelab` shows it")
+    return command.expanded(arguments.strip())
 
 
 async def _attach(options: argparse.Namespace) -> int:

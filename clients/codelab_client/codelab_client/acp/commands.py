@@ -1,5 +1,6 @@
 """The slash commands that the editor offers, answered without the model."""
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal
@@ -7,6 +8,7 @@ from typing import Any, Literal
 from codelab_client.acp.tool_calls import fenced, shortened
 from codelab_client.local_executor import LocalExecutor
 from codelab_client.project.allowed_calls import AllowedCalls
+from codelab_client.project.commands import PromptCommand, commands_of
 from codelab_client.project.permissions import FILE
 from codelab_client.safe_text import exact, safe, safe_line
 from codelab_client.session import Session, SessionError
@@ -29,6 +31,8 @@ class Commands:
         project: AllowedCalls,
     ) -> None:
         self._executor, self._rest_api, self._project = executor, rest_api, project
+        self._root = project.permissions.root
+        self._own: dict[str, PromptCommand] = {}
         self.session: Session
         self.usage: Mapping[str, Any] = {}
         self._commands: dict[str, tuple[Callable[[str], Awaitable[str]], str, str]] = {
@@ -41,11 +45,28 @@ class Commands:
             "mcp": (servers, "Show MCP servers and their tools, trust them as they are", "NAME, or trust NAME CODE"),
         }
 
+    async def load(self, say: Callable[[str], None]) -> None:
+        """Read the commands that are files. None takes the name of another command."""
+        self._own = await asyncio.to_thread(commands_of, self._root, self._commands, say)
+
+    @property
+    def has_own(self) -> bool:
+        """Whether there are commands that are files."""
+        return bool(self._own)
+
+    def own(self, text: str) -> tuple[PromptCommand, str] | None:
+        """The command that is a file which a prompt names, and its arguments."""
+        name, _, arguments = text.strip().removeprefix("/").partition(" ")
+        command = self._own.get(name) if text.strip().startswith("/") else None
+        return None if command is None else (command, arguments.strip())
+
     def listed(self) -> list[dict[str, Any]]:
         """`availableCommands`."""
+        own = [(name, command.described, command.hint) for name, command in self._own.items()]
+        built_in = [(name, description, hint) for name, (_, description, hint) in self._commands.items()]
         return [
             {"name": name, "description": description, **({"input": {"hint": hint}} if hint else {})}
-            for name, (_, description, hint) in self._commands.items()
+            for name, description, hint in (*built_in, *own)
         ]
 
     def find(self, text: str) -> Command | None:

@@ -5,7 +5,7 @@ import contextlib
 import uuid
 from collections import deque
 from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from codelab_client.acp.updates import Updates
 from codelab_client.local_executor import LocalExecutor
 from codelab_client.own_tools import WithOwnTools
 from codelab_client.project.allowed_calls import AllowedCalls
+from codelab_client.project.commands import may_send
 from codelab_client.project.permissions import ProjectPermissions
 from codelab_client.safe_text import safe
 from codelab_client.session import Refused, Session, SessionError
@@ -96,7 +97,8 @@ class EditorConversation:
         self.executor = WithOwnTools(editors, [Skills(root), servers.tools], self._local.around_change)
         self._servers, self._starting = servers, asyncio.Event()
         self._complaints: list[str] = []
-        self._allowed_calls = AllowedCalls(permissions, TrustFile(state_folder(), root), self._complaints.append, None)
+        self._trust = TrustFile(state_folder(), root)
+        self._allowed_calls = AllowedCalls(permissions, self._trust, self._complaints.append, None)
         self.session: Session
         self._commands = Commands(self._local, rest_api, servers.command, self._allowed_calls)
         self._prompts: list[_Prompt] = []
@@ -122,13 +124,19 @@ class EditorConversation:
     def start(self) -> None:
         """Begin to tell the editor what happens."""
         self._told_options = self._options()
-        self.send({"sessionUpdate": "available_commands_update", "availableCommands": self._commands.listed()})
+        self._tell_commands()
         self._begin(self._follow())
         self._begin(self._prepare())
+
+    def _tell_commands(self) -> None:
+        self.send({"sessionUpdate": "available_commands_update", "availableCommands": self._commands.listed()})
 
     async def _prepare(self) -> None:
         """Do what the first prompt needs while the user is typing it."""
         try:
+            await self._commands.load(self._complaints.append)
+            if self._commands.has_own:
+                self._tell_commands()
             await self._allowed_calls.start(None)
             await self._servers.start(self.session.declare, self._complaints.append, self._begin)
             await self.session.instruct(*await self._local.about())
@@ -221,6 +229,12 @@ class EditorConversation:
                 await self._starting.wait()
         while self._complaints:
             self.updates.say(f"*{safe(self._complaints.pop(0))}*")
+        if (own := self._commands.own(message.text)) is not None:
+            command, arguments = own
+            text = command.expanded(arguments)
+            if not await may_send(command, text, self._trust, self._permissions):
+                return "cancelled" if prompt.cancellation.is_set() else "end_turn"
+            message = replace(message, text=text)
         self._local.label = message.text
         prompt.is_sent = True
         turn = asyncio.ensure_future(self._turn(message, prompt.message_id))

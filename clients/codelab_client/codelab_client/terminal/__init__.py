@@ -98,6 +98,7 @@ async def talk(
                 typed = ""
             conversation.start(_prepare(executor, session))
             conversation.start(conversation.allowed_calls.start(conversation))
+            conversation.start(commands.load())
             conversation.start(servers.start())
             conversation.start(_configure(session, agent, model))
             await _converse(conversation, screen)

@@ -1,5 +1,6 @@
 """The commands that begin with a slash."""
 
+import asyncio
 import difflib
 import json
 import subprocess
@@ -11,14 +12,17 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from codelab_client.differences import spelled_out
 from codelab_client.local_executor import LocalExecutor
+from codelab_client.project.commands import PromptCommand, commands_of, may_send
 from codelab_client.safe_text import exact_line, safe, safe_line
 from codelab_client.session.address import checked_session_id
+from codelab_client.session.journal import state_folder
 from codelab_client.session.rest import Rest, RestError, of_session
 from codelab_client.terminal import cards
 from codelab_client.terminal.conversation import TerminalConversation
 from codelab_client.terminal.conversations import TITLE, conversations, newest
 from codelab_client.terminal.mcp_servers import McpServers
 from codelab_client.terminal.picker import Choice
+from codelab_client.trust import TrustFile
 
 if TYPE_CHECKING:
     from codelab_client.checkpoints import Checkpoints
@@ -119,10 +123,22 @@ class Commands:
             "quit": (self._quit, "end codelab; the conversation can be resumed"),
         }
 
+        self._own: dict[str, PromptCommand] = {}
+        self._trust = TrustFile(state_folder(), conversation.workspace)
+
+    async def load(self) -> None:
+        """Read the commands that are files. None takes the name of another command."""
+        reserved = {*self._commands, *_ALIASES}
+        complaints: list[str] = []
+        self._own = await asyncio.to_thread(commands_of, self._conversation.workspace, reserved, complaints.append)
+        for complaint in complaints:
+            self._say(safe(complaint), "warning")
+
     @property
     def described(self) -> dict[str, str]:
         """The names of all commands, each with what it does."""
-        return {name: text for name, (_, text) in self._commands.items()}
+        own = {name: command.described for name, command in self._own.items()}
+        return {**{name: text for name, (_, text) in self._commands.items()}, **own}
 
     @property
     def suggested(self) -> dict[str, str]:
@@ -133,6 +149,9 @@ class Commands:
         """Run a line that begins with a slash."""
         name, _, argument = line[1:].strip().partition(" ")
         command = self._commands.get(_ALIASES.get(name, name))
+        if command is None and (own := self._own.get(name)) is not None:
+            await self._send(own, line, argument.strip())
+            return
         if command is None:
             near = difflib.get_close_matches(name, self.suggested, n=1)
             suggestion = f"did you mean /{near[0]}?" if near else "/help lists them"
@@ -142,6 +161,12 @@ class Commands:
             await command[0](argument.strip())
         except RestError as error:
             self._say(str(error), "error")
+
+    async def _send(self, command: PromptCommand, line: str, arguments: str) -> None:
+        """Send what a file says."""
+        text = command.expanded(arguments)
+        if await may_send(command, text, self._trust, self._conversation):
+            self._conversation.say(text, line.strip(), typed=arguments)
 
     async def _help(self, _: str) -> None:
         self._table([(f"/{name}", text) for name, text in self.described.items()])
