@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from codelab_client.own_tools import WithOwnTools
+from codelab_client.project.hooks import ProjectHooks, WithHooks
 from codelab_client.project.permissions import FILE, ProjectPermissions
 from codelab_client.session import events as on
 from codelab_client.session.events import CallDecidedElsewhere
@@ -68,6 +70,28 @@ async def test_neither_a_mode_nor_a_rule_answers_for_the_user(
                 asked.append(event)
                 await session.approve(event.call_id)
     assert [type(event) for event in asked] == [CallDecidedElsewhere]
+
+
+async def test_a_hook_denies_a_call_and_adds_to_a_result(
+    new_session: Open, model: ScriptedModel, tmp_path: Path
+) -> None:
+    (tmp_path / ".codelab").mkdir()
+    (tmp_path / ".codelab" / "hooks.toml").write_text(
+        '[[before_call]]\ntool = "list_files"\ncommand = ["sh", "-c", "echo not today >&2; exit 2"]\n\n'
+        '[[after_call]]\ntool = "read_file"\ncommand = ["grep", "-o", "content of [a-z/]*"]\n'
+    )
+    hooks = ProjectHooks(tmp_path, tmp_path / "state", lambda _: None)
+    assert await hooks.trust(await hooks.subjects())
+    executor = CountingExecutor()
+    script = model.script("project-hooks", Says("", [call("list_files", path=".")]), Says("", [READ]), DONE)
+    async with new_session(WithHooks(WithOwnTools(executor, []), hooks)) as session:
+        async for _ in session.prompt(script):
+            pass
+    denied, told = (request["messages"][-1]["content"] for request in model.requests["project-hooks"][1:])
+    assert "not today" in denied
+    assert "PERMISSION_DENIED" in denied
+    assert told.count("content of secrets/key") == 2
+    assert [each.tool_name for each in executor.calls] == ["read_file"]
 
 
 def test_exec_obeys_what_narrows_and_nothing_that_allows(codelab: Codelab, folder: Path, model: ScriptedModel) -> None:
@@ -142,7 +166,7 @@ def test_an_editors_menu_has_the_commands_of_files(editor: Editor, folder: Path,
     (folder / ".codelab" / "commands" / "review.md").write_text(
         f"---\ndescription: Review a folder\nargument-hint: FOLDER\n---\n{script} Review $1"
     )
-    editor.renew(None)
+    editor.renew({"session/request_permission": lambda params: allow(params, "none")})
     session = editor.new(folder)
     assert editor.prompt(session, "/review src") == "end_turn"
     (_, asked), *_ = editor.asked

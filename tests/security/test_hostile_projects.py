@@ -9,13 +9,21 @@ from typing import Any
 import pytest
 from codelab_client.allowed_commands import AllowedCommands
 from codelab_client.config import ConfigError
+from codelab_client.execution import ToolCall as Executed
+from codelab_client.execution import ToolOutcome
 from codelab_client.local_executor import LocalExecutor
+from codelab_client.own_tools import WithOwnTools
+from codelab_client.project import hooks
 from codelab_client.project.allowed_calls import AllowedCalls
 from codelab_client.project.commands import PromptCommand, commands_of, may_send
+from codelab_client.project.hooks import ProjectHooks, WithHooks
 from codelab_client.project.permissions import FILE, ProjectPermissions
+from codelab_client.sandbox import Choice, Unsandboxed, choose
 from codelab_client.session.events import CallDecidedElsewhere, ToolCall
 from codelab_client.terminal.images import ImageError, attached
 from codelab_client.trust import TrustFile
+
+from tests.client.executing import CountingExecutor
 
 SCOPES = {"rule": "x", "scopes": ["session", "user"]}
 
@@ -345,8 +353,6 @@ async def test_commands_cannot_take_back_what_is_denied(workspace: Path, tmp_pat
         await executor.prepare()
         if not executor.confines_commands:
             pytest.skip("no sandbox works here")
-        from codelab_client.execution import ToolCall as Executed
-
         for number, command in enumerate(
             ("rm .codelab/permissions.toml", "echo > .codelab/permissions.toml", "mv .codelab x", "rm -rf .codelab")
         ):
@@ -496,3 +502,207 @@ def test_a_projects_text_sends_no_picture_of_the_user(workspace: Path) -> None:
     assert names(None) == ["private.png", "a.png"]
     with pytest.raises(ImageError):
         attached(text, workspace, {"attachments": 9}, "")
+
+
+# -- hooks ------------------------------------------------------------------------------------------------------------
+
+HOOK = '[[before_call]]\ncommand = ["sh", "check.sh"]\n'
+NO_HOOKS: dict[str, Callable[[Path], object]] = {
+    "a link out": lambda folder: (folder / "hooks.toml").symlink_to("../../outside/permissions.toml"),
+    "a FIFO": lambda folder: os.mkfifo(folder / "hooks.toml"),
+    "too large": lambda folder: (folder / "hooks.toml").write_text("#" * 200_000),
+    **{
+        name: lambda folder, text=text: (folder / "hooks.toml").write_bytes(text.encode("utf-8", "surrogateescape"))
+        for name, text in {
+            "not TOML": "before_call = [",
+            "not UTF-8": f"{HOOK}# \udcff",
+            "another event": '[[at_start]]\ncommand = ["sh"]\n',
+            "a text for a shell": '[[before_call]]\ncommand = "rm -rf ."\n',
+            "no program": "[[before_call]]\ncommand = []\n",
+            "an empty program": '[[before_call]]\ncommand = [""]\n',
+            "a NUL": '[[before_call]]\ncommand = ["sh", "a\\u0000b"]\n',
+            "a number": '[[before_call]]\ncommand = ["sh", 1]\n',
+            "too many words": f"[[before_call]]\ncommand = {['x'] * 60}\n",
+            "too many hooks": HOOK * 21,
+            "no time": f"{HOOK}timeout = 0\n",
+            "time without an end": f"{HOOK}timeout = 100000\n",
+            "time that is true": f"{HOOK}timeout = true\n",
+            "a network that is a text": f'{HOOK}network = "yes"\n',
+            "another key": f'{HOOK}env = {{ LD_PRELOAD = "x.so" }}\n',
+            "changes after the turn": '[[end_of_turn]]\ncommand = ["sh"]\nwritable = true\n',
+            "a tool that is no text": f"{HOOK}tool = 1\n",
+        }.items()
+    },
+}
+
+
+@pytest.mark.parametrize("case", NO_HOOKS)
+def test_a_file_of_hooks_that_is_wrong_runs_nothing(workspace: Path, case: str) -> None:
+    (workspace / ".codelab").mkdir()
+    NO_HOOKS[case](workspace / ".codelab")
+    said: list[str] = []
+    assert ProjectHooks(workspace, workspace.parent / "state", said.append).hooks == []
+    assert "hooks.toml" in said[0]
+
+
+class Hooked:
+    """A workspace with hooks. `user` answers the question about them."""
+
+    def __init__(self, workspace: Path, text: str, script: str, user: User | None = None) -> None:
+        (workspace / ".codelab").mkdir(exist_ok=True)
+        (workspace / ".codelab" / "hooks.toml").write_text(text)
+        (workspace / "check.sh").write_text(script)
+        self.workspace, self.said, self.user = workspace, list[str](), user or User("run them")
+        self.hooks = ProjectHooks(workspace, workspace.parent / "state", self.said.append)
+
+    async def before(self, tool: str = "write_file", **arguments: Any) -> str:
+        return await self.hooks.before(Executed("c", tool, arguments))
+
+    async def after(self, outcome: ToolOutcome) -> ToolOutcome:
+        return await self.hooks.after(Executed("c", "write_file", {"path": "a"}), outcome)
+
+
+@pytest.fixture
+def sandbox() -> None:
+    if not choose().sandbox.guarantees.writes_only_there:
+        pytest.skip("no sandbox works here")
+
+
+CHANGED: dict[str, Callable[[Path], object]] = {
+    "its script": lambda root: (root / "check.sh").write_text("exit 2 # other"),
+    "its script, to as many bytes": lambda root: (root / "check.sh").write_text("exit 3"),
+    "its script is a link": lambda root: ((root / "check.sh").rename(root / "x"), (root / "check.sh").symlink_to("x")),
+    "its script is a link out": lambda root: (
+        (root / "check.sh").unlink(),
+        (root / "check.sh").symlink_to("../outside/x"),
+        (root.parent / "outside" / "x").write_text("exit 2"),
+    ),
+    "its script is a FIFO": lambda root: ((root / "check.sh").unlink(), os.mkfifo(root / "check.sh")),
+    "its script is gone": lambda root: (root / "check.sh").unlink(),
+}
+
+
+@pytest.mark.parametrize("case", CHANGED)
+async def test_a_hook_that_became_another_does_not_run(workspace: Path, sandbox: None, case: str) -> None:
+    hooked = Hooked(workspace, HOOK, "exit 2")
+    await hooked.hooks.start(hooked.user)
+    assert "check.sh" in hooked.user.questions[0]
+    assert await hooked.before()
+    CHANGED[case](workspace)
+    assert not await hooked.before()
+    assert not await hooked.before()
+    assert [text for text in hooked.said if "not what you trusted" in text] == hooked.said, "it is said once"
+    assert len(hooked.said) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HOOK.replace("check.sh", "./check.sh"),
+        f'{HOOK}tool = "read_*"\n',
+        f"{HOOK}network = true\n",
+        f"{HOOK}writable = true\n",
+        HOOK.replace("before_call", "after_call"),
+    ],
+)
+async def test_a_hook_that_is_described_differently_asks_again(workspace: Path, text: str) -> None:
+    hooked = Hooked(workspace, HOOK, "exit 2")
+    await hooked.hooks.start(hooked.user)
+    other = Hooked(workspace, text, "exit 2", User("not now"))
+    await other.hooks.start(other.user)
+    assert other.user.questions
+    assert not await other.before("read_file")
+
+
+@pytest.mark.parametrize("answer", ["not now", "never", "neither", None])
+async def test_a_hook_that_nobody_trusts_does_not_run(workspace: Path, answer: str | None) -> None:
+    hooked = Hooked(workspace, f"{HOOK}writable = true\n", "touch ran; exit 2", User(answer or ""))
+    await hooked.hooks.start(None if answer is None else hooked.user)
+    assert not await hooked.before()
+    await hooked.hooks.end_turn("completed")
+    assert not (workspace / "ran").exists()
+
+
+async def test_a_hook_that_changes_while_the_user_reads_is_not_trusted(workspace: Path) -> None:
+    hooked = Hooked(workspace, HOOK, "exit 0", User("run them", lambda: (workspace / "check.sh").write_text("exit 2")))
+    await hooked.hooks.start(hooked.user)
+    assert not await hooked.before()
+    assert "has changed meanwhile" in hooked.said[0]
+
+
+async def test_without_a_sandbox_no_hook_runs(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hooks, "choose", lambda: Choice(Unsandboxed(), {}))
+    hooked = Hooked(workspace, HOOK, "touch ran; exit 2")
+    await hooked.hooks.start(hooked.user)
+    assert not await hooked.before()
+    assert not (workspace / "ran").exists()
+    assert "no sandbox" in hooked.said[0]
+
+
+#: What a hook does before a call, and a part of the reason why the call is denied; empty if it is not.
+CHECKS: dict[str, tuple[str, str]] = {
+    "exit code 0": ("echo fine", ""),
+    "exit code 2": ("echo 'not on Fridays' >&2; exit 2", "not on Fridays"),
+    "JSON": ("""echo '{"decision": "deny", "reason": "not that"}'""", "not that"),
+    "JSON without a reason": ("""echo '{"decision": "deny"}'""", "no reason"),
+    "JSON that allows": ("""echo '{"decision": "allow", "permissionDecision": "allow"}'""", ""),
+    "JSON too deep": ("head -c 100000 /dev/zero | tr '\\0' '['", ""),
+    "a failure": ("exit 1", "exit code 1"),
+    "no end": ("sleep 1000", "not done in 1 s"),
+    "a child that stays": ("sleep 1000 & exit 2", "exit code 2"),
+    "its own end": ("kill -9 $$", "137"),
+    "a flood": ("yes 'a\x1b[2J'", "not done in 1 s"),
+    "escapes": ("printf '\\033[2Jno\\342\\200\\256' >&2; exit 2", "<U+202E>"),
+    "a change of the workspace": ("touch ran; touch ../outside/ran; test -e ran", "exit code 1"),
+    "a look at the user's files": ("cat ../outside/permissions.toml", "exit code 1"),
+    "a look at the environment": ("env | grep HOOK_SECRET && exit 0; exit 1", "exit code 1"),
+    "the call": ('grep -q \'"path": "a.md"\' && exit 2', "exit code 2"),
+}
+
+
+@pytest.mark.parametrize("case", CHECKS)
+async def test_a_hook_only_denies(workspace: Path, sandbox: None, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
+    monkeypatch.setenv("HOOK_SECRET", "secret")
+    script, reason = CHECKS[case]
+    hooked = Hooked(workspace, f'{HOOK}timeout = 1\ntool = "write_*"\n', script)
+    await hooked.hooks.start(hooked.user)
+    denied = await hooked.before(path="a.md")
+    assert reason in denied
+    assert bool(denied) == bool(reason)
+    assert not set("\x1b\u202e").intersection(denied)
+    assert len(denied) < 25_000
+    assert not (workspace / "ran").exists()
+    assert not (workspace.parent / "outside" / "ran").exists()
+    assert not await hooked.before("read_file", path="a.md")
+
+
+async def test_what_a_hook_says_after_a_call_is_data(workspace: Path, sandbox: None) -> None:
+    hooked = Hooked(workspace, HOOK.replace("before", "after"), "echo 'two lines\nare too long'")
+    await hooked.hooks.start(hooked.user)
+    label = hooked.hooks.hooks[0].label
+    said = [{"hook": label, "output": "two lines\nare too long"}]
+    assert await hooked.after(ToolOutcome({"success": True})) == ToolOutcome({"success": True, "hooks": said})
+    assert await hooked.after(ToolOutcome("text")) == ToolOutcome({"result": "text", "hooks": said})
+    failed = await hooked.after(ToolOutcome.failed("FILE_NOT_FOUND", "none"))
+    assert failed.error is not None
+    assert failed.error.code == "FILE_NOT_FOUND"
+    assert failed.error.message.endswith("are too long")
+
+
+async def test_a_call_that_is_cancelled_during_its_hook_does_not_begin(workspace: Path, sandbox: None) -> None:
+    hooked = Hooked(workspace, f"{HOOK}timeout = 60\n", "sleep 1000")
+    await hooked.hooks.start(hooked.user)
+    inner = CountingExecutor()
+    executor = WithHooks(WithOwnTools(inner, []), hooked.hooks)
+
+    async def ignore(*_: object) -> None:
+        pass
+
+    running = asyncio.ensure_future(executor.execute(Executed("c", "read_file", {"path": "a"}), ignore))
+    while not executor._running:
+        await asyncio.sleep(0.01)
+    await executor.cancel("c")
+    outcome = await running
+    assert outcome.error is not None
+    assert outcome.error.code == "CANCELLED"
+    assert not inner.calls

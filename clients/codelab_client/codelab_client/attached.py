@@ -23,7 +23,7 @@ async def attach(address: Address, workspace: Path, token: Token, session_id: st
     Whoever starts this wants just that, so the server's word that a call was approved is enough, as long as it runs.
     """
     local = LocalExecutor(workspace, None, state_folder(), session=session_id)
-    executor = await unattended_executor(local, workspace, _say)
+    executor, hooks = await unattended_executor(local, workspace, _say)
     opening = connect(
         address,
         workspace,
@@ -45,9 +45,10 @@ async def attach(address: Address, workspace: Path, token: Token, session_id: st
                 local.label = event.content or ""
             elif isinstance(event, on.TurnEnd):
                 # In a task of its own: a checkpoint that has begun is finished, and would take Ctrl-C for itself.
-                task = asyncio.ensure_future(local.end_turn())
-                ending.add(task)
-                task.add_done_callback(ending.discard)
+                for work in (local.end_turn(), hooks.end_turn(event.reason)):
+                    task = asyncio.ensure_future(work)
+                    ending.add(task)
+                    task.add_done_callback(ending.discard)
             if line := _told(event):
                 _say(line)
     return 0

@@ -274,7 +274,7 @@ async def _exec(options: argparse.Namespace) -> int:
     ask = options.prompt != "-" and sys.stdin.isatty() and sys.stderr.isatty()
     permissions = ProjectPermissions.load(workspace)
     local = LocalExecutor(workspace)
-    executor = await unattended_executor(local, workspace, one_prompt.say)
+    executor, hooks = await unattended_executor(local, workspace, one_prompt.say)
     agent, model = answerer_of(options, config, is_new=session_id is None)
     token = partial(newest_token, address)
     opening = connect(
@@ -297,7 +297,9 @@ async def _exec(options: argparse.Namespace) -> int:
                 await session.configure(model=model)
             if agent:
                 await session.switch_agent(agent)
-            return await one_prompt.run(session, prompt, policy, permissions, as_json=options.json, ask=ask)
+            code = await one_prompt.run(session, prompt, policy, permissions, as_json=options.json, ask=ask)
+            await hooks.end_turn("failed" if code == one_prompt.FAILED else "completed")
+            return code
         except Refused as refusal:
             after = f" Try again in {refusal.retry_after} s." if refusal.retry_after else ""
             return _failed(f"{refusal.code}: {refusal}{after}", one_prompt.FAILED)

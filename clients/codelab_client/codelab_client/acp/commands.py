@@ -1,6 +1,7 @@
 """The slash commands that the editor offers, answered without the model."""
 
 import asyncio
+import hashlib
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal
@@ -9,6 +10,8 @@ from codelab_client.acp.tool_calls import fenced, shortened
 from codelab_client.local_executor import LocalExecutor
 from codelab_client.project.allowed_calls import AllowedCalls
 from codelab_client.project.commands import PromptCommand, commands_of
+from codelab_client.project.hooks import FILE as HOOKS
+from codelab_client.project.hooks import ProjectHooks
 from codelab_client.project.permissions import FILE
 from codelab_client.safe_text import exact, safe, safe_line
 from codelab_client.session import Session, SessionError
@@ -29,7 +32,9 @@ class Commands:
         rest_api: Rest,
         servers: Callable[[str], Awaitable[str]],
         project: AllowedCalls,
+        hooks: ProjectHooks,
     ) -> None:
+        self._hooks = hooks
         self._executor, self._rest_api, self._project = executor, rest_api, project
         self._root = project.permissions.root
         self._own: dict[str, PromptCommand] = {}
@@ -41,6 +46,11 @@ class Commands:
             "diff": (self._diff, "Show what the last turn did to files", ""),
             "rules": (self._rules, "List what runs without a question", "revoke ID, or allow elsewhere"),
             "permissions": (self._permissions, "List the project's permissions, trust what they allow", "trust CODE"),
+            "hooks": (
+                self._show_hooks,
+                "List the programs that the project runs around calls, trust them",
+                "trust CODE",
+            ),
             "usage": (self._usage, "Show tokens and quotas", ""),
             "mcp": (servers, "Show MCP servers and their tools, trust them as they are", "NAME, or trust NAME CODE"),
         }
@@ -144,6 +154,20 @@ class Commands:
             else ""
         )
         return f"{fenced(listed)}{trusts}"
+
+    async def _show_hooks(self, argument: str) -> str:
+        subjects = await self._hooks.subjects()
+        if not subjects:
+            return f"There is no {HOOKS}."
+        code = hashlib.sha256("".join(subject.key for subject in subjects).encode()).hexdigest()[:_CODE_CHARS]
+        verb, _, typed_code = argument.partition(" ")
+        if verb != "trust":
+            listed = "\n".join([*await self._hooks.listed(), "", await self._hooks.question(subjects)])
+            return f"{fenced(safe(listed))}\n`/hooks trust {code}` trusts them as they are."
+        if typed_code.strip() != code:
+            return "That is not what the hooks are now: `/hooks` shows them."
+        is_trusted = await self._hooks.trust(subjects)
+        return "They are trusted as they are." if is_trusted else "They have just changed: not trusted."
 
     async def _usage(self, _: str) -> str:
         lines = []

@@ -26,6 +26,7 @@ from codelab_client.local_executor import LocalExecutor
 from codelab_client.own_tools import WithOwnTools
 from codelab_client.project.allowed_calls import AllowedCalls
 from codelab_client.project.commands import may_send
+from codelab_client.project.hooks import ProjectHooks, WithHooks
 from codelab_client.project.permissions import ProjectPermissions
 from codelab_client.safe_text import safe
 from codelab_client.session import Refused, Session, SessionError
@@ -94,13 +95,15 @@ class EditorConversation:
             self._workspace, self._permissions, state_folder(), None if sandboxed else terminals, session=session_id
         )
         editors = EditorExecutor(self._local)
-        self.executor = WithOwnTools(editors, [Skills(root), servers.tools], self._local.around_change)
-        self._servers, self._starting = servers, asyncio.Event()
         self._complaints: list[str] = []
+        self._hooks = ProjectHooks(root, state_folder(), self._complaints.append, self._local.around_change)
+        own_tools = WithOwnTools(editors, [Skills(root), servers.tools], self._local.around_change)
+        self.executor = WithHooks(own_tools, self._hooks)
+        self._servers, self._starting = servers, asyncio.Event()
         self._trust = TrustFile(state_folder(), root)
         self._allowed_calls = AllowedCalls(permissions, self._trust, self._complaints.append, None)
         self.session: Session
-        self._commands = Commands(self._local, rest_api, servers.command, self._allowed_calls)
+        self._commands = Commands(self._local, rest_api, servers.command, self._allowed_calls, self._hooks)
         self._prompts: list[_Prompt] = []
         self._one_at_a_time = asyncio.Lock()
         self._asking: dict[str, _Question] = {}
@@ -138,6 +141,7 @@ class EditorConversation:
             if self._commands.has_own:
                 self._tell_commands()
             await self._allowed_calls.start(None)
+            await self._hooks.start(None)
             await self._servers.start(self.session.declare, self._complaints.append, self._begin)
             await self.session.instruct(*await self._local.about())
         except SessionError as error:
@@ -230,9 +234,8 @@ class EditorConversation:
         while self._complaints:
             self.updates.say(f"*{safe(self._complaints.pop(0))}*")
         if (own := self._commands.own(message.text)) is not None:
-            command, arguments = own
-            text = command.expanded(arguments)
-            if not await may_send(command, text, self._trust, self._permissions):
+            text = own[0].expanded(own[1])
+            if not await may_send(own[0], text, self._trust, self._permissions):
                 return "cancelled" if prompt.cancellation.is_set() else "end_turn"
             message = replace(message, text=text)
         self._local.label = message.text
@@ -316,6 +319,7 @@ class EditorConversation:
         self.updates.usage(event, settings.context_tokens(self.session))
         self._commands.usage = event.usage
         self._begin(self._local.end_turn())
+        self._begin(self._hooks.end_turn(event.reason))
         self._ended_turns.append(event.turn_id)
         self._progress.set()
 

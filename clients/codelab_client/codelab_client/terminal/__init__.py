@@ -14,6 +14,7 @@ from codelab_client import last_sessions, waiting
 from codelab_client.line_input import ask
 from codelab_client.local_executor import LocalExecutor
 from codelab_client.own_tools import ToolSource, WithOwnTools
+from codelab_client.project.hooks import ProjectHooks, WithHooks
 from codelab_client.project.permissions import ProjectPermissions
 from codelab_client.session import Address, Refused, Session, SessionError, connect, new_session_id
 from codelab_client.session.journal import state_folder
@@ -68,12 +69,13 @@ async def talk(
         executor.may_begin = conversation.may_begin
         servers = McpServers(conversation, state_folder())
         own_tools: list[ToolSource] = [Skills(workspace), servers.tools]
+        hooks = conversation.hooks = ProjectHooks(workspace, state_folder(), conversation.warn, executor.around_change)
         opening = connect(
             address,
             workspace,
             session_id=next_id,
             token=token,
-            executor=WithOwnTools(executor, own_tools, executor.around_change),
+            executor=WithHooks(WithOwnTools(executor, own_tools, executor.around_change), hooks),
             last_seq=history.get("last_seq"),
             instructions=topmost_instructions(Tree(workspace)),
             on_event=waiting.tell_until_open(),
@@ -98,6 +100,7 @@ async def talk(
                 typed = ""
             conversation.start(_prepare(executor, session))
             conversation.start(conversation.allowed_calls.start(conversation))
+            conversation.start(hooks.start(conversation))
             conversation.start(commands.load())
             conversation.start(servers.start())
             conversation.start(_configure(session, agent, model))

@@ -120,6 +120,7 @@ class Commands:
             "setup": (self._setup, "set up a model for the local cloud"),
             "files": (self._files, "files that the agent always sees; /files add|remove PATH, /files clear"),
             "mcp": (servers.command, "MCP servers of this workspace; /mcp start|stop|forget|trust NAME"),
+            "hooks": (self._hooks, "programs of the project that run around calls; /hooks trust"),
             "quit": (self._quit, "end codelab; the conversation can be resumed"),
         }
 
@@ -396,6 +397,16 @@ class Commands:
             self._say("Revoked.", "")
         elif chosen is not None and not allowed.revoke(chosen):
             self._say(safe(await change(session, f"revoke {chosen}")), "")
+
+    async def _hooks(self, argument: str) -> None:
+        hooks = self._conversation.hooks
+        if hooks is None or not hooks.hooks:
+            self._say("This workspace names no hooks (.codelab/hooks.toml)")
+        elif argument == "trust":
+            await hooks.start(self._conversation, again=True)
+        else:
+            for line in await hooks.listed():
+                self._say(line, "")
 
     async def _cost(self, _: str) -> None:
         conversation = self._conversation

@@ -14,6 +14,7 @@ from codelab_client.allowed_commands import AllowedCommands
 from codelab_client.execution import ToolOutcome
 from codelab_client.local_executor import LocalExecutor
 from codelab_client.project.allowed_calls import AllowedCalls
+from codelab_client.project.hooks import ProjectHooks
 from codelab_client.project.permissions import ProjectPermissions
 from codelab_client.safe_text import exact, exact_line, safe, safe_line
 from codelab_client.session import Refused, Session
@@ -130,9 +131,10 @@ class TerminalConversation:
         self.allowed_calls = AllowedCalls(
             permissions or ProjectPermissions(workspace),
             TrustFile(state_folder(), workspace),
-            self._warn,
+            self.warn,
             self.allowed_commands,
         )
+        self.hooks: ProjectHooks | None = None
         self._unasked: dict[str, on.ToolCall] = {}  # allowed commands that were approved, and have no outcome yet
         self.drafts = CallDrafts()
         self._order = CallOrder(lambda card: self.screen.show(card))
@@ -340,6 +342,8 @@ class TerminalConversation:
         self._arguments.clear()
         self._elsewhere.clear()
         self.start(self.executor.end_turn())
+        if self.hooks is not None:
+            self.start(self.hooks.end_turn(event.reason))
         if event.reason != "completed":
             self._say(f"The turn ended: {safe_line(event.reason).replace('_', ' ')}", "warning")
 
@@ -365,7 +369,8 @@ class TerminalConversation:
     def _say(self, text: str, style: str = "quiet") -> None:
         self.screen.show(cards.notice(text, style))
 
-    def _warn(self, text: str) -> None:
+    def warn(self, text: str) -> None:
+        """Tell the user that something is not as it should be."""
         self._say(text, "warning")
 
     # -- approvals -----------------------------------------------------------------------------------------------
