@@ -171,7 +171,7 @@ def test_an_editors_menu_has_the_commands_of_files(editor: Editor, folder: Path,
     assert editor.prompt(session, "/review src") == "end_turn"
     (_, asked), *_ = editor.asked
     assert f"{script} Review src" in asked["toolCall"]["content"][0]["content"]["text"]
-    assert "project-menu" not in model.requests
+    assert not model.requests["project-menu"]
     menu = editor.of_kind("available_commands_update")[-1]["availableCommands"]
     assert {
         "name": "review",

@@ -2,7 +2,9 @@
 
 import asyncio
 import os
+import threading
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +14,13 @@ from codelab_client.config import ConfigError
 from codelab_client.execution import ToolCall as Executed
 from codelab_client.execution import ToolOutcome
 from codelab_client.local_executor import LocalExecutor
+from codelab_client.mcp import trust
 from codelab_client.own_tools import WithOwnTools
-from codelab_client.project import hooks
 from codelab_client.project.allowed_calls import AllowedCalls
 from codelab_client.project.commands import PromptCommand, commands_of, may_send
 from codelab_client.project.hooks import ProjectHooks, WithHooks
 from codelab_client.project.permissions import FILE, ProjectPermissions
-from codelab_client.sandbox import Choice, Unsandboxed, choose
+from codelab_client.sandbox import Sandbox, Unsandboxed, choose
 from codelab_client.session.events import CallDecidedElsewhere, ToolCall
 from codelab_client.terminal.images import ImageError, attached
 from codelab_client.trust import TrustFile
@@ -554,6 +556,7 @@ class Hooked:
         (workspace / "check.sh").write_text(script)
         self.workspace, self.said, self.user = workspace, list[str](), user or User("run them")
         self.hooks = ProjectHooks(workspace, workspace.parent / "state", self.said.append)
+        self.hooks._sandbox = found_sandbox()
 
     async def before(self, tool: str = "write_file", **arguments: Any) -> str:
         return await self.hooks.before(Executed("c", tool, arguments))
@@ -562,9 +565,15 @@ class Hooked:
         return await self.hooks.after(Executed("c", "write_file", {"path": "a"}), outcome)
 
 
+@cache
+def found_sandbox() -> Sandbox:
+    """That of this machine; to look for it takes a while."""
+    return choose().sandbox
+
+
 @pytest.fixture
 def sandbox() -> None:
-    if not choose().sandbox.guarantees.writes_only_there:
+    if not found_sandbox().guarantees.writes_only_there:
         pytest.skip("no sandbox works here")
 
 
@@ -630,9 +639,23 @@ async def test_a_hook_that_changes_while_the_user_reads_is_not_trusted(workspace
     assert "has changed meanwhile" in hooked.said[0]
 
 
-async def test_without_a_sandbox_no_hook_runs(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hooks, "choose", lambda: Choice(Unsandboxed(), {}))
+async def test_a_hook_on_a_mount_that_does_not_answer_does_not_run(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hooked = Hooked(workspace, f"{HOOK}timeout = 1\n", "exit 2")
+    await hooked.hooks.start(hooked.user)
+    answers = threading.Event()
+    monkeypatch.setattr(trust, "named_by", lambda *_: answers.wait(60))
+    try:
+        assert not await hooked.before()
+    finally:
+        answers.set()
+    assert "cannot be read in time" in hooked.said[0]
+
+
+async def test_without_a_sandbox_no_hook_runs(workspace: Path) -> None:
     hooked = Hooked(workspace, HOOK, "touch ran; exit 2")
+    hooked.hooks._sandbox = Unsandboxed()
     await hooked.hooks.start(hooked.user)
     assert not await hooked.before()
     assert not (workspace / "ran").exists()

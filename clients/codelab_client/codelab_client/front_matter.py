@@ -12,9 +12,9 @@ def split(text: str) -> tuple[Mapping[str, str], str]:
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     if not text.startswith("---\n"):
         return {}, text
-    head, found, rest = text[3:].partition(_END)
-    if not found:
+    head, end, remainder = text[3:].partition(_END)
+    if not end:
         return {}, text
     fields = (_FIELD.match(line) for line in head.split("\n"))
-    _, _, body = rest.partition("\n")
+    _, _, body = remainder.partition("\n")
     return {field[1]: field[2].strip().strip("'\"") for field in fields if field}, body

@@ -139,8 +139,8 @@ def _elsewhere(call: on.ToolCall) -> str:
     """Why a released call is refused; empty for a call that waits for approval."""
     if not isinstance(call, on.CallDecidedElsewhere):
         return ""
-    asked = f"the project's permissions ask about it ({call.asked_by}); --policy FILE allows such calls"
-    return asked if call.asked_by else _ELSEWHERE
+    question = f"the project's permissions ask about it ({call.asked_by}); --policy FILE allows such calls"
+    return question if call.asked_by else _ELSEWHERE
 
 
 async def _answer(question: str) -> str:

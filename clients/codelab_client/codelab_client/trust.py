@@ -45,8 +45,12 @@ class TrustFile:
         files: those of the workspace, without links, that commands must not change as long as it is trusted.
         """
         entries, place = self._read(), self._place(name)
-        before = [other for other, entry in entries.items() if other == key or _entry(entry).get("place") == place]
-        entry = {field: value for other in before for field, value in _entry(entries.pop(other)).items()}
+        before = [
+            stored_key
+            for stored_key, entry in entries.items()
+            if stored_key == key or _entry(entry).get("place") == place
+        ]
+        entry = {field: value for stored_key in before for field, value in _entry(entries.pop(stored_key)).items()}
         if decision is not None:
             names = sorted({str(path.relative_to(self.workspace)) for path in files})
             entries[key] = {**entry, "decision": decision, "place": place, "files": names}

@@ -86,8 +86,10 @@ class AllowedCalls:
         root = self.permissions.root
         try:
             digests = [
-                (await asyncio.to_thread(named_in_command, root, each["command"], each.get("cwd") or ".")).digest()
-                for each in self.permissions.commands()
+                (
+                    await asyncio.to_thread(named_in_command, root, arguments["command"], arguments.get("cwd") or ".")
+                ).digest()
+                for arguments in self.permissions.commands()
             ]
         except (OSError, ValueError, RuntimeError):
             return None

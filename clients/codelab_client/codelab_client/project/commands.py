@@ -64,15 +64,15 @@ class PromptCommand:
         return text.strip() if count or not arguments else f"{text.strip()}\n\n{arguments}"
 
 
-def commands_of(workspace: Path, reserved: Container[str], say: Say) -> dict[str, PromptCommand]:
-    """The commands of a workspace and the user's own, which come first. reserved: names that no file takes.
+def commands_of(workspace: Path, reserved_names: Container[str], say: Say) -> dict[str, PromptCommand]:
+    """The commands of a workspace and the user's own, which come first. reserved_names: those that no file takes.
 
     say: tells what is left out, and why.
     """
     commands: dict[str, PromptCommand] = {}
     for command in (*_own(workspace, say), *_of_workspace(workspace, say)):
         key = command.name.casefold()
-        if key in reserved:
+        if key in reserved_names:
             say(f"{command.place} is left out: /{key} is a command of codelab")
         elif key in commands:
             say(f"{command.place} is left out: /{key} is {commands[key].place}")

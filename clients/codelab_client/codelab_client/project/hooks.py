@@ -115,7 +115,7 @@ class ProjectHooks:
     ) -> None:
         self._root, self._trust, self._say, self._around = workspace.resolve(), Trust(state, workspace), say, around
         self._sandbox: Sandbox | None = None
-        self._told: set[str] = set()
+        self._notices: set[str] = set()
         try:
             self.hooks: Sequence[ProjectHook] = hooks_of(workspace)
         except ConfigError as error:
@@ -128,17 +128,18 @@ class ProjectHooks:
         Without a dialogue, they are only told.
         """
         subjects = await self.subjects()
-        undecided = [each for each in subjects if self._trust.decision(each) in (None, *(["denied"] if again else []))]
-        if not undecided:
+        asks_about = (None, "denied") if again else (None,)
+        undecided_subjects = [subject for subject in subjects if self._trust.decision(subject) in asks_about]
+        if not undecided_subjects:
             return
         if dialogue is None:
             self._say(f"{FILE} names programs that you have not trusted, so they do not run: /hooks shows them")
             return
-        choice = await dialogue.choose(await self.question(undecided), (_TRUST, _LATER, _NEVER))
+        choice = await dialogue.choose(await self.question(undecided_subjects), (_TRUST, _LATER, _NEVER))
         if choice == _TRUST:
-            await self.trust(undecided)
+            await self.trust(undecided_subjects)
         elif choice == _NEVER:
-            for subject in undecided:
+            for subject in undecided_subjects:
                 self._trust.decide(subject, "denied")
 
     async def subjects(self) -> list[Subject]:
@@ -161,8 +162,8 @@ class ProjectHooks:
         for hook in self.hooks:
             for subject in subjects:
                 if subject.server == hook.program:
-                    when = hook.event if hook.event == "end_of_turn" else f"{hook.event} {exact_line(hook.tool)}"
-                    lines += [f"{when}  {hook.program.described()}"]
+                    occasion = hook.event if hook.event == "end_of_turn" else f"{hook.event} {exact_line(hook.tool)}"
+                    lines += [f"{occasion}  {hook.program.described()}"]
                     lines += [f"  runs {exact_line(name)}, as it is now" for name in subject.files.listed()]
                     lines += [f"  {(await self._confinement(hook)).described()}"]
         return "\n".join(lines)
@@ -182,18 +183,18 @@ class ProjectHooks:
 
     async def after(self, call: ToolCall, outcome: ToolOutcome) -> ToolOutcome:
         """Run the hooks after a call. Returns the outcome, with what they say."""
-        said: list[dict[str, str]] = []
+        notes: list[dict[str, str]] = []
         for hook in self._for("after_call", call.tool_name):
             run = await self._run(hook, {**_description(hook, call), **outcome.fields()}, call)
             if run is not None and run.words:
-                said.append({"hook": hook.label, "output": safe(run.words)})
-        if not said:
+                notes.append({"hook": hook.label, "output": safe(run.words)})
+        if not notes:
             return outcome
         if outcome.error is not None:
-            texts = "\n".join(f"[{each['hook']}]\n{each['output']}" for each in said)
+            texts = "\n".join(f"[{note['hook']}]\n{note['output']}" for note in notes)
             return replace(outcome, error=replace(outcome.error, message=f"{outcome.error.message}\n{texts}"))
         result = outcome.result if isinstance(outcome.result, dict) else {"result": outcome.result}
-        return ToolOutcome({**result, "hooks": said})
+        return ToolOutcome({**result, "hooks": notes})
 
     async def end_turn(self, reason: str) -> None:
         """Run the hooks at the end of a turn, and tell the user what they say."""
@@ -213,10 +214,17 @@ class ProjectHooks:
 
     async def _run(self, hook: ProjectHook, description: Mapping[str, Any], call: ToolCall | None) -> _Run | None:
         """Run a hook; None if it is not to run: nobody has trusted it as it is, or there is no sandbox."""
-        subject = await asyncio.to_thread(self._trust.subject, hook.program)
-        if self._trust.decision(subject) != "trusted":
-            known = "it is not what you trusted any more" if self._trust.knows(hook.program) else "it is not trusted"
-            self._say_once(f"The hook ({hook.label}) does not run: {known}. /hooks shows it")
+        try:
+            async with asyncio.timeout(hook.timeout):  # the files may be on a mount that does not answer
+                subject = await asyncio.to_thread(self._trust.subject, hook.program)
+        except TimeoutError:
+            self._say_once(f"The hook ({hook.label}) does not run: what it runs cannot be read in time")
+            return None
+        if (decision := self._trust.decision(subject)) == "denied":
+            return None
+        if decision is None:
+            reason = "it is not what you trusted any more" if self._trust.knows(hook.program) else "it is not trusted"
+            self._say_once(f"The hook ({hook.label}) does not run: {reason}. /hooks shows it")
             return None
         confinement = await self._confinement(hook)
         if not confinement.sandbox.guarantees.writes_only_there:
@@ -232,8 +240,8 @@ class ProjectHooks:
         return Confinement(hook.program, self._root, self._sandbox, load(self._root).sandbox)
 
     def _say_once(self, text: str) -> None:
-        if text not in self._told:
-            self._told.add(text)
+        if text not in self._notices:
+            self._notices.add(text)
             self._say(text)
 
 

@@ -211,8 +211,8 @@ def _paths(tool: str, arguments: Mapping[str, Any]) -> Iterator[tuple[str, str]]
     else:
         values = [(name, arguments.get(name)) for name in _PATHS]
         pairs = [(name, item) for name, value in values for item in (value if isinstance(value, list) else [value])]
-        named = [(name, item) for name, item in pairs if isinstance(item, str)]
-        yield from named or ([(ACTING[tool][0], ".")] if tool in _TREES else [])
+        named_paths = [(name, item) for name, item in pairs if isinstance(item, str)]
+        yield from named_paths or ([(ACTING[tool][0], ".")] if tool in _TREES else [])
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -227,8 +227,8 @@ def _spellings(root: Path, path: str) -> Iterator[list[str]]:
     """The names in a path: as it is written, and where its links lead in the workspace."""
     yield _names(path)
     try:
-        written = posixpath.normpath(os.path.join(root, path))  # noqa: PTH118 - also an absolute one of another's tool
-        for place in (written, _without_links(written)):
+        plain_path = posixpath.normpath(os.path.join(root, path))  # noqa: PTH118 - also an absolute one of another's tool
+        for place in (plain_path, _without_links(plain_path)):
             if f"{place}/".startswith(f"{root}/"):  # pathlib takes long for a path of many names
                 yield _names(place[len(str(root)) :])
     except (OSError, ValueError):
@@ -276,12 +276,12 @@ def _runs(prefix: Any, command: str) -> bool:
     """Whether the words of a command have these words, one after the other, anywhere."""
     if not isinstance(prefix, str):
         return False
-    wanted = _words(prefix)
-    if wanted and wanted[-1] == "*":
-        wanted.pop()
+    prefix_words = _words(prefix)
+    if prefix_words and prefix_words[-1] == "*":
+        prefix_words.pop()
     words = _words(command)
-    starts = range(len(words) - len(wanted) + 1)
-    return any(all(_like(want, words[at + i]) for i, want in enumerate(wanted)) for at in starts)
+    starts = range(len(words) - len(prefix_words) + 1)
+    return any(all(_like(want, words[at + i]) for i, want in enumerate(prefix_words)) for at in starts)
 
 
 def _words(command: str) -> list[str]:
@@ -338,10 +338,10 @@ def _narrow_problem(table: Mapping[str, Any]) -> str:
         return 'every entry needs a tool; "*" is every tool'
     name = _canonical(tool)
     if name in ARGUMENTS:
-        known = {*ARGUMENTS[name], *ACTING.get(name, ()), *(["path"] if _takes_paths(name) else [])}
+        argument_names = {*ARGUMENTS[name], *ACTING.get(name, ()), *(["path"] if _takes_paths(name) else [])}
         for argument in table:
-            if argument != "tool" and argument not in known:
-                return f"{tool} has no argument {argument[:40]!r}; it has {', '.join(sorted(known))}"
+            if argument != "tool" and argument not in argument_names:
+                return f"{tool} has no argument {argument[:40]!r}; it has {', '.join(sorted(argument_names))}"
     elif suggestion := problem_of({"tool": tool}):
         return suggestion
     for argument, pattern in table.items():

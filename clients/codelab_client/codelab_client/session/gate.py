@@ -171,8 +171,8 @@ class Gate:
         call = _later(call, time.monotonic() - start)
         runs, feedback = answer
         if not runs:
-            unwanted = _UNWANTED_ASKED if entry else _UNWANTED
-            reason = f"{unwanted}: {feedback}" if feedback else unwanted
+            statement = _UNWANTED_ASKED if entry else _UNWANTED
+            reason = f"{statement}: {feedback}" if feedback else statement
             return Passage(call, ToolOutcome.failed("PERMISSION_DENIED", reason))
         while not self._is_online():  # somebody else may have settled the call in the meantime
             await asyncio.sleep(0.05)

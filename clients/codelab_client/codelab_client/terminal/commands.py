@@ -129,9 +129,11 @@ class Commands:
 
     async def load(self) -> None:
         """Read the commands that are files. None takes the name of another command."""
-        reserved = {*self._commands, *_ALIASES}
+        reserved_names = {*self._commands, *_ALIASES}
         complaints: list[str] = []
-        self._own = await asyncio.to_thread(commands_of, self._conversation.workspace, reserved, complaints.append)
+        self._own = await asyncio.to_thread(
+            commands_of, self._conversation.workspace, reserved_names, complaints.append
+        )
         for complaint in complaints:
             self._say(safe(complaint), "warning")
 
@@ -167,7 +169,7 @@ class Commands:
         """Send what a file says."""
         text = command.expanded(arguments)
         if await may_send(command, text, self._trust, self._conversation):
-            self._conversation.say(text, line.strip(), typed=arguments)
+            self._conversation.say(text, line.strip(), typed_text=arguments)
 
     async def _help(self, _: str) -> None:
         self._table([(f"/{name}", text) for name, text in self.described.items()])

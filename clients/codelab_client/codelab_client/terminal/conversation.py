@@ -625,15 +625,15 @@ class TerminalConversation:
 
     # -- the user's side -----------------------------------------------------------------------------------------
 
-    def say(self, text: str, form: str = "", *, typed: str | None = None, is_shown: bool = False) -> None:
+    def say(self, text: str, form: str = "", *, typed_text: str | None = None, is_shown: bool = False) -> None:
         """Send a message of the user. It is printed when the agent gets it: at once if nothing is going on.
 
-        form: stands for the text on the screen. typed: what of it the user has typed; None: all of it.
+        form: stands for the text on the screen. typed_text: what of it the user has typed; None: all of it.
         is_shown: the user sees the line that was typed.
         """
         is_first = not (self.is_busy or self._has_turn or self.session.queued or self._own.is_any_open)
         message_id, message = self._own.add(
-            text, form, text if typed is None else typed, self.local_commands.take_reports()
+            text, form, text if typed_text is None else typed_text, self.local_commands.take_reports()
         )
         if is_first and is_shown:
             message.is_shown = True
@@ -690,7 +690,9 @@ class TerminalConversation:
         info = self.session.info
         if info is None:
             return []
-        attachments = await asyncio.to_thread(images.attached, message.text, self.workspace, info.limits, message.typed)
+        attachments = await asyncio.to_thread(
+            images.attached, message.text, self.workspace, info.limits, message.typed_text
+        )
         if attachments and any(item.get("name") == self.model and item.get("images") is False for item in info.models):
             self._say(f"{safe_line(self.model)} takes no images: /model lists those that do", "warning")
             return []

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass
 class OwnMessage:
-    """text: the message. typed: what of it the user typed. form: stands for it on the screen.
+    """text: the message. typed_text: what of it the user typed. form: stands for it on the screen.
 
     reports: what goes with it to the agent.
 
@@ -16,7 +16,7 @@ class OwnMessage:
 
     text: str
     form: str
-    typed: str
+    typed_text: str
     reports: str = ""
     images: str = ""
     is_shown: bool = False
@@ -34,10 +34,10 @@ class OwnMessages:
     def __init__(self) -> None:
         self._messages: dict[str, OwnMessage] = {}
 
-    def add(self, text: str, form: str, typed: str, reports: str) -> tuple[str, OwnMessage]:
+    def add(self, text: str, form: str, typed_text: str, reports: str) -> tuple[str, OwnMessage]:
         """A message that will be sent. Returns its id and itself."""
         message_id = uuid.uuid4().hex
-        message = self._messages[message_id] = OwnMessage(text, form or text, typed, reports)
+        message = self._messages[message_id] = OwnMessage(text, form or text, typed_text, reports)
         return message_id, message
 
     def get(self, message_id: str) -> OwnMessage | None:
