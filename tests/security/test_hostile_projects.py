@@ -238,6 +238,19 @@ def test_no_pattern_takes_long(workspace: Path, pattern: str) -> None:
             permissions.denies("files.read", {"names": [path] * 10})
 
 
+def test_arguments_that_are_too_deep_are_denied_and_not_allowed(workspace: Path) -> None:
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    permissions = permit(
+        workspace, '[[deny]]\ntool = "files.read"\nnames = "a"\n\n[[deny]]\ntool = "x.*"\npath = "a"\n'
+    )
+    assert permissions.denies("files.read", {"names": deep})
+    assert permissions.denies("x.y", {"names": deep})
+    permissions = permit(workspace, '[[allow]]\ntool = "files.read"\nnames = "a"\n')
+    assert not permissions.allows("files.read", {"names": deep})
+
+
 # -- what is allowed --------------------------------------------------------------------------------------------------
 
 DOCS = '[[allow]]\ntool = "write_file"\npath = "docs/**"\n'

@@ -111,7 +111,10 @@ class ProjectPermissions:
         """Whether an entry allows a call, and none asks about it or denies it. Commands are allowed otherwise."""
         if self.denies(tool, arguments) or self.asks(tool, arguments) or _canonical(tool) == "run_command":
             return False
-        return Policy(tuple(entry.fields for entry in self.of("allow"))).allows(tool, arguments)
+        try:
+            return Policy(tuple(entry.fields for entry in self.of("allow"))).allows(tool, arguments)
+        except RecursionError:
+            return False
 
     def commands(self) -> list[Mapping[str, Any]]:
         """The arguments of the commands that entries allow."""
@@ -174,6 +177,12 @@ class _Call:
             return paths is None or any(
                 _touches(glob, path, takes_all=takes_all) for glob in patterns for path in paths
             )
+        try:
+            return self._meets_value(name, patterns)
+        except RecursionError:  # nobody can tell
+            return True
+
+    def _meets_value(self, name: str, patterns: Sequence[Any]) -> bool:
         value = self.arguments.get(name)
         if name == "command":
             return isinstance(value, str) and any(_runs(prefix, value) for prefix in patterns)
