@@ -230,8 +230,8 @@ class ProjectHooks:
         if not confinement.sandbox.guarantees.writes_only_there:
             self._say_once("No hooks run: there is no sandbox here that holds them")
             return None
-        writes = hook.program.writable and self._around is not None and call is not None
-        async with self._around(call) if writes and self._around and call else nullcontext():
+        around = self._around if hook.program.writable else None
+        async with around(call) if around is not None and call is not None else nullcontext():
             return await _ended(confinement, json.dumps(description).encode(), hook.timeout)
 
     async def _confinement(self, hook: ProjectHook) -> Confinement:
