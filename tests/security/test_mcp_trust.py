@@ -16,6 +16,7 @@ from codelab_client.sandbox.bubblewrap import Bubblewrap
 from codelab_client.sandbox.landlock import Landlock
 from codelab_client.tools.executor import Executor, Settings
 from codelab_client.tools.workspace import DiskWorkspace
+from codelab_client.trust import TrustFile
 
 from tests.client.calls import result
 from tests.client.mcp_config import PYTHON, sandboxed, write_config, write_server
@@ -89,7 +90,7 @@ def log_of(workspace: Path) -> str:
 
 def command(workspace: Path, sandbox: Sandbox, line: str) -> str:
     """What an approved command says."""
-    settings = Settings(protects=Trust(state_of(workspace), workspace).files)
+    settings = Settings(protects=TrustFile(state_of(workspace), workspace).files)
     executor = Executor(DiskWorkspace(workspace), sandbox, settings, environment={"PATH": os.environ["PATH"]})
     said = result(executor, "run_command", command=line)
     return str(said["stdout"] + said["stderr"])

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codelab_client.mcp.config import ServerConfig
-from codelab_client.mcp.named_files import named_by
+from codelab_client.mcp.named_files import Named, named_by
 from codelab_client.protected import is_protected
 from codelab_client.session.decisions import described, digest
 from codelab_client.session.events import ToolCall
@@ -40,23 +40,35 @@ _GIT = ("config", "config.worktree", "commondir", "hooks", "info")
 Key = tuple[str, str]
 
 
+def is_plain(command: Any, cwd: Any = None) -> bool:
+    """Whether a command, and the folder it runs in, are plain words, so that people see what they allow."""
+    texts = (command, cwd or ".")
+    return all(isinstance(text, str) and len(text) <= _CHARS and _PLAIN.fullmatch(text) for text in texts)
+
+
 class AllowedCommands:
     """The commands of one session.
 
     is_confined: whether a sandbox holds whatever a command does here. is_executor: whether calls run here, as far as
-    this client can tell: its sandbox and its files say nothing of another's.
+    this client can tell: its sandbox and its files say nothing of another's. must_ask: whether the project wants to be
+    asked about a call each time.
     """
 
     def __init__(
-        self, workspace: Path, is_confined: Callable[[], bool], is_executor: Callable[[], bool] = lambda: True
+        self,
+        workspace: Path,
+        is_confined: Callable[[], bool],
+        is_executor: Callable[[], bool] = lambda: True,
+        must_ask: Callable[[ToolCall], bool] = lambda _: False,
     ) -> None:
         self._root, self._is_confined, self._is_executor = workspace.resolve(), is_confined, is_executor
+        self._must_ask = must_ask
         self._states: dict[Key, str] = {}  # what each depends on, as it was when the user allowed it
 
     def offers(self, call: ToolCall) -> bool:
         """Whether the user may allow a call's command. The server may be broken, so its word alone is not enough."""
         runs_here = call.repeatable and call.execute and self._is_executor()
-        return runs_here and self._is_confined() and _key(call) is not None
+        return runs_here and self._is_confined() and _key(call) is not None and not self._must_ask(call)
 
     def covers(self, call: ToolCall) -> bool:
         """Whether the user has allowed the command of a call, which runs only if it still `is_unchanged`."""
@@ -82,6 +94,11 @@ class AllowedCommands:
         self._states.pop(key, None)
         return False
 
+    def forget(self, call: ToolCall) -> None:
+        """A command is allowed no longer."""
+        if (key := _key(call)) is not None:
+            self._states.pop(key, None)
+
     def listed(self) -> list[str]:
         """The commands, each with the id by which it is revoked."""
         return [
@@ -101,7 +118,8 @@ class RepeatedCommands:
     """Approves the commands that the user has allowed in a session, when the agent calls them again.
 
     session, executor: those of the conversation, which may come later. running: the tool and the arguments of what
-    runs here, by call.
+    runs here, by call. asks: which of the project's permissions has a tool with these arguments asked about each time;
+    empty if none does.
     """
 
     def __init__(
@@ -110,9 +128,15 @@ class RepeatedCommands:
         session: "Callable[[], Session]",
         executor: "Callable[[], LocalExecutor]",
         running: Callable[[], Mapping[str, tuple[str, Mapping[str, Any]]]],
+        asks: Callable[[str, Mapping[str, Any]], str],
     ) -> None:
         self._session, self._executor, self._running = session, executor, running
-        self.allowed = AllowedCommands(workspace, self._may_allow, self._is_executor)
+        self.allowed = AllowedCommands(
+            workspace,
+            self._may_allow,
+            self._is_executor,
+            lambda call: bool(asks(call.tool_name, call.arguments or {})),
+        )
         self._approved_calls: dict[str, ToolCall] = {}  # approved unasked, without an outcome yet
 
     async def approve(self, call: ToolCall) -> str:
@@ -185,25 +209,30 @@ def _key(call: ToolCall) -> Key | None:
     if call.tool_name != "run_command" or not arguments.keys() <= {"command", "cwd"}:
         return None
     command, cwd = arguments.get("command"), arguments.get("cwd") or "."
-    if not isinstance(command, str) or not isinstance(cwd, str) or len(command) > _CHARS:
+    if not is_plain(command, cwd):
         return None
-    if not (_PLAIN.fullmatch(command) and _PLAIN.fullmatch(cwd)):
-        return None
-    return " ".join(command.split()), normal_path(cwd)
+    return " ".join(str(command).split()), normal_path(cwd)
 
 
 def _state(root: Path, command: str, cwd: str) -> str | None:
     """What a command depends on, as a text that differs when that does; None if nobody can tell."""
-    words = command.split()
     try:
         folder = (root / cwd).resolve()
-        programs = [str(path) for word in words for path in _programs(word, folder)]
-        inside = [path for path in programs if Path(path).is_relative_to(root)]
-        named = named_by(ServerConfig("command", words[0], (*words[1:], str(folder), *inside)), root)
-        real_programs = [(path, os.path.realpath(path)) for path in programs]
+        real_programs = [
+            (str(path), os.path.realpath(path)) for word in command.split() for path in _programs(word, folder)
+        ]
+        named = named_in_command(root, command, cwd)
         return json.dumps([str(folder), real_programs, named.digest(), list(_protected(root))])
     except (OSError, ValueError, RuntimeError):
         return None
+
+
+def named_in_command(root: Path, command: str, cwd: str) -> Named:
+    """What the words of a plain command name in the workspace. Raises OSError, ValueError or RuntimeError."""
+    words, folder = command.split(), (root / cwd).resolve()
+    programs = [str(path) for word in words for path in _programs(word, folder)]
+    inside = [path for path in programs if Path(path).is_relative_to(root)]
+    return named_by(ServerConfig("command", words[0], (*words[1:], str(folder), *inside)), root)
 
 
 def _programs(word: str, folder: Path) -> Iterator[Path]:

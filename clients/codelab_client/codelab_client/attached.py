@@ -8,6 +8,7 @@ from typing import Any
 
 from codelab_client import waiting
 from codelab_client.local_executor import LocalExecutor
+from codelab_client.project.permissions import ProjectPermissions
 from codelab_client.safe_text import safe, safe_line
 from codelab_client.session import Address, connect
 from codelab_client.session import events as on
@@ -22,7 +23,7 @@ async def attach(address: Address, workspace: Path, token: Token, session_id: st
     Whoever starts this wants just that, so the server's word that a call was approved is enough, as long as it runs.
     """
     local = LocalExecutor(workspace, None, state_folder(), session=session_id)
-    executor = await unattended_executor(local, workspace, _say)
+    executor, hooks = await unattended_executor(local, workspace, _say)
     opening = connect(
         address,
         workspace,
@@ -31,19 +32,23 @@ async def attach(address: Address, workspace: Path, token: Token, session_id: st
         executor=executor,
         on_event=waiting.tell,
         decided_elsewhere=True,
+        restrictions=ProjectPermissions.load(workspace),
     )
     async with opening as session:
         await session.instruct(*await local.about())
         _say(f"Executing the tools of session {session_id} in {workspace}. Other windows talk and decide. Ctrl-C ends.")
         ending: set[asyncio.Task[None]] = set()
         async for event in session.events():
-            if isinstance(event, on.UserMessage):
+            if isinstance(event, on.CallDecidedElsewhere):
+                await session.reject(event.call_id, f"nobody can be asked where it would run ({event.asked_by})")
+            elif isinstance(event, on.UserMessage):
                 local.label = event.content or ""
             elif isinstance(event, on.TurnEnd):
                 # In a task of its own: a checkpoint that has begun is finished, and would take Ctrl-C for itself.
-                task = asyncio.ensure_future(local.end_turn())
-                ending.add(task)
-                task.add_done_callback(ending.discard)
+                for work in (local.end_turn(), hooks.end_turn(event.reason)):
+                    task = asyncio.ensure_future(work)
+                    ending.add(task)
+                    task.add_done_callback(ending.discard)
             if line := _told(event):
                 _say(line)
     return 0
@@ -55,6 +60,8 @@ def _told(event: on.Event) -> str:
             return f"{event.tool_name} {_gist(event.arguments)}"
         case on.CallFinished() if event.outcome.error is not None:
             return f"{event.tool_name} failed: {safe_line(event.outcome.error.message)}"
+        case on.CallDecidedElsewhere():
+            return f"{event.tool_name} {_gist(event.arguments or {})} is refused: the project asks ({event.asked_by})"
         case on.ToolCall(requires_approval=True):
             return f"{event.tool_name} {_gist(event.arguments or {})} waits for a decision in another window"
         case on.Connected(again=True):

@@ -251,6 +251,7 @@ async def _exec(options: argparse.Namespace) -> int:
     from codelab_client import last_sessions, one_prompt, waiting
     from codelab_client.local_executor import LocalExecutor
     from codelab_client.policy import Policy, PolicyError
+    from codelab_client.project.permissions import ProjectPermissions
     from codelab_client.session import Refused, connect
     from codelab_client.unattended import unattended_executor
 
@@ -265,9 +266,15 @@ async def _exec(options: argparse.Namespace) -> int:
     prompt = sys.stdin.read() if options.prompt == "-" else _typed(options.prompt)
     if not prompt.strip():
         return _failed("The prompt is empty", 2)
+    if prompt.startswith("/"):
+        try:
+            prompt = await _expanded(prompt, workspace)
+        except PermissionError as error:
+            return _failed(str(error), 2)
     ask = options.prompt != "-" and sys.stdin.isatty() and sys.stderr.isatty()
+    permissions = ProjectPermissions.load(workspace)
     local = LocalExecutor(workspace)
-    executor = await unattended_executor(local, workspace, one_prompt.say)
+    executor, hooks = await unattended_executor(local, workspace, one_prompt.say)
     agent, model = answerer_of(options, config, is_new=session_id is None)
     token = partial(newest_token, address)
     opening = connect(
@@ -279,6 +286,7 @@ async def _exec(options: argparse.Namespace) -> int:
         on_event=waiting.tell,
         decided_elsewhere=options.decided_elsewhere,
         situation=local.situation,
+        restrictions=permissions,
     )
     looking = asyncio.ensure_future(local.about())
     async with opening as session:
@@ -289,10 +297,27 @@ async def _exec(options: argparse.Namespace) -> int:
                 await session.configure(model=model)
             if agent:
                 await session.switch_agent(agent)
-            return await one_prompt.run(session, prompt, policy, as_json=options.json, ask=ask)
+            code = await one_prompt.run(session, prompt, policy, permissions, as_json=options.json, ask=ask)
+            await hooks.end_turn("failed" if code == one_prompt.FAILED else "completed")
+            return code
         except Refused as refusal:
             after = f" Try again in {refusal.retry_after} s." if refusal.retry_after else ""
             return _failed(f"{refusal.code}: {refusal}{after}", one_prompt.FAILED)
+
+
+async def _expanded(prompt: str, workspace: Path) -> str:
+    """What a prompt means that may be a command of a file. Raises PermissionError for one that nobody has trusted."""
+    from codelab_client.project.commands import commands_of, may_send
+    from codelab_client.session.journal import state_folder
+    from codelab_client.trust import TrustFile
+
+    name, _, arguments = prompt[1:].partition(" ")
+    command = commands_of(workspace, (), lambda _: None).get(name)
+    if command is None:
+        return prompt
+    if not await may_send(command, "", TrustFile(state_folder(), workspace), None):
+        raise PermissionError(f"{command.place} is not sent: nobody has trusted it. /{name} in `codelab` shows it")
+    return command.expanded(arguments.strip())
 
 
 async def _attach(options: argparse.Namespace) -> int:

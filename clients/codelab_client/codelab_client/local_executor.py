@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from codelab_client import project
 from codelab_client.execution import OnOutput, ToolCall, ToolOutcome
 
 if TYPE_CHECKING:
@@ -216,17 +217,18 @@ class LocalExecutor:
     def _make(self) -> "tuple[Executor, Checkpoints | None]":
         from codelab_client.checkpoints import Checkpoints
         from codelab_client.config import load
-        from codelab_client.mcp.trust import Trust
         from codelab_client.sandbox import choose
         from codelab_client.tools.executor import Executor, Settings
+        from codelab_client.trust import TrustFile
 
         workspace = self.workspace
         allowed, sandbox = load(workspace.root).sandbox, choose().sandbox
+        trusted_files = TrustFile(self._state, workspace.root).files if self._state and workspace.root else tuple
         settings = Settings(
             network=allowed.network,
             readable=tuple(Path(path).expanduser() for path in allowed.readable),
             variables=allowed.variables,
-            protects=Trust(self._state, workspace.root).files if self._state and workspace.root else tuple,
+            protects=lambda: [*trusted_files(), *project.files_of(workspace.root)] if workspace.root else (),
         )
         checkpoints = None
         if self._state is not None and not self._state.resolve().is_relative_to(workspace.root):

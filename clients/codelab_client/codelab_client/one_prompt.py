@@ -10,9 +10,11 @@ from typing import Any
 
 from codelab_client.line_input import ask
 from codelab_client.policy import Policy
+from codelab_client.project.permissions import ProjectPermissions
 from codelab_client.safe_text import exact, exact_line, safe, safe_line
 from codelab_client.session import Refused, Session
 from codelab_client.session import events as on
+from codelab_client.session.gate import denial
 
 #: The exit codes, which `codelab exec --help` and docs/client.md list.
 COMPLETED, FAILED, USAGE, NO_SERVER, UNAUTHORIZED, CALLS_REFUSED, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
@@ -28,13 +30,17 @@ _NOBODY = (
 _ELSEWHERE = "it was approved elsewhere, or by nobody; --decided-elsewhere or --policy FILE allows such calls"
 
 
-async def run(session: Session, prompt: str, policy: Policy, *, as_json: bool, ask: bool) -> int:
+async def run(
+    session: Session, prompt: str, policy: Policy, permissions: ProjectPermissions, *, as_json: bool, ask: bool
+) -> int:
     """Send a prompt, and write the answer to stdout. Returns the exit code.
+
+    permissions: the project's. What they allow does not count here: the policy is the user's.
 
     as_json: write every event as a line of JSON instead. ask: ask on the terminal for calls that the policy does not
     allow; otherwise they are rejected.
     """
-    turn = asyncio.ensure_future(_Turn(session, policy, as_json=as_json, ask=ask).run(prompt))
+    turn = asyncio.ensure_future(_Turn(session, policy, permissions, as_json=as_json, ask=ask).run(prompt))
     try:
         return await asyncio.shield(turn)
     except asyncio.CancelledError:
@@ -47,8 +53,11 @@ async def run(session: Session, prompt: str, policy: Policy, *, as_json: bool, a
 
 
 class _Turn:
-    def __init__(self, session: Session, policy: Policy, *, as_json: bool, ask: bool) -> None:
-        self._session, self._policy, self._as_json, self._ask = session, policy, as_json, ask
+    def __init__(
+        self, session: Session, policy: Policy, permissions: ProjectPermissions, *, as_json: bool, ask: bool
+    ) -> None:
+        self._session, self._policy, self._permissions = session, policy, permissions
+        self._as_json, self._ask = as_json, ask
         self._texts: dict[str, str] = {}
         self._refused = False
         self._reason = ""
@@ -91,14 +100,17 @@ class _Turn:
 
     async def _decide(self, call: on.ToolCall) -> None:
         arguments = call.arguments or {}
-        if call.arguments is not None and self._policy.allows(call.tool_name, arguments):
+        if reason := denial(self._permissions, call):
+            self._refused = True
+            say(f"refused {call.tool_name} {_shown(arguments)}: {reason}")
+            await self._session.reject(call.call_id, reason)
+        elif call.arguments is not None and self._policy.allows(call.tool_name, arguments):
             await self._approve(call, arguments)
         elif self._ask and call.arguments is not None:
             await self._ask_about(call, arguments)
         else:
             self._refused = True
-            is_elsewhere = isinstance(call, on.CallDecidedElsewhere)
-            reason = _ELSEWHERE if is_elsewhere else "nobody can approve it; --policy FILE allows calls"
+            reason = _elsewhere(call) or "nobody can approve it; --policy FILE allows calls"
             reason = "a human's decision alone accepts a plan" if call.is_plan else reason
             say(f"refused {call.tool_name} {_shown(arguments)}: {reason}")
             await self._session.reject(call.call_id, _NOBODY)
@@ -114,11 +126,21 @@ class _Turn:
         text = exact(json.dumps(arguments, indent=2, ensure_ascii=False))
         _write(sys.stderr, f"{exact_line(call.tool_name)}\n{text}")
         prompt = "it was approved elsewhere, or by nobody; run it here?"
+        if isinstance(call, on.CallDecidedElsewhere) and call.asked_by:
+            prompt = f"the project's permissions ask about it ({call.asked_by}); run it?"
         answer = await _answer(f"{prompt if isinstance(call, on.CallDecidedElsewhere) else 'approve?'} [y/N] ")
         if answer.strip().lower() in ("y", "yes"):
             await self._approve(call, arguments)
         else:
             await self._session.reject(call.call_id)
+
+
+def _elsewhere(call: on.ToolCall) -> str:
+    """Why a released call is refused; empty for a call that waits for approval."""
+    if not isinstance(call, on.CallDecidedElsewhere):
+        return ""
+    question = f"the project's permissions ask about it ({call.asked_by}); --policy FILE allows such calls"
+    return question if call.asked_by else _ELSEWHERE
 
 
 async def _answer(question: str) -> str:

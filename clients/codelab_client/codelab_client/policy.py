@@ -100,7 +100,7 @@ class Policy:
         if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
             raise PolicyError(f"{path}: `allow` must be a list of tables: [[allow]]")
         for entry in entries:
-            if problem := _problem(entry):
+            if problem := problem_of(entry):
                 raise PolicyError(f"{path}: {problem}")
         return cls(tuple(entries))
 
@@ -119,7 +119,7 @@ class Policy:
             return False
 
 
-def _problem(entry: Mapping[str, Any]) -> str:
+def problem_of(entry: Mapping[str, Any]) -> str:
     """Why an entry can match no call, or not as it reads; empty if it can."""
     tool = entry.get("tool")
     if not isinstance(tool, str):

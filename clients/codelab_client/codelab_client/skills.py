@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from codelab_client import front_matter
 from codelab_client.execution import DeclaredTool, ToolCall, ToolOutcome
 from codelab_client.safe_text import safe_line
 from codelab_client.tools.failure import ToolFailure
@@ -21,7 +22,6 @@ _DESCRIBED, _ALL_DESCRIBED = 200, 1_600
 #: Characters of a line that are looked at for that.
 _LOOKED_AT = 100_000
 _SKILL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_FIELD = re.compile(r"^(name|description):(.+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -108,10 +108,8 @@ def _text(tree: Tree, path: str) -> str | None:
 
 def _description(text: str) -> str:
     """The description of the front matter, else the first line that says something."""
-    if text.startswith("---"):
-        head, _, text = text[3:].partition("\n---")
-        fields = {name: value.strip().strip("'\"") for name, value in _FIELD.findall(head)}
-        if "description" in fields:
-            return safe_line(fields["description"][:_LOOKED_AT], _DESCRIBED)
+    fields, text = front_matter.split(text)
+    if fields.get("description"):
+        return safe_line(fields["description"][:_LOOKED_AT], _DESCRIBED)
     line = next((line for line in text.splitlines() if line.strip("# -\t")), "")
     return safe_line(line.lstrip("# ")[:_LOOKED_AT], _DESCRIBED)

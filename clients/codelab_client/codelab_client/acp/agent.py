@@ -28,6 +28,7 @@ from codelab_client.session.errors import InvalidAddress, SessionError, Unauthor
 if TYPE_CHECKING:
     from codelab_client.acp.conversation import EditorConversation
     from codelab_client.config import Config
+    from codelab_client.project.permissions import ProjectPermissions
     from codelab_client.session.rest import RestError
     from codelab_client.session.tokens import Token
 
@@ -340,6 +341,7 @@ class Agent:
         assert self._editor is not None
         server, root = self._server, given.folder(params)
         _config(root)
+        permissions = _permissions(root)
         servers = SessionServers(root, named_servers(params))
         if params.get("additionalDirectories"):
             raise given.invalid("additionalDirectories are not supported: the agent works in cwd alone")
@@ -347,7 +349,15 @@ class Agent:
         if len(self._sessions) >= _MOST_SESSIONS:
             raise RpcError(INTERNAL_ERROR, f"{_MOST_SESSIONS} sessions are open: close one first")
         conversation = EditorConversation(
-            session_id, root, self.peer, self._stdio, self._editor, self._rest_api, servers, sandboxed=server.sandboxed
+            session_id,
+            root,
+            self.peer,
+            self._stdio,
+            self._editor,
+            self._rest_api,
+            servers,
+            permissions,
+            sandboxed=server.sandboxed,
         )
         try:
             opening = connect(
@@ -360,6 +370,7 @@ class Agent:
                 instructions=conversation.topmost_instructions,
                 on_event=waiting.tell_until_open(),
                 situation=conversation.situation,
+                restrictions=permissions,
             )
             await conversation.open(opening, replays)
         except SessionError as error:
@@ -394,6 +405,17 @@ def _config(root: Path) -> "Config":
 
     try:
         return load(root)
+    except ConfigError as error:
+        raise RpcError(INTERNAL_ERROR, str(error)) from None
+
+
+def _permissions(root: Path) -> "ProjectPermissions":
+    """What the project denies, asks about and allows. Raises RpcError if nobody can read it."""
+    from codelab_client.config import ConfigError
+    from codelab_client.project.permissions import ProjectPermissions
+
+    try:
+        return ProjectPermissions.load(root)
     except ConfigError as error:
         raise RpcError(INTERNAL_ERROR, str(error)) from None
 

@@ -1,5 +1,7 @@
 """The slash commands that the editor offers, answered without the model."""
 
+import asyncio
+import hashlib
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal
@@ -7,17 +9,24 @@ from typing import Any, Literal
 from codelab_client.acp.tool_calls import fenced, shortened
 from codelab_client.allowed_commands import AllowedCommands
 from codelab_client.local_executor import LocalExecutor
+from codelab_client.project.allowed_calls import AllowedCalls
+from codelab_client.project.commands import PromptCommand, commands_of
+from codelab_client.project.hooks import FILE as HOOKS
+from codelab_client.project.hooks import ProjectHooks
+from codelab_client.project.permissions import FILE
 from codelab_client.safe_text import exact, safe, safe_line
 from codelab_client.session import Session, SessionError
 from codelab_client.session.rest import Rest, RestError
 
 Command = Callable[[], Awaitable[str]]
+#: Characters of the code that names what was shown.
+_CODE_CHARS = 8
 _NO_CHECKPOINTS = "There are no checkpoints: the folder of the client's state is inside the workspace."
 
 
 class Commands:
     """The commands of one session. usage: of the last turn. servers, compact: what `/mcp` and `/compact` do. allowed:
-    what `/rules` lists.
+    what `/rules` lists. project: what it allows.
     """
 
     def __init__(
@@ -27,8 +36,13 @@ class Commands:
         servers: Callable[[str], Awaitable[str]],
         compact: Callable[[str], Awaitable[str]],
         allowed: AllowedCommands,
+        project: AllowedCalls,
+        hooks: ProjectHooks,
     ) -> None:
         self._executor, self._rest_api, self._allowed = executor, rest_api, allowed
+        self._project, self._hooks = project, hooks
+        self._root = project.permissions.root
+        self._own: dict[str, PromptCommand] = {}
         self.session: Session
         self.usage: Mapping[str, Any] = {}
         self._commands: dict[str, tuple[Callable[[str], Awaitable[str]], str, str]] = {
@@ -37,15 +51,38 @@ class Commands:
             "diff": (self._diff, "Show what the last turn did to files", ""),
             "compact": (compact, "Let a summary replace the conversation so far for the model", ""),
             "rules": (self._rules, "List what runs without a question", "revoke ID, or allow elsewhere"),
+            "permissions": (self._permissions, "List the project's permissions, trust what they allow", "trust CODE"),
+            "hooks": (
+                self._show_hooks,
+                "List the programs that the project runs around calls, trust them",
+                "trust CODE",
+            ),
             "usage": (self._usage, "Show tokens and quotas", ""),
             "mcp": (servers, "Show MCP servers and their tools, trust them as they are", "NAME, or trust NAME CODE"),
         }
 
+    async def load(self, say: Callable[[str], None]) -> None:
+        """Read the commands that are files. None takes the name of another command."""
+        self._own = await asyncio.to_thread(commands_of, self._root, self._commands, say)
+
+    @property
+    def has_own(self) -> bool:
+        """Whether there are commands that are files."""
+        return bool(self._own)
+
+    def own(self, text: str) -> tuple[PromptCommand, str] | None:
+        """The command that is a file which a prompt names, and its arguments."""
+        name, _, arguments = text.strip().removeprefix("/").partition(" ")
+        command = self._own.get(name) if text.strip().startswith("/") else None
+        return None if command is None else (command, arguments.strip())
+
     def listed(self) -> list[dict[str, Any]]:
         """`availableCommands`."""
+        own = [(name, command.described, command.hint) for name, command in self._own.items()]
+        built_in = [(name, description, hint) for name, (_, description, hint) in self._commands.items()]
         return [
             {"name": name, "description": description, **({"input": {"hint": hint}} if hint else {})}
-            for name, (_, description, hint) in self._commands.items()
+            for name, description, hint in (*built_in, *own)
         ]
 
     def find(self, text: str) -> Command | None:
@@ -110,6 +147,37 @@ class Commands:
             return safe(await change(self.session, argument))
         lines = [*map(safe, self._allowed.listed()), *await listed(self.session)]
         return "\n".join(f"- {line}" for line in lines) or "There are no rules."
+
+    async def _permissions(self, argument: str) -> str:
+        verb, _, code = argument.partition(" ")
+        key = await self._project.key()
+        if verb == "trust":
+            if key is None or not code.strip() or not key.startswith(code.strip()) or len(code.strip()) < _CODE_CHARS:
+                return "That is not what the project allows now: `/permissions` shows it."
+            return "It is trusted as it is." if await self._project.trust(key) else "It has just changed: not trusted."
+        listed = "\n".join(self._project.listed())
+        if not listed:
+            return f"There is no {FILE}."
+        trusts = (
+            f"\n`/permissions trust {key[:_CODE_CHARS]}` trusts what it allows, as it is."
+            if (key is not None and self._project.permissions.of("allow") and not self._project.is_trusted)
+            else ""
+        )
+        return f"{fenced(listed)}{trusts}"
+
+    async def _show_hooks(self, argument: str) -> str:
+        subjects = await self._hooks.subjects()
+        if not subjects:
+            return f"There is no {HOOKS}."
+        code = hashlib.sha256("".join(subject.key for subject in subjects).encode()).hexdigest()[:_CODE_CHARS]
+        verb, _, typed_code = argument.partition(" ")
+        if verb != "trust":
+            listed = "\n".join([*await self._hooks.listed(), "", await self._hooks.question(subjects)])
+            return f"{fenced(safe(listed))}\n`/hooks trust {code}` trusts them as they are."
+        if typed_code.strip() != code:
+            return "That is not what the hooks are now: `/hooks` shows them."
+        is_trusted = await self._hooks.trust(subjects)
+        return "They are trusted as they are." if is_trusted else "They have just changed: not trusted."
 
     async def _usage(self, _: str) -> str:
         lines = []

@@ -4,8 +4,8 @@ import asyncio
 import contextlib
 import uuid
 from collections import deque
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +25,21 @@ from codelab_client.acp.updates import Updates
 from codelab_client.allowed_commands import RepeatedCommands
 from codelab_client.local_executor import LocalExecutor
 from codelab_client.own_tools import WithOwnTools
+from codelab_client.project.allowed_calls import AllowedCalls
+from codelab_client.project.commands import may_send
+from codelab_client.project.hooks import ProjectHooks, WithHooks
+from codelab_client.project.permissions import ProjectPermissions
 from codelab_client.safe_text import safe
 from codelab_client.session import Refused, Session, SessionError
 from codelab_client.session import events as on
+from codelab_client.session.gate import denial
 from codelab_client.session.journal import state_folder
 from codelab_client.session.rest import Rest
 from codelab_client.session.session import Scope
 from codelab_client.skills import Skills
 from codelab_client.tools.expectations import view_of
 from codelab_client.tools.instructions import topmost_instructions
+from codelab_client.trust import TrustFile
 
 #: Seconds that a cancelled turn may take to end before the editor is told that it has.
 _STOP_S = 10.0
@@ -76,6 +82,7 @@ class EditorConversation:
         editor: Editor,
         rest_api: Rest,
         servers: SessionServers,
+        permissions: ProjectPermissions,
         *,
         sandboxed: bool,
     ) -> None:
@@ -89,17 +96,31 @@ class EditorConversation:
             self._workspace, self._permissions, state_folder(), None if sandboxed else terminals, session=session_id
         )
         editors = EditorExecutor(self._local)
-        self.executor = WithOwnTools(editors, [Skills(root), servers.tools], self._local.around_change)
         self._running: dict[str, on.CallStarted] = {}
-        self._repeated_commands = RepeatedCommands(root, lambda: self.session, lambda: self._local, self._running_calls)
+        self._repeated_commands = RepeatedCommands(
+            root, lambda: self.session, lambda: self._local, self._running_calls, permissions.asks
+        )
         self._local.may_begin = self._repeated_commands.may_begin
-        self._servers, self._starting = servers, asyncio.Event()
         if editor.forms:
             servers.tools.ask = self._permissions.ask_for
         self._complaints: list[str] = []
+        self._hooks = ProjectHooks(root, state_folder(), self._complaints.append, self._local.around_change)
+        own_tools = WithOwnTools(editors, [Skills(root), servers.tools], self._local.around_change)
+        self.executor = WithHooks(own_tools, self._hooks)
+        self._servers, self._starting = servers, asyncio.Event()
+        self._trust = TrustFile(state_folder(), root)
+        self._allowed_calls = AllowedCalls(
+            permissions, self._trust, self._complaints.append, self._repeated_commands.allowed
+        )
         self.session: Session
         self._commands = Commands(
-            self._local, rest_api, servers.command, self._compact, self._repeated_commands.allowed
+            self._local,
+            rest_api,
+            servers.command,
+            self._compact,
+            self._repeated_commands.allowed,
+            self._allowed_calls,
+            self._hooks,
         )
         self._prompts: list[_Prompt] = []
         self._one_at_a_time = asyncio.Lock()
@@ -126,13 +147,21 @@ class EditorConversation:
     def start(self) -> None:
         """Begin to tell the editor what happens."""
         self._told_options = self._options()
-        self.send({"sessionUpdate": "available_commands_update", "availableCommands": self._commands.listed()})
+        self._tell_commands()
         self._begin(self._follow())
         self._begin(self._prepare())
+
+    def _tell_commands(self) -> None:
+        self.send({"sessionUpdate": "available_commands_update", "availableCommands": self._commands.listed()})
 
     async def _prepare(self) -> None:
         """Do what the first prompt needs while the user is typing it."""
         try:
+            await self._commands.load(self._complaints.append)
+            if self._commands.has_own:
+                self._tell_commands()
+            await self._allowed_calls.start(None)
+            await self._hooks.start(None)
             await self._servers.start(self.session.declare, self._complaints.append, self._begin)
             await self.session.instruct(*await self._local.about())
         except SessionError as error:
@@ -226,6 +255,11 @@ class EditorConversation:
                 await self._starting.wait()
         while self._complaints:
             self.updates.tell(safe(self._complaints.pop(0)), "warning")
+        if (own := self._commands.own(message.text)) is not None:
+            text = own[0].expanded(own[1])
+            if not await may_send(own[0], text, self._trust, self._permissions):
+                return "cancelled" if prompt.cancellation.is_set() else "end_turn"
+            message = replace(message, text=text)
         self._local.label = message.text
         prompt.is_sent = True
         turn = asyncio.ensure_future(self._turn(message, prompt.message_id))
@@ -305,10 +339,7 @@ class EditorConversation:
                 self.updates.user(event)
             case on.ToolCall(requires_approval=True):
                 if event.call_id in self.session.open_calls:
-                    if self._repeated_commands.allowed.covers(event):
-                        self._begin(self._run_again(event))
-                    else:
-                        self._ask(event)
+                    self._ask_unless_settled(event)
             case on.ToolCall():
                 self._stop_asking(event.call_id)
             case on.CallUpdate():
@@ -337,6 +368,7 @@ class EditorConversation:
         self.updates.usage(event, settings.context_tokens(self.session))
         self._commands.usage = event.usage
         self._begin(self._local.end_turn())
+        self._begin(self._hooks.end_turn(event.reason))
         self._ended_turns.append(event.turn_id)
         self._progress.set()
 
@@ -350,6 +382,22 @@ class EditorConversation:
                 self.send({"sessionUpdate": "current_mode_update", "currentModeId": self.session.mode})
 
     # -- approvals -----------------------------------------------------------------------------------------------
+
+    def _ask_unless_settled(self, call: on.ToolCall) -> None:
+        """Ask about a call, unless the project denies it, or allows it and the user trusts that."""
+        if reason := denial(self._allowed_calls.permissions, call):
+            self.updates.rejected(call.call_id)
+            self._begin(self._sent(self.session.reject(call.call_id, reason)))
+        elif self._repeated_commands.allowed.covers(call):
+            self._begin(self._run_again(call))
+        elif self._allowed_calls.covers(call):
+            self._begin(self._sent(self.session.approve(call.call_id, tool=call.tool_name, arguments=call.arguments)))
+        else:
+            self._ask(call)
+
+    async def _sent(self, decision: Awaitable[None]) -> None:
+        with contextlib.suppress(SessionError):
+            await decision
 
     def _ask(self, call: on.ToolCall) -> None:
         """Ask about a call, unless it is just that which is being asked about; another question goes away."""

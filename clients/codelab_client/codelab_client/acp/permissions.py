@@ -72,8 +72,8 @@ class Permissions:
         if call.arguments is None:
             return _UNSHOWN
         announcement = tool_calls.announced(call.tool_name, call.arguments, self._root)
-        is_elsewhere = isinstance(call, on.CallDecidedElsewhere)
-        content = [tool_calls.shown(_ELSEWHERE.format(server=server)), *content] if is_elsewhere else content
+        if isinstance(call, on.CallDecidedElsewhere):
+            content = [tool_calls.shown(_origin(call, server)), *content]
         tool_call = {"toolCallId": call.call_id, "status": "pending", **announcement, "content": content}
         always = _allowed(call) if is_allowable else _always(call, scope, server, self._root)
         try:
@@ -164,6 +164,15 @@ async def _described(tool: str, arguments: Mapping[str, Any]) -> list[dict[str, 
     return tool_calls.described(tool, arguments)
 
 
+def _origin(call: on.CallDecidedElsewhere, server: str) -> str:
+    """Why a released call is asked about."""
+    return (
+        f"The project's permissions ask about it: {call.asked_by}"
+        if call.asked_by
+        else _ELSEWHERE.format(server=server)
+    )
+
+
 def _options(call: on.ToolCall, always: str) -> list[dict[str, str]]:
     """The ways to decide. always: what "always" would allow; empty if nothing."""
     run = "Run it" if isinstance(call, on.CallDecidedElsewhere) else "Allow"
@@ -185,6 +194,8 @@ def _allowed(call: on.ToolCall) -> str:
 def _always(call: on.ToolCall, scope: Scope, server: str, root: Path) -> str:
     """What is allowed from then on, in the words of the button."""
     if isinstance(call, on.CallDecidedElsewhere):
+        if call.asked_by:
+            return ""
         return f"Always, until the agent ends: run what {server} says was approved elsewhere, in {root}"
     if call.is_plan:
         return "Carry it out; only commands and protected files ask"

@@ -9,7 +9,8 @@ from codelab_client.mcp.config import McpConfigError, ServerConfig, workspace_se
 from codelab_client.mcp.connection import McpError
 from codelab_client.mcp.starting import Asks, may_start, question, start, start_trusted
 from codelab_client.mcp.tools import McpTools, Offer
-from codelab_client.mcp.trust import Decision, Subject, Trust
+from codelab_client.mcp.trust import Subject, Trust
+from codelab_client.trust import Decision
 
 __all__ = [
     "Asks",

@@ -12,6 +12,7 @@ from pathlib import Path
 from codelab_client.config import ConfigError, SandboxConfig, load
 from codelab_client.mcp.config import FILE, McpConfigError, ServerConfig
 from codelab_client.mcp.named_files import named_by
+from codelab_client.project import files_of
 from codelab_client.sandbox import Access, Launch, Sandbox, Unsandboxed, choose, folders_above
 from codelab_client.tools.processes import own_path
 
@@ -71,7 +72,7 @@ class Confinement:
         readable = tuple(folder for folder in folders if folder.exists())
         if not self.server.writable:
             return Access(readable=(*readable, self.workspace), network=self._has_network)
-        files = list(named_by(self.server, self.workspace).files.values())
+        files = [*named_by(self.server, self.workspace).files.values(), *files_of(self.workspace)]
         candidates = [*(self.workspace / name for name in (".git", FILE)), *files]
         read_only = tuple(path for path in candidates if path.exists() and not path.is_symlink())
         writable = (self.workspace, *folders_above(files, self.workspace))

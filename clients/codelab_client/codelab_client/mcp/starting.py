@@ -9,7 +9,8 @@ from codelab_client.mcp.config import McpConfigError, ServerConfig, workspace_se
 from codelab_client.mcp.confinement import Confinement
 from codelab_client.mcp.connection import McpError
 from codelab_client.mcp.tools import McpTools, Offer
-from codelab_client.mcp.trust import Decision, Subject
+from codelab_client.mcp.trust import Subject
+from codelab_client.trust import Decision
 
 Say = Callable[[str], None]
 

@@ -101,6 +101,10 @@ class Decisions:
             if kind != "autonomy" and tool in (None, about[0]):
                 self._journal.withdraw_consent(consent)
 
+    def is_decided(self, call_id: str) -> bool:
+        """Whether the user has decided about just this call."""
+        return self._journal.decided(call_id) is not None
+
     def verdict(self, call: ToolCall) -> Verdict:
         """Whether a released call, whose arguments are known, may be executed."""
         tool, arguments = call.tool_name, call.arguments or {}

@@ -140,15 +140,20 @@ class CallDecidedElsewhere(ToolCall):
 
     Another window, a program over HTTP, a rule or the session's mode may have approved it, or nobody. It cannot be
     edited. `requires_approval` is true.
+
+    asked_by: the entry of the project's permissions that asks about it, in words; then it may also be a call that
+    needs no approval otherwise.
     """
+
+    asked_by: str = ""
 
     is_plan = False
 
     @classmethod
-    def of(cls, call: ToolCall) -> "CallDecidedElsewhere":
+    def of(cls, call: ToolCall, asked_by: str = "") -> "CallDecidedElsewhere":
         """The event for a released call."""
         fields = {member.name: getattr(call, member.name) for member in dataclasses.fields(ToolCall)}
-        return cls(**{**fields, "requires_approval": True, "remember": None, "repeatable": False})
+        return cls(**{**fields, "requires_approval": True, "remember": None, "repeatable": False}, asked_by=asked_by)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from codelab_client.execution import ToolOutcome
 from codelab_client.session.decisions import Decisions, Verdict, digest
@@ -19,6 +19,37 @@ _REFUSALS = {
     Verdict.REJECTED: "The call was not executed: the user has rejected it",
 }
 _UNWANTED = "The call was approved elsewhere, and the user of the client that executes calls did not let it run here"
+_UNWANTED_ASKED = "The user did not let the call run, about which the project's permissions ask"
+
+
+class Restrictions(Protocol):
+    """What a project says about calls besides its user: it only narrows. Both give the entry in words, or nothing."""
+
+    def denies(self, tool: str, arguments: Mapping[str, Any]) -> str:
+        """Why a call must not be executed, whoever approves it."""
+        ...
+
+    def asks(self, tool: str, arguments: Mapping[str, Any]) -> str:
+        """Why this client's user must decide about a call, whoever else has."""
+        ...
+
+
+def denial(restrictions: Restrictions, call: ToolCall) -> str:
+    """Why the project denies a call, for the model and its user; empty if it does not."""
+    entry = "" if call.arguments is None else restrictions.denies(call.tool_name, call.arguments)
+    return f"The project's permissions deny this call: {entry}" if entry else ""
+
+
+class Unrestricted:
+    """There are none."""
+
+    def denies(self, tool: str, arguments: Mapping[str, Any]) -> str:
+        """See Restrictions."""
+        return ""
+
+    def asks(self, tool: str, arguments: Mapping[str, Any]) -> str:
+        """See Restrictions."""
+        return ""
 
 
 @dataclass(frozen=True)
@@ -41,6 +72,7 @@ class Gate:
     """The gate of one session.
 
     send: sends a frame. show: shows an event to the user. is_online: whether it is known which calls are open.
+    restrictions: the project's.
     """
 
     def __init__(
@@ -49,7 +81,9 @@ class Gate:
         send: Callable[[Mapping[str, Any]], Awaitable[None]],
         show: Callable[[Event], None],
         is_online: Callable[[], bool],
+        restrictions: Restrictions,
     ) -> None:
+        self._restrictions = restrictions
         self._decisions, self._send, self._show, self._is_online = decisions, send, show, is_online
         self._questions: dict[str, _Question] = {}
         self._arrived_call_ids: set[str] = set()  # calls that the server has given to this connection
@@ -66,6 +100,8 @@ class Gate:
         """Wait until it is clear whether a call may be executed; None if this client must not answer it (any more)."""
         if call.arguments is None:
             return Passage(call)  # the executor cannot do anything with it
+        if reason := denial(self._restrictions, call):
+            return Passage(call, ToolOutcome.failed("PERMISSION_DENIED", reason))
         self._decisions.released(call.call_id)
         try:
             verdict = self._decisions.verdict(call)
@@ -76,8 +112,9 @@ class Gate:
             return Passage(call, ToolOutcome.failed("PERMISSION_DENIED", reason))
         if verdict in _REFUSALS:
             return Passage(call, ToolOutcome.failed("PERMISSION_DENIED", _REFUSALS[verdict]))
-        if verdict is Verdict.ELSEWHERE:
-            return await self._ask(call)
+        entry = self._restrictions.asks(call.tool_name, call.arguments)
+        if verdict is Verdict.ELSEWHERE or (entry and not self._decisions.is_decided(call.call_id)):
+            return await self._ask(call, entry)
         self._decisions.begins(call)
         return Passage(call)
 
@@ -121,10 +158,10 @@ class Gate:
             if call_id not in open_calls and (question.call.seq or 0) <= last_seq:
                 self.close(call_id)
 
-    async def _ask(self, call: ToolCall) -> Passage | None:
+    async def _ask(self, call: ToolCall, entry: str) -> Passage | None:
         start = time.monotonic()
         question = self._questions[call.call_id] = _Question(call, asyncio.get_running_loop().create_future())
-        self._show(CallDecidedElsewhere.of(call))
+        self._show(CallDecidedElsewhere.of(call, asked_by=entry))
         try:
             answer = await self._answered(question)
         finally:
@@ -134,7 +171,8 @@ class Gate:
         call = _later(call, time.monotonic() - start)
         runs, feedback = answer
         if not runs:
-            reason = f"{_UNWANTED}: {feedback}" if feedback else _UNWANTED
+            statement = _UNWANTED_ASKED if entry else _UNWANTED
+            reason = f"{statement}: {feedback}" if feedback else statement
             return Passage(call, ToolOutcome.failed("PERMISSION_DENIED", reason))
         while not self._is_online():  # somebody else may have settled the call in the meantime
             await asyncio.sleep(0.05)

@@ -12,6 +12,7 @@ from codelab_client.session import tokens
 from codelab_client.session.address import Address, checked_session_id
 from codelab_client.session.elsewhere import Elsewhere
 from codelab_client.session.events import Event
+from codelab_client.session.gate import Restrictions
 from codelab_client.session.journal import Journal, state_folder
 from codelab_client.session.session import Session
 from codelab_client.session.timing import Timing
@@ -35,6 +36,7 @@ async def connect(
     decided_elsewhere: bool = False,
     situation: Callable[[], Awaitable[Mapping[str, str]]] | None = None,
     drafts: bool = False,
+    restrictions: Restrictions | None = None,
 ) -> AsyncIterator[Session]:
     """Open a session, and close it at the end of the block.
 
@@ -50,6 +52,8 @@ async def connect(
     the server's word; otherwise a `CallDecidedElsewhere` asks, unless the user has allowed it for good.
     situation: tells with each message how things stand where calls run, see docs/frames.md, `user_message`.
     drafts: ask for a `ToolCallDraft` now and then while the model writes a call.
+    restrictions: the project's: what they deny is not executed, and what they ask about comes as a
+    `CallDecidedElsewhere` if nobody here has decided about just that call; None: there are none.
     Raises SessionError if no session can be opened.
     """
     address = url if isinstance(url, Address) else Address.parse(url, rest_url)
@@ -77,6 +81,7 @@ async def connect(
             Elsewhere(state, address.origin, folder, always=decided_elsewhere),
             situation,
             drafts,
+            restrictions,
         )
         try:
             await session.open()

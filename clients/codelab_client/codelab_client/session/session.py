@@ -44,7 +44,7 @@ from codelab_client.session.events import (
     Withdrawn,
     read,
 )
-from codelab_client.session.gate import Gate
+from codelab_client.session.gate import Gate, Restrictions, Unrestricted
 from codelab_client.session.hello import Hello
 from codelab_client.session.journal import Journal
 from codelab_client.session.link import Link, Owner, Phase
@@ -90,6 +90,7 @@ class Session:
         elsewhere: Elsewhere,
         situation: Callable[[], Awaitable[Mapping[str, str]]] | None = None,
         drafts: bool = False,
+        restrictions: Restrictions | None = None,
     ) -> None:
         self.address, self.session_id = address, session_id
         #: Where calls run that were decided elsewhere.
@@ -139,7 +140,11 @@ class Session:
         self._decisions = Decisions(
             journal, elsewhere, lambda: executor.declared_tools if isinstance(executor, DeclaresTools) else ()
         )
-        self._gate = Gate(self._decisions, send, self._show, lambda: self.is_online) if executor is not None else None
+        self._gate = (
+            Gate(self._decisions, send, self._show, lambda: self.is_online, restrictions or Unrestricted())
+            if executor is not None
+            else None
+        )
         self._calls = (
             Calls(executor, journal, send, self._show, self._fail, self._has_room, self._gate)
             if executor is not None

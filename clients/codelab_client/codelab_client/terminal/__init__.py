@@ -14,6 +14,8 @@ from codelab_client import last_sessions, waiting
 from codelab_client.line_input import ask
 from codelab_client.local_executor import LocalExecutor
 from codelab_client.own_tools import ToolSource, WithOwnTools
+from codelab_client.project.hooks import ProjectHooks, WithHooks
+from codelab_client.project.permissions import ProjectPermissions
 from codelab_client.session import Address, Refused, Session, SessionError, connect, new_session_id
 from codelab_client.session.journal import state_folder
 from codelab_client.session.rest import Rest, RestError
@@ -45,7 +47,7 @@ async def talk(
     is_own: this client has started the server. notify: how the user is called, see `Config`.
     background: the terminal's.
 
-    Raises SessionError.
+    Raises SessionError, and ConfigError if the project's permissions cannot be read.
     """
     from codelab_client.terminal import past
     from codelab_client.terminal.commands import Commands
@@ -61,23 +63,26 @@ async def talk(
         history = await _history(rest_api, session_id)
     while next_id is not None:
         screen = _screen(workspace, plain=plain, notify=notify, is_light=background.is_light)
-        conversation = screen.conversation = TerminalConversation(workspace, screen)
+        permissions = await asyncio.to_thread(ProjectPermissions.load, workspace)
+        conversation = screen.conversation = TerminalConversation(workspace, screen, permissions)
         executor = conversation.executor = LocalExecutor(workspace, conversation, state_folder(), session=next_id)
         executor.may_begin = conversation.repeated_commands.may_begin
         servers = McpServers(conversation, state_folder())
         own_tools: list[ToolSource] = [Skills(workspace), servers.tools]
+        hooks = conversation.hooks = ProjectHooks(workspace, state_folder(), conversation.warn, executor.around_change)
         opening = connect(
             address,
             workspace,
             session_id=next_id,
             token=token,
-            executor=WithOwnTools(executor, own_tools, executor.around_change),
+            executor=WithHooks(WithOwnTools(executor, own_tools, executor.around_change), hooks),
             last_seq=history.get("last_seq"),
             instructions=topmost_instructions(Tree(workspace)),
             on_event=waiting.tell_until_open(),
             decided_elsewhere=is_own,
             situation=executor.situation,
             drafts=True,
+            restrictions=permissions,
         )
         async with opening as session:
             conversation.session = session
@@ -94,6 +99,9 @@ async def talk(
                 screen.type(typed)
                 typed = ""
             conversation.start(_prepare(executor, session))
+            conversation.start(conversation.allowed_calls.start(conversation))
+            conversation.start(hooks.start(conversation))
+            conversation.start(commands.load())
             conversation.start(servers.start())
             conversation.start(_configure(session, agent, model))
             await _converse(conversation, screen)

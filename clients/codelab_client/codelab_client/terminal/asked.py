@@ -16,7 +16,7 @@ LOOK_S = 0.5
 #: What a user types to decide about a call.
 WORDS = frozenset({"y", "yes", "n", "no", "a", "e"})
 
-ELSEWHERE = (
+_ELSEWHERE = (
     "Approved elsewhere: in another window, over HTTP, by a rule or by the session's mode, or by nobody. This "
     "client cannot tell, so it asks whether the call may run here."
 )
@@ -42,9 +42,16 @@ def target(conversation: "TerminalConversation", now: float | None = None) -> Ta
     return Target("message")
 
 
+def origin(call: on.CallDecidedElsewhere) -> str:
+    """Why a released call is asked about."""
+    return f"The project's permissions ask about it: {call.asked_by}" if call.asked_by else _ELSEWHERE
+
+
 def always(call: on.ToolCall, conversation: "TerminalConversation") -> str:
     """What is allowed if the user says "always" to a call; empty if nothing can be."""
     if isinstance(call, on.CallDecidedElsewhere):
+        if call.asked_by:
+            return ""
         server = exact_line(conversation.session.address.shown)
         return f"whatever {server} says was approved elsewhere, in {exact_line(conversation.workspace)}"
     is_allowable = conversation.allowed_commands.offers(call)

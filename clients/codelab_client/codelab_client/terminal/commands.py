@@ -1,5 +1,6 @@
 """The commands that begin with a slash."""
 
+import asyncio
 import difflib
 import json
 import subprocess
@@ -11,14 +12,17 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from codelab_client.differences import spelled_out
 from codelab_client.local_executor import LocalExecutor
+from codelab_client.project.commands import PromptCommand, commands_of, may_send
 from codelab_client.safe_text import exact_line, safe, safe_line
 from codelab_client.session.address import checked_session_id
+from codelab_client.session.journal import state_folder
 from codelab_client.session.rest import Rest, RestError, of_session
 from codelab_client.terminal import cards
 from codelab_client.terminal.conversation import TerminalConversation
 from codelab_client.terminal.conversations import TITLE, conversations, newest
 from codelab_client.terminal.mcp_servers import McpServers
 from codelab_client.terminal.picker import Choice
+from codelab_client.trust import TrustFile
 
 if TYPE_CHECKING:
     from codelab_client.checkpoints import Checkpoints
@@ -92,7 +96,10 @@ class Commands:
             "thinking": (self._thinking, "/thinking none|low|medium|high: how much the model thinks before it answers"),
             "thoughts": (self._thoughts, "what the model thought before its last answer"),
             "mode": (self._mode, "/mode ask|plan|manual|code|autonomous: what the agent may do"),
-            "permissions": (self._permissions, "choose from what runs unasked, to revoke it"),
+            "permissions": (
+                self._permissions,
+                "what runs unasked, to revoke it, and the project's; /permissions trust",
+            ),
             "sessions": (self._sessions, "your conversations, the latest first"),
             "resume": (self._resume, "choose a conversation to go on with; /resume ID"),
             "edit": (self._edit, "change your last message, in a copy of the conversation before it (Esc Esc)"),
@@ -113,13 +120,28 @@ class Commands:
             "setup": (self._setup, "set up a model for the local cloud"),
             "files": (self._files, "files that the agent always sees; /files add|remove PATH, /files clear"),
             "mcp": (servers.command, "MCP servers of this workspace; /mcp start|stop|forget|trust NAME"),
+            "hooks": (self._hooks, "programs of the project that run around calls; /hooks trust"),
             "quit": (self._quit, "end codelab; the conversation can be resumed"),
         }
+
+        self._own: dict[str, PromptCommand] = {}
+        self._trust = TrustFile(state_folder(), conversation.workspace)
+
+    async def load(self) -> None:
+        """Read the commands that are files. None takes the name of another command."""
+        reserved_names = {*self._commands, *_ALIASES}
+        complaints: list[str] = []
+        self._own = await asyncio.to_thread(
+            commands_of, self._conversation.workspace, reserved_names, complaints.append
+        )
+        for complaint in complaints:
+            self._say(safe(complaint), "warning")
 
     @property
     def described(self) -> dict[str, str]:
         """The names of all commands, each with what it does."""
-        return {name: text for name, (_, text) in self._commands.items()}
+        own = {name: command.described for name, command in self._own.items()}
+        return {**{name: text for name, (_, text) in self._commands.items()}, **own}
 
     @property
     def suggested(self) -> dict[str, str]:
@@ -130,6 +152,9 @@ class Commands:
         """Run a line that begins with a slash."""
         name, _, argument = line[1:].strip().partition(" ")
         command = self._commands.get(_ALIASES.get(name, name))
+        if command is None and (own := self._own.get(name)) is not None:
+            await self._send(own, line, argument.strip())
+            return
         if command is None:
             near = difflib.get_close_matches(name, self.suggested, n=1)
             suggestion = f"did you mean /{near[0]}?" if near else "/help lists them"
@@ -139,6 +164,12 @@ class Commands:
             await command[0](argument.strip())
         except RestError as error:
             self._say(str(error), "error")
+
+    async def _send(self, command: PromptCommand, line: str, arguments: str) -> None:
+        """Send what a file says."""
+        text = command.expanded(arguments)
+        if await may_send(command, text, self._trust, self._conversation):
+            self._conversation.say(text, line.strip(), typed_text=arguments)
 
     async def _help(self, _: str) -> None:
         self._table([(f"/{name}", text) for name, text in self.described.items()])
@@ -344,18 +375,40 @@ class Commands:
         action, _, rule_id = argument.partition(" ")
         return action == "revoke" and self._conversation.allowed_commands.revoke(rule_id.strip())
 
-    async def _permissions(self, _: str) -> None:
+    async def _permissions(self, argument: str) -> None:
+        from codelab_client.project.permissions import FILE
         from codelab_client.session.standing import change, listed
 
-        session, allowed = self._conversation.session, self._conversation.allowed_commands
+        conversation = self._conversation
+        session, allowed, project = conversation.session, conversation.allowed_commands, conversation.allowed_calls
+        if argument == "trust":
+            await project.ask(conversation)
+            return
+        for line in project.listed():
+            self._say(line, "")
         lines = [line.partition("  ") for line in [*map(safe, allowed.listed()), *await listed(session)]]
-        if not lines:
+        choices = [Choice(rule_id, covers.strip(), rule_id) for rule_id, _, covers in lines]
+        if project.is_trusted:
+            choices.append(Choice(FILE, f"all that {FILE} allows", "the project"))
+        if not choices:
             self._say("Nothing runs unasked but what the mode allows")
             return
-        choices = [Choice(rule_id, covers.strip(), rule_id) for rule_id, _, covers in lines]
         chosen = await self._conversation.screen.pick("What runs unasked: Enter revokes it", choices)
-        if chosen is not None and not allowed.revoke(chosen):
+        if chosen == FILE:
+            await project.forget()
+            self._say("Revoked.", "")
+        elif chosen is not None and not allowed.revoke(chosen):
             self._say(safe(await change(session, f"revoke {chosen}")), "")
+
+    async def _hooks(self, argument: str) -> None:
+        hooks = self._conversation.hooks
+        if hooks is None or not hooks.hooks:
+            self._say("This workspace names no hooks (.codelab/hooks.toml)")
+        elif argument == "trust":
+            await hooks.start(self._conversation, again=True)
+        else:
+            for line in await hooks.listed():
+                self._say(line, "")
 
     async def _cost(self, _: str) -> None:
         conversation = self._conversation

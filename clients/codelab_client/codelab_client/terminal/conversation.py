@@ -13,18 +13,24 @@ from rich.console import RenderableType
 from codelab_client.allowed_commands import RepeatedCommands
 from codelab_client.execution import ToolOutcome
 from codelab_client.local_executor import LocalExecutor
+from codelab_client.project.allowed_calls import AllowedCalls
+from codelab_client.project.hooks import ProjectHooks
+from codelab_client.project.permissions import ProjectPermissions
 from codelab_client.safe_text import exact, exact_line, safe, safe_line
 from codelab_client.session import Refused, Session
 from codelab_client.session import events as on
 from codelab_client.session.call_drafts import CallDrafts
+from codelab_client.session.gate import denial
+from codelab_client.session.journal import state_folder
 from codelab_client.terminal import cards
-from codelab_client.terminal.asked import ELSEWHERE
+from codelab_client.terminal.asked import origin
 from codelab_client.terminal.call_order import CallOrder
 from codelab_client.terminal.local_commands import LocalCommands
 from codelab_client.terminal.markdown_blocks import complete_length
 from codelab_client.terminal.own_messages import OwnMessage, OwnMessages
 from codelab_client.terminal.picker import Choice, Preview
 from codelab_client.tools.last_state import last_state
+from codelab_client.trust import TrustFile
 from codelab_client.waiting import Waiting, waiting
 
 #: Lines of a running command's output that are shown live.
@@ -106,7 +112,7 @@ class Question:
 class TerminalConversation:
     """The state of the screen, without a terminal. It is the `Dialogue` of the tools that ask the user."""
 
-    def __init__(self, workspace: Path, screen: Screen) -> None:
+    def __init__(self, workspace: Path, screen: Screen, permissions: ProjectPermissions | None = None) -> None:
         self.workspace, self.screen = workspace, screen
         self.session: Session
         self.executor: LocalExecutor
@@ -120,10 +126,15 @@ class TerminalConversation:
         self._images_lock = asyncio.Lock()
         self._has_turn = False  # a turn has begun, and has not ended; the status that says so comes later
         self.local_commands = LocalCommands(workspace)
+        permissions = permissions or ProjectPermissions(workspace)
         self.repeated_commands = RepeatedCommands(
-            workspace, lambda: self.session, lambda: self.executor, self._running_calls
+            workspace, lambda: self.session, lambda: self.executor, self._running_calls, permissions.asks
         )
         self.allowed_commands = self.repeated_commands.allowed
+        self.allowed_calls = AllowedCalls(
+            permissions, TrustFile(state_folder(), workspace), self.warn, self.allowed_commands
+        )
+        self.hooks: ProjectHooks | None = None
         self.drafts = CallDrafts()
         self._order = CallOrder(lambda card: self.screen.show(card))
         self.to_retry = ""  # what tries a failed turn again; empty if none has failed
@@ -172,8 +183,13 @@ class TerminalConversation:
                 self._order.begin(event.call_id)
                 self._arguments[event.call_id] = event.arguments or {}
                 self._forget(event.call_id)
-                if event.requires_approval and self.allowed_commands.covers(event):
+                if event.requires_approval and (reason := denial(self.allowed_calls.permissions, event)):
+                    self._say(f"{cards.summary(event.tool_name, event.arguments or {})}: {reason}", "warning")
+                    self.start(self.session.reject(event.call_id, reason))
+                elif event.requires_approval and self.allowed_commands.covers(event):
                     self.start(self._run_again(event))
+                elif event.requires_approval and self.allowed_calls.covers(event):
+                    self.start(self.session.approve(event.call_id, tool=event.tool_name, arguments=event.arguments))
                 elif event.requires_approval:
                     self._ask(event)
                 elif not event.execute:
@@ -325,6 +341,8 @@ class TerminalConversation:
         self._arguments.clear()
         self._elsewhere.clear()
         self.start(self.executor.end_turn())
+        if self.hooks is not None:
+            self.start(self.hooks.end_turn(event.reason))
         if event.reason != "completed":
             self._say(f"The turn ended: {safe_line(event.reason).replace('_', ' ')}", "warning")
 
@@ -349,6 +367,10 @@ class TerminalConversation:
 
     def _say(self, text: str, style: str = "quiet") -> None:
         self.screen.show(cards.notice(text, style))
+
+    def warn(self, text: str) -> None:
+        """Tell the user that something is not as it should be."""
+        self._say(text, "warning")
 
     # -- approvals -----------------------------------------------------------------------------------------------
 
@@ -385,7 +407,7 @@ class TerminalConversation:
                 self.folded = card if isinstance(card, cards.Folded) else None
                 self.screen.show(card)
             if isinstance(call, on.CallDecidedElsewhere):
-                self._say(ELSEWHERE, "warning")
+                self._say(origin(call), "warning")
         self.look_again()
 
     def look_again(self) -> None:
@@ -552,13 +574,16 @@ class TerminalConversation:
 
     # -- the user's side -----------------------------------------------------------------------------------------
 
-    def say(self, text: str, form: str = "", *, is_shown: bool = False) -> None:
+    def say(self, text: str, form: str = "", *, typed_text: str | None = None, is_shown: bool = False) -> None:
         """Send a message of the user. It is printed when the agent gets it: at once if nothing is going on.
 
-        form: stands for the text on the screen. is_shown: the user sees the line that was typed.
+        form: stands for the text on the screen. typed_text: what of it the user has typed; None: all of it.
+        is_shown: the user sees the line that was typed.
         """
         is_first = not (self.is_busy or self._has_turn or self.session.queued or self._own.is_any_open)
-        message_id, message = self._own.add(text, form, self.local_commands.take_reports())
+        message_id, message = self._own.add(
+            text, form, text if typed_text is None else typed_text, self.local_commands.take_reports()
+        )
         if is_first and is_shown:
             message.is_shown = True
         elif is_first:
@@ -614,7 +639,9 @@ class TerminalConversation:
         info = self.session.info
         if info is None:
             return []
-        attachments = await asyncio.to_thread(images.attached, message.text, self.workspace, info.limits)
+        attachments = await asyncio.to_thread(
+            images.attached, message.text, self.workspace, info.limits, message.typed_text
+        )
         if attachments and any(item.get("name") == self.model and item.get("images") is False for item in info.models):
             self._say(f"{safe_line(self.model)} takes no images: /model lists those that do", "warning")
             return []

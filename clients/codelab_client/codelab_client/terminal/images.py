@@ -33,12 +33,17 @@ class ImageError(Exception):
     """An image cannot be sent. The text says why."""
 
 
-def attached(text: str, workspace: Path, limits: Mapping[str, Any]) -> list[dict[str, Any]]:
+def attached(
+    text: str, workspace: Path, limits: Mapping[str, Any], typed_text: str | None = None
+) -> list[dict[str, Any]]:
     """The images that a message names, as its attachments. Raises ImageError.
 
+    typed_text: what of the message the user has typed; None: all of it. Elsewhere in it, only mentions count.
     limits: those of the server; without any, it takes no attachments. A path that leads to no file is only a text.
     """
-    files = list(dict.fromkeys(file for file in _files(text, workspace) if file[0].is_file()))
+    named_files = [file for file in _files(text, workspace) if file[1] or typed_text is None]
+    named_files += _files(typed_text, workspace) if typed_text is not None else []
+    files = list(dict.fromkeys(file for file in named_files if file[0].is_file()))
     limit = limits.get("attachments")
     if type(limit) is not int or not files:
         return []

@@ -7,13 +7,16 @@ from dataclasses import dataclass
 
 @dataclass
 class OwnMessage:
-    """text: what the user typed. form: stands for it on the screen. reports: what goes with it to the agent.
+    """text: the message. typed_text: what of it the user typed. form: stands for it on the screen.
+
+    reports: what goes with it to the agent.
 
     images: the names of its images. has_begun: the agent has it.
     """
 
     text: str
     form: str
+    typed_text: str
     reports: str = ""
     images: str = ""
     is_shown: bool = False
@@ -31,10 +34,10 @@ class OwnMessages:
     def __init__(self) -> None:
         self._messages: dict[str, OwnMessage] = {}
 
-    def add(self, text: str, form: str, reports: str) -> tuple[str, OwnMessage]:
+    def add(self, text: str, form: str, typed_text: str, reports: str) -> tuple[str, OwnMessage]:
         """A message that will be sent. Returns its id and itself."""
         message_id = uuid.uuid4().hex
-        message = self._messages[message_id] = OwnMessage(text, form or text, reports)
+        message = self._messages[message_id] = OwnMessage(text, form or text, typed_text, reports)
         return message_id, message
 
     def get(self, message_id: str) -> OwnMessage | None:

@@ -250,10 +250,8 @@ class PlainScreen:
         name = f" #{number}" if self._numbers.lost else ""
         label = f"Call #{number} ({safe_line(call.call_id, 24)})"
         if isinstance(call, on.CallDecidedElsewhere):
-            return (
-                f"{label}: type y{name} to let it run here, n{name} or n{name} REASON not to, a{name} to allow "
-                "whatever was approved elsewhere from now on."
-            )
+            ever = "" if call.asked_by else f", a{name} to allow whatever was approved elsewhere from now on"
+            return f"{label}: type y{name} to let it run here, n{name} or n{name} REASON not to{ever}."
         if call.is_plan:
             mode = self.conversation.session.acting_mode
             return (
