@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
@@ -16,6 +17,8 @@ from codelab_client.session.address import Address
 
 #: Seconds in which a server that does what it must not do has done it.
 _SHORTLY_S = 0.5
+#: Calls of one turn that are answered.
+_MOST_CALLS = 50
 #: Wrong messages, and the code that refuses each.
 _WRONG = {
     "{": "INVALID_FORMAT",
@@ -54,28 +57,25 @@ class Subject:
         answered: set[str] = set()
         while await window.frame("agent_status", begin, patience=_SHORTLY_S, status="idle") is None:
             calls = [frame for frame in window.frames[begin:] if frame.get("type") == "tool_call"]
-            open_calls = [call for call in calls if call["call_id"] not in answered]
-            if not open_calls:
+            open_calls = {call_id: call for call in calls if (call_id := str(call.get("call_id"))) not in answered}
+            if not open_calls or len(answered) > _MOST_CALLS:
                 status = await window.frame("agent_status", begin, status="idle")
-                self.note("ends-turns", status is not None, f"no idle within {self.patience:.0f} s")
+                self.note("ends-turns", status is not None, f"no idle within {self.patience:g} s")
                 if status is None:
                     raise NotPlayed("the turn does not end")
-            for call in open_calls:
-                answered.add(call["call_id"])
-                decision = {"call_id": call["call_id"], "decision": "reject"}
-                refusal = {"call_id": call["call_id"], "error": "not now", "error_code": "EXECUTION_FAILED"}
-                await (
-                    window.send("hitl_decision", **decision)
-                    if call["requires_approval"]
-                    else window.send("tool_result", **refusal)
-                )
+            for call_id, call in open_calls.items():
+                answered.add(call_id)
+                if call.get("requires_approval"):
+                    await window.send("hitl_decision", call_id=call_id, decision="reject")
+                else:
+                    await window.send("tool_result", call_id=call_id, error="not now", error_code="EXECUTION_FAILED")
         self.note("ends-turns", True, "")
 
     async def called(self, window: Window, message: str, option: str, *, approval: bool) -> Frame:
         """Send a message, and wait for the call that it leads to. Raises NotPlayed."""
         await window.send("user_message", content=message, client_msg_id=uuid.uuid4().hex)
         call = await window.frame("tool_call", requires_approval=approval)
-        if call is None:
+        if call is None or "call_id" not in call:
             raise NotPlayed(f"the model makes no such call at “{message}”: name another message with {option}")
         return call
 
@@ -129,7 +129,8 @@ async def a_message(subject: Subject) -> None:
         await subject.idle(window, 0)
         _judge_pieces(subject, window.logged())
         numbers = [frame["seq"] for frame in window.logged()]
-        subject.note("numbers", numbers == list(range(1, len(numbers) + 1)), f"the numbers are {numbers[:20]}")
+        is_counted = bool(numbers) and numbers == list(range(1, len(numbers) + 1))
+        subject.note("numbers", is_counted, f"the numbers are {numbers[:20]}")
         answer = await window.answer("user_message", **message)
         is_repeat = answer is not None and answer.get("outcome") == "repeated"
         subject.note(
@@ -190,11 +191,11 @@ async def an_approval(subject: Subject) -> None:
     async with subject.window(session_id) as window:
         call = await subject.called(window, subject.write, "--write", approval=True)
         await _judge_patience(subject, window, call)
-        last_seq = window.logged()[-1]["seq"]
+        last_seq = max((frame["seq"] for frame in window.logged()), default=0)
     async with subject.window(session_id) as window:
         await window.send("resume", last_seq=last_seq)
         resumed = await window.frame("resumed")
-        call_ids = [] if resumed is None else [it.get("call_id") for it in resumed.get("open_calls", [])]
+        call_ids = json.dumps((resumed or {}).get("open_calls"))
         subject.note(
             "keeps-open-calls", call["call_id"] in call_ids, f"{call['call_id']} is not in open_calls", resumed
         )
