@@ -106,7 +106,7 @@ class Cloud:
     async def start(self) -> None:
         """Start everything, in parallel and the slowest parts first. Raises :class:`StartError`."""
         settings = self._settings
-        template = read_template(settings.template)
+        template = read_template(settings.template, self._folder / "inline")
         self.port = await self._public.bind(settings.host, settings.port)
         _raise_file_limit()
         # A kept stack knows the template that it was made of.
@@ -239,7 +239,7 @@ class Cloud:
         try:
             deployment = deploy(aws, template, dict(self._settings.parameters), self._settings.region)
             self._emulator.deployed(aws)
-            if to_keep is not None:
+            if to_keep is not None and deployment.is_whole:  # Otherwise later starts would not say what is missing.
                 to_keep.write(processed_template(aws))
             return deployment
         except (AwsError, OSError) as error:

@@ -6,6 +6,7 @@ Responses are buffered and errors look like API Gateway's.
 import asyncio
 import base64
 import json
+import time
 from collections.abc import Awaitable
 from typing import Any
 from urllib.parse import unquote
@@ -32,6 +33,8 @@ class HttpGateway:
         self._integration_timeout = integration_timeout
         self._throttle = Throttle(api.limit, api.limits)
         self._routes = [(_Pattern(route.key), route) for route in api.routes.values()]
+        #: Answers of authorizers that are kept: until when (monotonic), and the answer.
+        self._kept: dict[tuple[str, ...], tuple[float, dict[str, Any]]] = {}
 
     def serves(self, method: str, path: str) -> bool:
         return self._match(method, path) is not None
@@ -80,15 +83,25 @@ class HttpGateway:
         event["identitySource"] = [_identity(event, source) for source in authorizer.identity_source]
         if not all(event["identitySource"]):
             return _refusal(401, "Unauthorized")  # API Gateway does not call the function in this case.
-        result = await self._lambdas.invoke(authorizer.function, json.dumps(event).encode())
-        answer = loads(result.payload)
-        if result.error is not None or not isinstance(answer, dict):
-            return _refusal(500, "Internal Server Error")
-        if authorizer.simple:
-            is_allowed = answer.get("isAuthorized") is True
-        else:
-            is_allowed = allows(answer.get("policyDocument") or {}, event["routeArn"])
-        return dict(answer.get("context") or {}) if is_allowed else _refusal(403, "Forbidden")
+        key, now = (authorizer.function, *event["identitySource"]), time.monotonic()
+        kept_until, answer = self._kept.get(key, (now, {}))
+        if kept_until <= now:
+            result = await self._lambdas.invoke(authorizer.function, json.dumps(event).encode())
+            answer = loads(result.payload)
+            if result.error is not None or not isinstance(answer, dict):
+                return _refusal(500, "Internal Server Error")
+            if authorizer.ttl:
+                self._kept = {name: kept for name, kept in self._kept.items() if kept[0] > now}
+                self._kept[key] = (now + authorizer.ttl, answer)
+        if not _is_allowed(authorizer, answer, event["routeArn"]):
+            return _refusal(403, "Forbidden")
+        return dict(answer.get("context") or {})
+
+
+def _is_allowed(authorizer: Authorizer, answer: dict[str, Any], arn: str) -> bool:
+    if authorizer.simple:
+        return answer.get("isAuthorized") is True
+    return allows(answer.get("policyDocument") or {}, arn)
 
 
 class _Pattern:
@@ -147,8 +160,14 @@ def _response(result: Result) -> Response:
 
 
 def _identity(event: dict[str, Any], source: str) -> str:
-    """The value of `$request.header.Name` or `$request.querystring.name`, or an empty string."""
-    _, place, name = [*source.split(".", 2), "", ""][:3]
+    """The value of `$request.header.Name`, `$request.querystring.name`, `$context.name` or `$stageVariables.name`.
+
+    An empty string if it has none.
+    """
+    kind, place, name = [*source.split(".", 2), "", ""][:3]
+    if kind in ("$context", "$stageVariables"):
+        values = event["requestContext"] if kind == "$context" else event.get("stageVariables") or {}
+        return str(values.get(place, ""))
     if place == "header":
         return str(event["headers"].get(name.lower(), ""))
     return str((event.get("queryStringParameters") or {}).get(name, ""))
