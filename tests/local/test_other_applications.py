@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from codelab_local import LocalCloud
+from codelab_local.host.errors import StartError
 from codelab_local.template.open_api import OpenApi
 from codelab_local.template.sam_template import read_template, without
 from websockets.exceptions import InvalidStatus
@@ -101,12 +102,16 @@ def test_functions_with_code_in_the_template_get_a_folder(tmp_path: Path) -> Non
 
 
 def test_resources_that_the_emulator_has_not_become_placeholders(tmp_path: Path) -> None:
-    template = read_template(EXAMPLES / "chat" / "template.yaml")
+    chat = json.loads(read_template(EXAMPLES / "chat" / "template.yaml").body)["Resources"]
+    assert chat["Deployment"]["Type"] == "AWS::CloudFormation::WaitConditionHandle"
+    template = read_template(ODD, tmp_path)
     resources = json.loads(template.body)["Resources"]
-    assert resources["Deployment"]["Type"] == "AWS::CloudFormation::WaitConditionHandle"
-    assert resources["Deployment"]["DependsOn"]
-    reduced = json.loads(without(template, frozenset({"AWS::ApiGatewayV2::Stage"})).body)["Resources"]
-    assert [name for name in resources if resources[name]["Type"] != reduced[name]["Type"]] == ["Stage"]
+    reduced = json.loads(without(template, frozenset({"AWS::Pinpoint::App"})).body)["Resources"]
+    assert [name for name in resources if resources[name]["Type"] != reduced[name]["Type"]] == ["Campaign"]
+    with pytest.raises(StartError, match="others of the template refer to Role"):
+        without(template, frozenset({"AWS::IAM::Role"}))
+    with pytest.raises(StartError, match="refer to Live"):
+        without(read_template(EXAMPLES / "orders" / "template.yaml"), frozenset({"AWS::Serverless::WebSocketApi"}))
 
 
 def test_an_api_in_openapi_has_the_same_parts_as_one_of_resources() -> None:

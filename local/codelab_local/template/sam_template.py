@@ -5,6 +5,7 @@ source tree in place, so the copy refers to a tiny object in the emulator's S3 i
 """
 
 import json
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
@@ -121,9 +122,14 @@ def read_template(path: Path, inline: Path | None = None) -> Template:
 
 
 def without(template: Template, types: frozenset[str]) -> Template:
-    """The template with placeholders for the resources of these types."""
+    """The template with placeholders for the resources of these types, to which nothing refers.
+
+    Raises :class:`StartError` if something does: it would not find what it needs.
+    """
     document = json.loads(template.body)
     for logical_id, kind in _leave_out(document, types).items():
+        if re.search(rf'"{logical_id}"(?!:)|\$\{{{logical_id}[.}}]', template.body):
+            raise StartError(f"the emulator has no {kind}, and others of the template refer to {logical_id}")
         notice(f"{logical_id} is left out: the emulator has no {kind}")
     return replace(template, body=json.dumps(document, separators=(",", ":")))
 
