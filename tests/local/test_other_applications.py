@@ -58,6 +58,17 @@ def test_both_authorizers_refuse(orders: LocalCloud, token: str, status: int) ->
         connect(orders.url(token=token))
 
 
+def test_an_authorizer_is_asked_once_for_each_identity_in_its_time(orders: LocalCloud) -> None:
+    def times_asked() -> int:
+        served: list[int] = orders.functions()["AuthorizeRequestFunction"]["served"]
+        return sum(served)
+
+    before = times_asked()
+    for token in ("of-carol", "of-carol", "of-dave", "nobody else", "nobody else"):
+        call(orders, "PUT", "/orders/none/shipped", token=token)
+    assert times_asked() == before + 3
+
+
 def test_functions_that_share_a_folder_are_told_apart(orders: LocalCloud) -> None:
     assert {"ConnectFunction", "PlaceFunction"} < orders.functions().keys()
     assert orders.invoke("AuthorizeRequestFunction", {"headers": {"authorization": "of-eve"}})["isAuthorized"]
@@ -80,10 +91,10 @@ def test_everybody_in_the_chat_room_gets_each_message() -> None:
 @pytest.mark.deep
 def test_a_template_with_what_the_local_cloud_has_not_runs_without_it() -> None:
     with LocalCloud(ODD) as cloud, connect(cloud.url()) as client:
-        for route, answer in (("inline", "inline"), ("sam", "of SAM"), ("folder", "of a layer")):
-            client.send(json.dumps({"action": route}))
+        for route, answer in (("inline", "blue"), ("sam", "of SAM"), ("folder", "of a layer")):
+            client.send(json.dumps({"version": "v1", "action": route}))
             assert client.recv(PATIENCE) == answer
-        client.send('{"action": "node"}')
+        client.send('{"version": "v1", "action": "node"}')
         assert json.loads(client.recv(PATIENCE))["message"] == "Internal server error"
         log = cloud.logs()
     assert "the function Node is left out: its runtime is nodejs22.x, and only Python runs here" in log
@@ -97,7 +108,7 @@ def test_functions_with_code_in_the_template_get_a_folder(tmp_path: Path) -> Non
         "OfSam": "OfSam",
         "Folder": "function",
     }
-    assert "'inline'" in (sources["Inline"].folder / "index.py").read_text()
+    assert "['colour']" in (sources["Inline"].folder / "index.py").read_text()
     assert [path.name for path in sources["Folder"].layers] == ["python", "layer"]
 
 

@@ -142,7 +142,8 @@ def _response(result: Result) -> Response:
     if result.error is not None or len(result.payload) > MAX_SYNCHRONOUS:
         return _refusal(500, "Internal Server Error")
     if not isinstance(value, dict) or "statusCode" not in value:
-        return Response(200, b"" if value is None else json.dumps(value).encode())
+        text = value if isinstance(value, str) else json.dumps(value)
+        return Response(200, b"" if value is None else text.encode())
     body = value.get("body") or ""
     text = body if isinstance(body, str) else json.dumps(body)
     headers = {str(name).lower(): str(content) for name, content in (value.get("headers") or {}).items()}
