@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import importlib.util
 import os
 import resource
 import shutil
@@ -201,24 +200,24 @@ class Cloud:
     # The steps.
 
     def _start_model(self) -> str | None:
-        """Start the demonstration model if the project wants it and LLM_BASE_URL is not set."""
-        settings = self._settings
-        url = settings.overrides.get("LLM_BASE_URL") or settings.caller.get("LLM_BASE_URL")
+        """The address of the project's model. Starts the demonstration model if none is set and it may answer."""
+        settings, model = self._settings, self._settings.model
+        if model is None:
+            return None
+        url = settings.overrides.get(model.url) or settings.caller.get(model.url)
         if url:
             parts = urlsplit(url)
             if parts.scheme not in ("http", "https") or not parts.hostname:
-                raise StartError(f"LLM_BASE_URL={url} is not a valid address: write it like https://host/v1")
-        if url or not settings.demo_model:
+                raise StartError(f"{model.url}={url} is not a valid address: write it like https://host/v1")
+        if url or not model.demo:
             return url or None
-        if importlib.util.find_spec("codelab_local.demo_model") is None:
-            raise StartError("the demonstration model is not installed: set LLM_BASE_URL to a model's address")
         environment = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
         environment["TMPDIR"] = str(self._folder)
         with bound_socket() as bound:
             fd = bound.fileno()
             self._model = spawn("codelab_local.demo_model", "--fd", str(fd), environment=environment, pass_fds=(fd,))
             url = f"http://127.0.0.1:{bound.getsockname()[1]}/v1"
-        self._overlay = {"LLM_BASE_URL": url, "LLM_API_KEY": "demo", "LLM_MODEL": "demonstration"}
+        self._overlay = {model.url: url, model.key: "demo", model.name: "demonstration"}
         return url
 
     async def _start_view(self) -> None:
@@ -252,7 +251,12 @@ class Cloud:
         function_variables = {name for function in deployment.functions for name in function.environment}
         variables = {**self._settings.caller, **self._settings.overrides}
         self.hints = [
-            *hints(variables, function_variables | self._settings.pass_names, demo_model=self._model is not None)
+            *hints(
+                variables,
+                function_variables | self._settings.pass_names,
+                self._settings.model,
+                demo_model=self._model is not None,
+            )
         ]
         for function in deployment.functions:
             name, recorder = function.source.name, self._recorder
@@ -338,7 +342,8 @@ class Cloud:
         self.first_path = paths.forms[0]
         self._stage = api.stage
         if self._model is not None and self._model.poll() is not None:
-            raise StartError("cannot start the demonstration model: set LLM_BASE_URL to a model's address")
+            assert settings.model is not None
+            raise StartError(f"cannot start the demonstration model: set {settings.model.url} to a model's address")
         if model_url is not None and self._model is None:
             self._asking = asyncio.get_running_loop().create_task(self._ask_model(health, model_url))
 
@@ -376,7 +381,9 @@ class Cloud:
     async def _ask_model(self, health: Health, url: str) -> None:
         """Warn if the model does not answer. It may be started later, so this is not an error."""
         if not await health.model_answers():
-            sys.stderr.write(f"no answer from the model at {url}: start it or correct LLM_BASE_URL\n")
+            assert self._settings.model is not None
+            variable = self._settings.model.url
+            sys.stderr.write(f"no answer from the model at {url}: start it or correct {variable}\n")
             sys.stderr.flush()
 
     async def _reap(self) -> None:

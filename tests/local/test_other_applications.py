@@ -86,6 +86,8 @@ def test_everybody_in_the_chat_room_gets_each_message() -> None:
         other.close()
         one.send(json.dumps({"action": "sendmessage", "data": "anybody?"}))
         assert one.recv(PATIENCE) == "anybody?"
+        one.send("no route, and no $default")
+        assert json.loads(one.recv(PATIENCE))["message"] == "Forbidden"
 
 
 @pytest.mark.deep

@@ -76,7 +76,7 @@ def function_environment(
     }
     template_variables = function.environment
     may_pass = settings.pass_names | template_variables.keys()
-    # An empty value does not replace the local cloud's own: with `LLM_BASE_URL=` the demonstration model answers.
+    # An empty value does not replace the local cloud's own: with an empty address the demonstration model answers.
     caller_variables = {
         name: caller[name] for name in may_pass if name in caller and (caller[name] or name not in overlay)
     }

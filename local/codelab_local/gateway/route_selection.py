@@ -1,7 +1,7 @@
 """The expression that selects a message's route.
 
-Developer guide, "Route selection expressions": variables are paths into the message's JSON, wrapped in braces or not. What
-they lead to becomes a text, an empty one if they lead to nothing. All else in the expression stands for itself.
+Developer guide, "Route selection expressions": variables are paths into the message's JSON, wrapped in braces or not.
+What they lead to becomes a text, an empty one if they lead to nothing. All else in the expression stands for itself.
 """
 
 import json

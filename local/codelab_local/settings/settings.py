@@ -12,6 +12,22 @@ from codelab_local.http.origin_policy import ANY_ORIGIN, normal_host, normal_ori
 
 
 @dataclass(frozen=True)
+class Model:
+    """A language model that the functions ask: the names of the variables that say which.
+
+    url: the variable of its address. key, name: those of its key and its name. others: more that mean nothing without
+    an address. setup: a command that sets them. demo: whether the demonstration model answers without an address.
+    """
+
+    url: str
+    key: str
+    name: str
+    others: tuple[str, ...] = ()
+    setup: str = ""
+    demo: bool = False
+
+
+@dataclass(frozen=True)
 class Settings:
     """Validated settings. Durations are in seconds; `from_environment` names each field's variable."""
 
@@ -40,14 +56,14 @@ class Settings:
     plain_emulator: bool = False
     parameters: Mapping[str, str] = field(default_factory=dict)
     # From [tool.codelab-local].
-    service: str = "codelab"
+    service: str = "local-cloud"
     version: str = "0.0.0"
     paths: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     pass_names: frozenset[str] = frozenset()
     web_paths: Mapping[str, str] = field(default_factory=dict)
     public_objects: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    demo_model: bool = False
+    model: Model | None = None
     greeting: tuple[str, ...] = ()
     preload: frozenset[str] = frozenset()
     page: Path | None = None
@@ -212,7 +228,7 @@ _TABLE: dict[str, tuple[type, Callable[[Any], Any]]] = {
     "pass": (list, lambda values: frozenset(map(str, values))),
     "web_paths": (dict, _texts),
     "public_objects": (dict, lambda buckets: {str(name): tuple(prefixes) for name, prefixes in buckets.items()}),
-    "demo_model": (bool, bool),
+    "model": (dict, lambda values: Model(**{**values, "others": tuple(values.get("others", ()))})),
     "service": (str, str),
     "greeting": (list, lambda values: tuple(map(str, values))),
     "preload": (list, lambda values: frozenset(map(str, values))),
@@ -236,7 +252,10 @@ def _project(path: Path, parameters: Mapping[str, str]) -> dict[str, Any]:
         kind, read_value = _TABLE[key]
         if not isinstance(value, kind):
             raise StartError(f"{path}: [tool.codelab-local] {key} must be a {kind.__name__}")
-        fields["pass_names" if key == "pass" else key] = read_value(value)
+        try:
+            fields["pass_names" if key == "pass" else key] = read_value(value)
+        except TypeError as error:
+            raise StartError(f"{path}: [tool.codelab-local] {key}: {error}") from None
     fields["parameters"] = {**fields.get("parameters", {}), **parameters}
     if "page" in fields:
         fields["page"] = path.parent / fields["page"]
