@@ -110,6 +110,6 @@ uninstall: $(VENV)/.synced  ## remove what codelab keeps outside of the checkout
 	@$(WITH_ARGS) $(VENV)/bin/codelab uninstall
 
 clean:  ## remove everything that the targets made
-	rm -rf clients/web/dist* clients/web/node_modules .venv-node .venv .venv-sam .uv .peers .evals .aws-sam .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf clients/web/dist* clients/web/node_modules .venv-node .venv .venv-sam .venv-wheel .uv .peers .evals .aws-sam .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 -include infra/build.mk

@@ -6,7 +6,6 @@
 
 import sys
 import tomllib
-from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,15 +15,16 @@ from infra.docs.markdown import page_heading, table
 
 PAGE = ROOT / "docs/local-cloud.md"
 _BEHAVIOURS = Path(__file__).with_suffix(".toml")
-_SAME, _DIFFERS, _FAILS = "the same", "differs", "**fails**"
+_SAME, _DIFFERS, _UNDOCUMENTED, _FAILS = "as documented", "differs", "undocumented; does this", "**fails**"
+_COUNTED = {_SAME: "as documented", _DIFFERS: "differ", _UNDOCUMENTED: "are undocumented", _FAILS: "fail"}
 _ABOUT = """
 The [local cloud](../local/codelab_local/README.md) runs any SAM application with a WebSocket API on one machine. This
-page compares what it does with what AWS documents. "The same", and what follows "differs", is what tests show: `python
--m infra.docs.local_cloud --run` ran them and wrote this page, and `make test-deep` fails unless all of them pass.
+page compares what it does with what AWS documents. What it says of the local cloud is what tests show: `python -m
+infra.docs.local_cloud --run` ran them and wrote this page, and `make test-deep` fails unless all of them pass.
 
-Where no source is named, AWS does not document the behaviour, and the local cloud does what others have seen. The
-documentation was read in copies: AWS's archived developer guides of June 2023, the quotas of WebSocket APIs and Invoke
-as of November 2026. What AWS itself does was not measured.
+The documentation was read in copies: AWS's archived developer guides of June 2023, the quotas of WebSocket APIs and
+Invoke as of November 2026. What AWS itself does was not measured. Where no source is named, AWS documents nothing, and
+the local cloud does what others have seen.
 """
 _MISSING = """
 ## What it does not have
@@ -75,14 +75,14 @@ def page(failed: Collection[str] = ()) -> str:
     """The page, after a run in which the tests `failed` did not pass."""
     sources: dict[str, str] = tomllib.loads(_BEHAVIOURS.read_text("utf-8"))["sources"]
     rows = [row for part in parts().values() for row in part]
-    states = Counter(_state(row, failed) for row in rows)
+    states = {state: sum(_state(row, failed) == state for row in rows) for state in _COUNTED}
     lines = [
         "<!-- Written by `python -m infra.docs.local_cloud --run` from infra/docs/local_cloud.toml; do not edit. -->",
         page_heading("The local cloud beside AWS"),
         _ABOUT.strip("\n"),
         "",
-        f"{len(rows)} behaviours: {states[_SAME]} are the same, {states[_DIFFERS]} differ, {states[_FAILS]} fail.",
-        f"AWS documents {sum(bool(row.source) for row in rows)} of them. {len(tests())} tests show them.",
+        f"{len(rows)} behaviours: {', '.join(f'{count} {_COUNTED[state]}' for state, count in states.items())}.",
+        f"{len(tests())} tests show them.",
     ]
     for name, behaviours in parts().items():
         lines += ["", f"## {name}", ""]
@@ -101,7 +101,9 @@ def _cells(row: Behaviour, sources: dict[str, str], failed: Collection[str]) -> 
 def _state(row: Behaviour, failed: Collection[str]) -> str:
     if any(test in failed for test in row.tests):
         return _FAILS
-    return _DIFFERS if row.differs else _SAME
+    if row.differs:
+        return _DIFFERS
+    return _SAME if row.source else _UNDOCUMENTED
 
 
 def problems() -> list[str]:

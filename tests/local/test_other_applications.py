@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from codelab_local import LocalCloud
+from codelab_local.functions.environment import aws_clients, shared_imports
 from codelab_local.host.errors import StartError
 from codelab_local.template.open_api import OpenApi
 from codelab_local.template.sam_template import read_template, without
@@ -164,3 +165,11 @@ def test_an_api_in_openapi_has_the_same_parts_as_one_of_resources() -> None:
     assert api.integrations["ANY /y"]["integrationUri"] == "arn:run"
     assert api.authorizers["Own"]["authorizerUri"] == "arn:run/invocations"
     assert api.authorizers["Own"]["identitySource"] == ["$request.header.A", "$b"]
+
+
+def test_an_environment_in_a_functions_folder_is_not_its_source(tmp_path: Path) -> None:
+    (tmp_path / ".venv").mkdir()
+    (tmp_path / ".venv" / "other.py").write_text("import unheard_of\nboto3.client('sqs')\n")
+    (tmp_path / "app.py").write_text("import boto3\nboto3.client('dynamodb')\n")
+    assert shared_imports([tmp_path]) == ["boto3"]
+    assert aws_clients([tmp_path]) == ["dynamodb"]

@@ -16,6 +16,7 @@ MESSAGE = (
         ("${request.body.service}/${request.body.action}", "chat/join"),
         ("${request.body.action}-${request.body.invalidPath}", "join-"),
         ("action", "action"),
+        pytest.param(r"a\$${request.body.action}", "a$join", id="a dollar-a$join"),
         ("$request.body.data.room", "room1234"),
         ("$request.body.data.list[0]", "a"),
         ("$request.body.data.list[1].b", "2"),

@@ -83,7 +83,7 @@ def test_every_project_setting_is_optional(tmp_path: Path) -> None:
     table = 'model = { url = "U", key = "K", name = "N" }'
     (tmp_path / "pyproject.toml").write_text(f"[tool.codelab-local]\n{table}\n")
     settings = Settings.from_environment(template, {})
-    assert settings.model == Model("U", "K", "N", others=(), setup="", demo=False)
+    assert settings.model == Model("U", "K", "N", other_variables=(), setup="", demo=False)
     assert (settings.host, settings.port, settings.concurrency) == ("127.0.0.1", 8000, 100)
 
 

@@ -33,8 +33,8 @@ class HttpGateway:
         self._integration_timeout = integration_timeout
         self._throttle = Throttle(api.limit, api.limits)
         self._routes = [(_Pattern(route.key), route) for route in api.routes.values()]
-        #: Answers of authorizers that are kept: until when (monotonic), and the answer.
-        self._kept: dict[tuple[str, ...], tuple[float, dict[str, Any]]] = {}
+        #: Answers of authorizers by function and identity: until when they count (monotonic), and the answer.
+        self._answers: dict[tuple[str, ...], tuple[float, dict[str, Any]]] = {}
 
     def serves(self, method: str, path: str) -> bool:
         return self._match(method, path) is not None
@@ -84,15 +84,15 @@ class HttpGateway:
         if not all(event["identitySource"]):
             return _refusal(401, "Unauthorized")  # API Gateway does not call the function in this case.
         key, now = (authorizer.function, *event["identitySource"]), time.monotonic()
-        kept_until, answer = self._kept.get(key, (now, {}))
-        if kept_until <= now:
+        end, answer = self._answers.get(key, (now, {}))
+        if end <= now:
             result = await self._lambdas.invoke(authorizer.function, json.dumps(event).encode())
             answer = loads(result.payload)
             if result.error is not None or not isinstance(answer, dict):
                 return _refusal(500, "Internal Server Error")
             if authorizer.ttl:
-                self._kept = {name: kept for name, kept in self._kept.items() if kept[0] > now}
-                self._kept[key] = (now + authorizer.ttl, answer)
+                self._answers = {name: entry for name, entry in self._answers.items() if entry[0] > now}
+                self._answers[key] = (now + authorizer.ttl, answer)
         if not _is_allowed(authorizer, answer, event["routeArn"]):
             return _refusal(403, "Forbidden")
         return dict(answer.get("context") or {})

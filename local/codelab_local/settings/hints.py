@@ -25,7 +25,7 @@ def hints(
             yield f"{name} is no setting; did you mean {near[0]}?"
     if model is None:
         return
-    lone = [name for name in (model.key, model.name, *model.others) if environment.get(name)]
+    lone = [name for name in (model.key, model.name, *model.other_variables) if environment.get(name)]
     if demo_model and lone:
         setup = f", or run {model.setup}" if model.setup else ""
         yield (

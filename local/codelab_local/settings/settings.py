@@ -15,14 +15,14 @@ from codelab_local.http.origin_policy import ANY_ORIGIN, normal_host, normal_ori
 class Model:
     """A language model that the functions ask: the names of the variables that say which.
 
-    url: the variable of its address. key, name: those of its key and its name. others: more that mean nothing without
+    url, key, name: the variables of its address, its key and its name. other_variables: more that mean nothing without
     an address. setup: a command that sets them. demo: whether the demonstration model answers without an address.
     """
 
     url: str
     key: str
     name: str
-    others: tuple[str, ...] = ()
+    other_variables: tuple[str, ...] = ()
     setup: str = ""
     demo: bool = False
 
@@ -228,7 +228,7 @@ _TABLE: dict[str, tuple[type, Callable[[Any], Any]]] = {
     "pass": (list, lambda values: frozenset(map(str, values))),
     "web_paths": (dict, _texts),
     "public_objects": (dict, lambda buckets: {str(name): tuple(prefixes) for name, prefixes in buckets.items()}),
-    "model": (dict, lambda values: Model(**{**values, "others": tuple(values.get("others", ()))})),
+    "model": (dict, lambda values: Model(**{**values, "other_variables": tuple(values.get("other_variables", ()))})),
     "service": (str, str),
     "greeting": (list, lambda values: tuple(map(str, values))),
     "preload": (list, lambda values: frozenset(map(str, values))),

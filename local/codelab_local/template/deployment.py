@@ -144,6 +144,8 @@ def deploy(aws: AwsApi, template: Template, parameters: dict[str, str], region: 
         is_update = _deploy_stack(aws, template, parameters)
     resources = _stack_resources(aws)
     api, http_api = _read_api(aws, resources, "WEBSOCKET"), _read_api(aws, resources, "HTTP")
+    for name in resources.get("AWS::ApiGateway::RestApi", {}):
+        notice(f"the API {name} is left out: the local cloud serves no REST APIs (v1)")
     if api is None:
         raise StartError("the template has no AWS::ApiGatewayV2::Api with ProtocolType WEBSOCKET")
     if http_api is not None and http_api.stage != "$default":
@@ -325,11 +327,14 @@ def _read_api(aws: AwsApi, resources: dict[str, dict[str, str]], protocol: str) 
 
 
 def _find_api(aws: AwsApi, resources: dict[str, dict[str, str]], protocol: str) -> dict[str, Any] | None:
+    apis: list[dict[str, Any]] = []
     for api_id in resources.get("AWS::ApiGatewayV2::Api", {}).values():
-        api: dict[str, Any] = aws.rest("apigateway", "GET", f"/v2/apis/{api_id}")
+        api = aws.rest("apigateway", "GET", f"/v2/apis/{api_id}")
         if api.get("protocolType") == protocol:
-            return api
-    return None
+            apis.append(api)
+    for api in apis[1:]:
+        notice(f"the API {api.get('name')} is left out: the local cloud serves one {protocol} API")
+    return apis[0] if apis else None
 
 
 def _read_stage_and_routes(
@@ -345,11 +350,13 @@ def _read_stage_and_routes(
         raise StartError(f"the template's API {api.get('name')} has no AWS::ApiGatewayV2::Stage")
     integrations = {item["integrationId"]: item for item in items("integrations")}
     authorizers = {item["authorizerId"]: item for item in items("authorizers")}
-    listed = items("routes")
-    described = None if listed else _open_api(aws, api["apiId"], resources)
-    if described is not None:
-        listed, integrations, authorizers = described.routes, described.integrations, described.authorizers
-    routes = [_route(item, integrations, authorizers, api["protocolType"]) for item in listed]
+    route_items = items("routes")
+    open_api = None if route_items else _open_api(aws, api["apiId"], resources)
+    if open_api is not None:
+        route_items, integrations, authorizers = open_api.routes, open_api.integrations, open_api.authorizers
+    if not route_items:
+        notice(f"the API {api.get('name')} has no routes that the local cloud can read")
+    routes = [_route(item, integrations, authorizers, api["protocolType"]) for item in route_items]
     return stages[0], {route.key: route for route in routes}
 
 

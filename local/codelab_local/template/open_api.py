@@ -32,6 +32,7 @@ class OpenApi:
     def _read_authorizers(self, body: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
         for name, scheme in ((body.get("components") or {}).get("securitySchemes") or {}).items():
             authorizer = scheme.get("x-amazon-apigateway-authorizer") or {}
+            ttl = authorizer.get("authorizerResultTtlInSeconds")
             sources = authorizer.get("identitySource") or []
             if isinstance(sources, str):  # as the extension has it, with commas
                 sources = [part.strip() for part in sources.split(",")]
@@ -43,6 +44,8 @@ class OpenApi:
                     "authorizerType": str(authorizer.get("type", "")).upper(),
                     "authorizerUri": self._text(authorizer.get("authorizerUri")),
                     "identitySource": sources,
+                    # One that refers to a parameter is not resolved: it counts as none.
+                    "authorizerResultTtlInSeconds": 0 if isinstance(ttl, dict) else ttl,
                 },
             )
 

@@ -174,6 +174,8 @@ def _take_sources(document: dict[str, Any], root: Path, inline: Path | None) -> 
             all_layers = [*(global_properties.get("Layers") or []), *(properties.get("Layers") or [])]
             names = [item["Ref"] for item in all_layers if isinstance(item, dict) and "Ref" in item]
             folders[logical_id] = (folder, tuple(path for name in names for path in layers.get(name, ())))
+        else:
+            notice(f"the function {logical_id} is left out: its code is not in a folder of this machine")
     if isinstance(global_properties, dict) and isinstance(global_properties.get("CodeUri"), str):
         global_properties["CodeUri"] = _CODE_OBJECT
     uses = Counter(folder.name for folder, _ in folders.values())
