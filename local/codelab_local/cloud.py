@@ -253,7 +253,7 @@ class Cloud:
         self.hints = [
             *hints(
                 variables,
-                function_variables | self._settings.pass_names,
+                function_variables | self._settings.variable_names,
                 self._settings.model,
                 demo_model=self._model is not None,
             )

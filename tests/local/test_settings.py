@@ -87,6 +87,14 @@ def test_every_project_setting_is_optional(tmp_path: Path) -> None:
     assert (settings.host, settings.port, settings.concurrency) == ("127.0.0.1", 8000, 100)
 
 
+def test_another_application_may_use_the_products_variables_for_something_else(tmp_path: Path) -> None:
+    (tmp_path / "template.yaml").write_text("Resources: {}")
+    environment = {"LLM_BASE_URL": "nonsense", "AUTH_MODE": "none", "ALLOWED_ORIGINS": "*", "JWKS_URL": "x"}
+    settings = Settings.from_environment(tmp_path / "template.yaml", environment)
+    assert (settings.model, settings.authentication, settings.sign_in_origins) == (None, None, ())
+    assert list(hints({"LLM_API_KEY": "x"}, frozenset(), settings.model, demo_model=False)) == []
+
+
 @pytest.mark.parametrize(
     ("table", "named"),
     [

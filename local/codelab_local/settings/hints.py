@@ -6,9 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from codelab_local.settings.settings import Model
 
 #: What the local cloud itself reads, see `settings`.
-OWN = frozenset(
-    {"HOST", "PORT", "STATE_DIR", "LOCAL_CONCURRENCY", "ALLOWED_HOSTS", "ALLOWED_ORIGINS", "SIGN_IN_ORIGINS", "INSPECT"}
-)
+OWN = frozenset({"HOST", "PORT", "STATE_DIR", "LOCAL_CONCURRENCY", "ALLOWED_HOSTS", "ALLOWED_ORIGINS", "INSPECT"})
 _LIKE = 0.8
 
 
