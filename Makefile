@@ -42,7 +42,7 @@ $(UV):
 	"$$python" -m venv .uv && { $(install_uv) 2>/dev/null || \
 	  PIP_CERT=$${PIP_CERT:-$$("$$python" -c 'import ssl; where = ssl.get_default_verify_paths(); print(where.cafile or where.capath)')} $(install_uv); }
 
-$(VENV)/.synced: pyproject.toml uv.lock clients/codelab_client/pyproject.toml | $(UV)
+$(VENV)/.synced: pyproject.toml uv.lock clients/codelab_client/pyproject.toml local/pyproject.toml | $(UV)
 	@python=$$($(find_python)); echo "setting up .venv with $$python" >&2; \
 	$(UV) sync --quiet --frozen --python "$$python" && touch $@
 
@@ -114,6 +114,6 @@ uninstall: $(VENV)/.synced  ## remove what codelab keeps outside of the checkout
 	@$(WITH_ARGS) $(VENV)/bin/codelab uninstall
 
 clean:  ## remove everything that the targets made
-	rm -rf clients/web/dist* clients/web/node_modules .venv-node .venv .venv-llama .venv-sam .uv .peers .evals .aws-sam .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf clients/web/dist* clients/web/node_modules .venv-node .venv .venv-llama .venv-sam .venv-wheel .uv .peers .evals .aws-sam .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 -include infra/build.mk

@@ -54,6 +54,7 @@ lint-docs: $(VENV)/.synced
 	@echo "lint: docs/aws-claims.md"; $(VENV)/bin/python -m infra.docs.aws_claims
 	@echo "lint: docs/cost.md"; $(VENV)/bin/python -m infra.cost --check
 	@echo "lint: docs/conformance.md"; $(VENV)/bin/python -m infra.docs.conformance
+	@echo "lint: docs/local-cloud.md"; $(VENV)/bin/python -m infra.docs.local_cloud
 	@echo "lint: the version"; $(VENV)/bin/python -m infra.release check
 
 docs: $(VENV)/.synced  ## generate the documents from the code

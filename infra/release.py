@@ -2,7 +2,7 @@
 
     python -m infra.release check            the version is the same everywhere, and the changelog has it
     python -m infra.release set 0.3.0        write it everywhere, and cut the changelog
-    python -m infra.release try              build the client's wheel and the npm package, install and start both
+    python -m infra.release try              build both wheels and the npm package, install and start each
 
 The version is that of pyproject.toml. Exit status 1: it does not hold, and stderr says why.
 """
@@ -29,6 +29,8 @@ _PLACES = (
     (_SOURCE, _LINE),
     ("uv.lock", r'^name = "codelab-serverless"\nversion = "(?P<version>[^"]+)"$'),
     ("uv.lock", r'^name = "codelab-client"\nversion = "(?P<version>[^"]+)"$'),
+    ("uv.lock", r'^name = "codelab-local"\nversion = "(?P<version>[^"]+)"$'),
+    ("local/pyproject.toml", _LINE),
     ("clients/codelab_client/pyproject.toml", _LINE),
     ("clients/codelab_client/codelab_client/__init__.py", r'^__version__ = "(?P<version>[^"]+)"$'),
     ("clients/codelab_client/registry/codelab/agent.json", _MEMBER),
@@ -96,21 +98,51 @@ def set_version(new: str, today: date, root: Path = ROOT) -> None:
 def try_out(root: Path = ROOT) -> None:
     """Build the packages and start each from an environment that has nothing else. Raises ReleaseError."""
     with tempfile.TemporaryDirectory(prefix="release-") as temporary:
-        _try_wheel(root, Path(temporary))
+        _try_client(root, Path(temporary))
+        _try_local_cloud(root, Path(temporary))
         _try_npm(root, Path(temporary))
 
 
-def _try_wheel(root: Path, folder: Path) -> None:
+def _try_client(root: Path, folder: Path) -> None:
+    wheel, programs = _installed(root, root / "clients" / "codelab_client", folder / "client")
+    output = _run([str(programs / "codelab"), "--version"], folder).strip()
+    if version(root) not in output.split():
+        raise ReleaseError(f"codelab --version says {output!r}, not {version(root)}")
+    _run([str(programs / "codelab"), "exec", "--help"], folder)
+    sys.stdout.write(f"{wheel.name}: {wheel.stat().st_size / 1024:.0f} KB, {output}\n")
+
+
+#: Has the installed local cloud run an application, and speaks to it. The environment has no other package of ours.
+_CHAT = """
+import importlib.util, json, sys
+from codelab_local import LocalCloud
+from websockets.sync.client import connect
+others = [name for name in ("codelab", "codelab_client") if importlib.util.find_spec(name)]
+if others:
+    sys.exit(f"the environment has {others}")
+with LocalCloud(sys.argv[1]) as cloud, connect(cloud.url()) as client:
+    client.send(json.dumps({"action": "sendmessage", "data": "hello"}))
+    print(client.recv(60))
+"""
+
+
+def _try_local_cloud(root: Path, folder: Path) -> None:
+    wheel, programs = _installed(root, root / "local", folder / "local")
+    shutil.copytree(root / "examples" / "chat", folder / "chat")
+    output = _run([str(programs / "python"), "-c", _CHAT, str(folder / "chat" / "template.yaml")], folder).strip()
+    if output != "hello":
+        raise ReleaseError(f"examples/chat on {wheel.name} answers {output!r}")
+    sys.stdout.write(f"{wheel.name}: {wheel.stat().st_size / 1024:.0f} KB, runs examples/chat\n")
+
+
+def _installed(root: Path, project: Path, folder: Path) -> tuple[Path, Path]:
+    """The wheel of a project, and the programs of an environment in `folder` that has it and what it needs."""
     uv = str(root / ".uv" / "bin" / "uv")
-    _run([uv, "build", "--quiet", "--out-dir", str(folder / "dist"), str(root / "clients" / "codelab_client")], root)
+    _run([uv, "build", "--quiet", "--wheel", "--out-dir", str(folder / "dist"), str(project)], root)
     [wheel] = (folder / "dist").glob("*.whl")
     _run([uv, "venv", "--quiet", "--python", sys.executable, str(folder / "venv")], root)
     _run([uv, "pip", "install", "--quiet", "--python", str(folder / "venv/bin/python"), str(wheel)], root)
-    output = _run([str(folder / "venv/bin/codelab"), "--version"], folder).strip()
-    if version(root) not in output.split():
-        raise ReleaseError(f"codelab --version says {output!r}, not {version(root)}")
-    _run([str(folder / "venv/bin/codelab"), "exec", "--help"], folder)
-    sys.stdout.write(f"{wheel.name}: {wheel.stat().st_size / 1024:.0f} KB, {output}\n")
+    return wheel, folder / "venv" / "bin"
 
 
 def _try_npm(root: Path, folder: Path) -> None:

@@ -68,7 +68,7 @@ def problems(text: str) -> list[str]:
         if not row.reason:
             wrong += [f"line {row.line}: no such place: {place}" for place in row.places if not _is_place(place)]
             wrong += [f"line {row.line}: no {kind}" for kind in ("places", "tests") if not getattr(row, kind)]
-        wrong += [f"line {row.line}: no such test: {test}" for test in row.tests if not _is_test(test)]
+        wrong += [f"line {row.line}: no such test: {test}" for test in row.tests if not is_test(test)]
     said = {word for row in found for word in _CODE.findall(row.said)}
     said |= {word.partition(".")[0] for word in said}
     must = {*(code.value for code in ErrorCode), *ALIASES, *CATALOGUE, *client_models(), *server_models()}
@@ -102,7 +102,8 @@ def _member(owner: Any, name: str) -> Any:
     )
 
 
-def _is_test(test: str) -> bool:
+def is_test(test: str) -> bool:
+    """Whether a test of this pytest id is defined, whatever its parameters."""
     path, _, name = test.partition("::")
     return (ROOT / path).is_file() and name.partition("[")[0] in _definitions(ROOT / path)
 

@@ -1,11 +1,12 @@
-"""A pytest plugin (`-p infra.docs.outcomes`): the session fails unless every test in docs/conformance.md passed.
+"""A pytest plugin (`-p infra.docs.outcomes`): the session fails unless every test that a page names passed.
 
-A test that was skipped, deselected or not collected also fails the session.
+The pages are docs/conformance.md and docs/local-cloud.md. A test that was skipped, deselected or not collected also
+fails the session.
 """
 
 import pytest
 
-from infra.docs.conformance import tests
+from infra.docs import conformance, local_cloud
 
 
 def missing(named: list[str], passed: set[str], others: set[str]) -> list[str]:
@@ -23,15 +24,12 @@ def missing(named: list[str], passed: set[str], others: set[str]) -> list[str]:
     return [name for name in named if not has_passed(name)]
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(_Outcomes())
+class Recorder:
+    """A plugin that remembers which tests passed."""
 
-
-class _Outcomes:
     def __init__(self) -> None:
         self._passed: set[str] = set()
         self._others: set[str] = set()
-        self._missing: list[str] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "call" and report.passed:
@@ -39,13 +37,28 @@ class _Outcomes:
         elif not report.passed:
             self._others.add(report.nodeid)
 
+    def missing(self, named: list[str]) -> list[str]:
+        """The `named` tests that did not pass."""
+        return missing(named, self._passed, self._others)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(_Outcomes())
+
+
+class _Outcomes(Recorder):
+    def __init__(self) -> None:
+        super().__init__()
+        self._named = sorted({*conformance.tests(), *local_cloud.tests()})
+        self._missing: list[str] = []
+
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        self._missing = missing(tests(), self._passed, self._others)
+        self._missing = self.missing(self._named)
         if self._missing and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        terminalreporter.section("docs/conformance.md")
+        terminalreporter.section("docs/conformance.md and docs/local-cloud.md")
         for name in self._missing:
             terminalreporter.line(f"did not pass: {name}")
-        terminalreporter.line(f"{len(tests()) - len(self._missing)} of {len(tests())} tests passed")
+        terminalreporter.line(f"{len(self._named) - len(self._missing)} of {len(self._named)} tests passed")

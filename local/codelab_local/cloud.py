@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import importlib.util
 import os
 import resource
 import shutil
@@ -45,7 +44,7 @@ from codelab_local.model_file.model_server import ModelServer, ServedFile
 from codelab_local.page.build import PageBuild
 from codelab_local.page.files import Page
 from codelab_local.settings.hints import hints
-from codelab_local.settings.settings import Settings
+from codelab_local.settings.settings import Model, Settings
 from codelab_local.template.deployment import Deployment, Function, deploy, processed_template
 from codelab_local.template.expanded_templates import ExpandedTemplate
 from codelab_local.template.sam_template import Template, read_template
@@ -110,7 +109,7 @@ class Cloud:
     async def start(self) -> None:
         """Start everything, in parallel and the slowest parts first. Raises :class:`StartError`."""
         settings = self._settings
-        template = read_template(settings.template)
+        template = read_template(settings.template, self._folder / "inline")
         self.port = await self._public.bind(settings.host, settings.port)
         _raise_file_limit()
         expanded = ExpandedTemplate(template.body, settings.region)
@@ -155,7 +154,8 @@ class Cloud:
         declared = {name for function in self._deployment.functions for name in function.environment}
         variables = {**self._settings.caller, **self._settings.overrides}
         is_demonstration = bool(self._model_variables)
-        return [*hints(variables, declared | self._settings.pass_names, demo_model=is_demonstration)]
+        known_names = declared | self._settings.variable_names
+        return [*hints(variables, known_names, self._settings.model, demo_model=is_demonstration)]
 
     def use_variables(self, caller: Mapping[str, str]) -> None:
         """Give the functions other variables of the caller: whatever runs goes on with the old ones.
@@ -237,36 +237,36 @@ class Cloud:
     # The steps.
 
     def _choose_model(self) -> None:
-        """Take the model at LLM_BASE_URL, else the demonstration model if the project wants it, which it starts.
+        """Take the model that is set, else the demonstration model if it may answer, which is then started.
 
-        It also starts the server of the file LLM_GGUF there, and stops that of another one.
+        If a file of the model is set, its server is started, too, and that of another one ends.
         """
-        settings = self._settings
+        settings, model = self._settings, self._settings.model
+        if model is None:
+            return
         variables = {**settings.caller, **settings.overrides}
-        url = variables.get("LLM_BASE_URL")
+        url = variables.get(model.url)
         if url:
             parts = urlsplit(url)
             if parts.scheme not in ("http", "https") or not parts.hostname:
-                raise StartError(f"LLM_BASE_URL={url} is not a valid address: write it like https://host/v1")
-        self._model_server.serve(ServedFile.of(variables))
-        self._model_variables = {} if url or not settings.demo_model else self._demonstration()
-        self._model_url = url or self._model_variables.get("LLM_BASE_URL")
+                raise StartError(f"{model.url}={url} is not a valid address: write it like https://host/v1")
+        self._model_server.serve(ServedFile.of(variables, model))
+        self._model_variables = {} if url or not model.demo else self._demonstration(model)
+        self._model_url = url or self._model_variables.get(model.url)
 
-    def _demonstration(self) -> dict[str, str]:
+    def _demonstration(self, model: Model) -> dict[str, str]:
         """The variables of functions that ask the demonstration model, which is started unless it runs."""
         if self._model is None:
-            if importlib.util.find_spec("codelab_local.demo_model") is None:
-                raise StartError("the demonstration model is not installed: set LLM_BASE_URL to a model's address")
             environment = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
             environment["TMPDIR"] = str(self._folder)
             with bound_socket() as bound:
-                fd = str(bound.fileno())
+                fd = bound.fileno()
                 self._model = spawn(
-                    "codelab_local.demo_model", "--fd", fd, environment=environment, pass_fds=(bound.fileno(),)
+                    "codelab_local.demo_model", "--fd", str(fd), environment=environment, pass_fds=(fd,)
                 )
                 self._model_port = bound.getsockname()[1]
         url = f"http://127.0.0.1:{self._model_port}/v1"
-        return {"LLM_BASE_URL": url, "LLM_API_KEY": "demo", "LLM_MODEL": "demonstration"}
+        return {model.url: url, model.key: "demo", model.name: "demonstration"}
 
     async def _start_view(self) -> None:
         # Imported only here, so that it costs nothing without INSPECT.
@@ -286,7 +286,7 @@ class Cloud:
         try:
             deployment = deploy(aws, template, dict(self._settings.parameters), self._settings.region)
             self._emulator.deployed(aws)
-            if to_keep is not None:
+            if to_keep is not None and deployment.is_whole:  # Otherwise later starts would not say what is missing.
                 to_keep.write(processed_template(aws))
             return deployment
         except (AwsError, OSError) as error:
@@ -381,7 +381,8 @@ class Cloud:
         self.first_path = paths.forms[0]
         self._stage = api.stage
         if self._model is not None and self._model.poll() is not None:
-            raise StartError("cannot start the demonstration model: set LLM_BASE_URL to a model's address")
+            assert settings.model is not None
+            raise StartError(f"cannot start the demonstration model: set {settings.model.url} to a model's address")
         self._look_at_model()
 
     def _http_application(self, deployment: Deployment, health: Health, store: ObjectStore) -> Application:
@@ -429,7 +430,8 @@ class Cloud:
         while self._model_server.is_running and not await health.model_answers():
             await asyncio.sleep(1)  # It reads the model's file.
         if not await health.model_answers():
-            notice(f"no answer from the model at {url}: start it or correct LLM_BASE_URL")
+            assert self._settings.model is not None
+            notice(f"no answer from the model at {url}: start it or correct {self._settings.model.url}")
 
     async def _reap(self) -> None:
         while True:

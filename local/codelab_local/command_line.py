@@ -55,7 +55,7 @@ def _settings(parsed: argparse.Namespace) -> tuple[Settings, str]:
 
 def _run_with_sessions(settings: Settings, parsed: argparse.Namespace) -> int:
     """Run with the sessions of the last time; with none of them if they cannot be used, and say so."""
-    folder, note = kept_sessions.prepare(settings.template, os.environ)
+    folder, note = kept_sessions.prepare(settings.template, os.environ, settings.service)
     if note:
         sys.stderr.write(f"{note}\n")
     settings = replace(settings, state_dir=folder)

@@ -27,6 +27,7 @@ from codelab_local.host.errors import StartError
 from codelab_local.host.processes import bound_socket
 from codelab_local.model_file.model_server import ServedFile
 from codelab_local.settings.env_file import with_env_file
+from codelab_local.settings.settings import Model as ServedModel
 from keyring.backends import fail
 
 from tests.client.terminals import Terminal
@@ -562,7 +563,9 @@ def test_a_model_file_is_kept_for_the_local_cloud(gguf_file: Path, config: Path)
         "LLM_GGUF": str(gguf_file),
         "LLM_CAPABILITIES": '{"my-model.Q4": {"strategy": "calls", "window": 16384}}',
     }
-    assert ServedFile.of(environment) == ServedFile(gguf_file, "my-model.Q4", urlsplit(model.url).port or 0)
+    assert ServedFile.of(
+        environment, ServedModel("LLM_BASE_URL", "LLM_API_KEY", "LLM_MODEL", file="LLM_GGUF")
+    ) == ServedFile(gguf_file, "my-model.Q4", urlsplit(model.url).port or 0)
     # Its port stays, and a name may be given.
     again = gguf.model_of(str(gguf_file), "mine", model_file.read())
     assert (again.url, again.name) == (model.url, "mine")

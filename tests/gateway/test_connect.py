@@ -39,7 +39,8 @@ def test_connect_events_have_headers_and_query_but_no_message_id(open_socket: An
 
 
 @pytest.mark.parametrize(
-    ("auth", "status"), [("deny", 403), ("unauthorized", 401), ("raise", 500), ("nothing", 500), ("object", 500)]
+    ("auth", "status"),
+    [("deny", 403), ("unauthorized", 401), ("raise", 500), ("nothing", 500), ("object", 500), ("large", 500)],
 )
 def test_authorizer_refusals_have_api_gateways_statuses(open_socket: Any, auth: str, status: int) -> None:
     with pytest.raises(InvalidStatus, match=str(status)):

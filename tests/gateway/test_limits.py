@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 KB = 1024
 
@@ -24,6 +24,11 @@ def _fragments(size: int, frame: int) -> list[str]:
     text = json.dumps({"type": "command", "do": "event", "pad": ""})
     text = text[:-2] + "x" * (size - len(text)) + text[-2:]
     return [text[start : start + frame] for start in range(0, size, frame)]
+
+
+def test_a_url_of_over_4096_characters_is_refused(open_socket: Any) -> None:
+    with pytest.raises(InvalidStatus):
+        open_socket(pad="x" * 4096)
 
 
 def test_a_frame_of_32_kb_is_accepted(client: Any) -> None:

@@ -57,6 +57,7 @@ def test_a_message_event_has_the_shape_of_api_gateway(client: Any) -> None:
 def test_every_message_has_unique_ids(client: Any) -> None:
     contexts = [client.do("event")["requestContext"] for _ in range(3)]
     assert len({context["connectionId"] for context in contexts}) == 1
+    assert all(context["requestId"] == context["extendedRequestId"] for context in contexts)
     for name in ("messageId", "requestId"):
         assert len({context[name] for context in contexts}) == 3
 

@@ -74,6 +74,17 @@ def test_responses_may_be_binary_and_set_cookies(web: httpx.Client) -> None:
     assert answer.headers.get_list("set-cookie") == ["a=1; Path=/", "b=2"]
 
 
+def test_an_answer_without_a_status_is_the_body(web: httpx.Client) -> None:
+    answers = [web.get("/things/x"), web.get("/things/x?do=text")]
+    assert [answer.status_code for answer in answers] == [200, 200]
+    assert {answer.headers["content-type"] for answer in answers} == {"application/json"}
+    assert (answers[0].json()["version"], answers[1].text) == ("2.0", "plain text")
+
+
+def test_stage_variables_are_in_the_event(web: httpx.Client) -> None:
+    assert web.get("/things/x").json()["stageVariables"] == {"colour": "blue"}
+
+
 @pytest.mark.parametrize(
     ("path", "status", "message"),
     [

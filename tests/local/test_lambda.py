@@ -102,6 +102,36 @@ def test_local_values_override_the_deployed_environment(small: LocalCloud) -> No
     assert "HOME" not in values
 
 
+def test_functions_have_the_variables_that_lambda_defines(cloud: LocalCloud) -> None:
+    values = cloud.invoke("command", {"do": "environment"})
+    name = cloud.functions()["command"]["name"]
+    known = {
+        "_HANDLER": "handler.handler",
+        "AWS_REGION": "us-east-1",
+        "AWS_LAMBDA_FUNCTION_NAME": name,
+        "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "128",
+        "AWS_LAMBDA_FUNCTION_VERSION": "$LATEST",
+        "AWS_LAMBDA_LOG_GROUP_NAME": f"/aws/lambda/{name}",
+        "LAMBDA_TASK_ROOT": str(APP / "functions" / "command"),
+    }
+    assert known.items() <= values.items()
+    assert values["AWS_EXECUTION_ENV"].startswith("AWS_Lambda_python3.")
+    others = {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_LAMBDA_RUNTIME_API", "TZ"}
+    assert others | {"AWS_LAMBDA_LOG_STREAM_NAME", "PATH", "PYTHONPATH"} <= values.keys()
+
+
+@pytest.mark.parametrize(("kind", "status"), [("RequestResponse", 200), ("Event", 202), ("DryRun", 204)])
+def test_each_kind_of_invocation_has_its_status(cloud: LocalCloud, kind: str, status: int) -> None:
+    name = cloud.functions()["command"]["name"]
+    assert cloud.client("lambda").invoke(FunctionName=name, InvocationType=kind, Payload=b"{}")["StatusCode"] == status
+
+
+def test_a_function_error_has_a_header_and_not_a_status(cloud: LocalCloud) -> None:
+    name = cloud.functions()["command"]["name"]
+    answer = cloud.client("lambda").invoke(FunctionName=name, Payload=b'{"do": "raise"}')
+    assert (answer["StatusCode"], answer["FunctionError"]) == (200, "Unhandled")
+
+
 def test_an_exception_is_a_function_error(cloud: LocalCloud) -> None:
     answer = failure(cloud, do="raise")
     assert (answer["errorType"], answer["errorMessage"]) == ("RuntimeError", "broken on purpose")

@@ -12,9 +12,11 @@ import httpx
 import pytest
 from codelab_local.host.errors import StartError
 from codelab_local.model_file.model_server import ModelServer, ServedFile
+from codelab_local.settings.settings import Model
 
 from tests.waiting import until
 
+MODEL = Model("LLM_BASE_URL", "LLM_API_KEY", "LLM_MODEL", file="LLM_GGUF")
 #: What `llama_server.py` uses of xllamacpp. It answers with the name of the model, and ends with a broken file.
 PACKAGE = """
 import http.server, threading
@@ -140,10 +142,12 @@ def test_what_cannot_be_served_changes_nothing(server: ModelServer, project: Pat
         ({"LLM_GGUF": path, "LLM_BASE_URL": "http://localhost/v1"}, "needs an LLM_BASE_URL of this machine"),
     ):
         with pytest.raises(StartError, match=complaint):
-            ServedFile.of(variables)
+            ServedFile.of(variables, MODEL)
     (project / ".venv-llama" / "bin" / "python").unlink()
     with pytest.raises(StartError, match=r"llama\.cpp is not installed"):
         server.serve(file(project, "other", port))
     assert answer(port) == "model"
-    assert ServedFile.of({"LLM_BASE_URL": address}) is None
-    assert ServedFile.of({"LLM_GGUF": path, "LLM_BASE_URL": address}) == ServedFile(Path(path), "model file", port)
+    assert ServedFile.of({"LLM_BASE_URL": address}, MODEL) is None
+    assert ServedFile.of({"LLM_GGUF": path, "LLM_BASE_URL": address}, MODEL) == ServedFile(
+        Path(path), "model file", port
+    )

@@ -88,6 +88,15 @@ def test_a_wrong_management_path_is_forbidden(cloud: LocalCloud, method: str, pa
     assert (refused.status_code, refused.headers["x-amzn-ErrorType"]) == (403, "ForbiddenException")
 
 
+def test_a_management_path_may_be_encoded(cloud: LocalCloud) -> None:
+    with connect(cloud.url()) as client:
+        client.send('{"type": "command", "do": "event"}')
+        connection_id = json.loads(client.recv(15))["requestContext"]["connectionId"]
+        path = f"{cloud.info['internal']}/dev/%40connections/{connection_id.replace('=', '%3D')}"
+        assert httpx.post(path, content=b"hello", timeout=20).status_code == 200
+        assert client.recv(15) == "hello"
+
+
 def test_an_unknown_connection_is_gone(cloud: LocalCloud) -> None:
     client: Any = cloud.client("apigatewaymanagementapi")
     with pytest.raises(client.exceptions.GoneException):

@@ -11,7 +11,7 @@ from codelab_local.gateway.authorizer import allows
 from codelab_local.gateway.paths import PathForms
 from codelab_local.host.errors import StartError
 from codelab_local.settings.hints import hints
-from codelab_local.settings.settings import Settings
+from codelab_local.settings.settings import Model, Settings
 from codelab_local.template.deployment import function_name
 from codelab_local.template.sam_template import read_template
 
@@ -80,13 +80,30 @@ def test_every_project_setting_is_optional(tmp_path: Path) -> None:
     template = tmp_path / "template.yaml"
     template.write_text("Resources: {}")
     assert Settings.from_environment(template, {}).paths == ()
-    (tmp_path / "pyproject.toml").write_text("[tool.codelab-local]\ndemo_model = true\n")
+    table = 'model = { url = "U", key = "K", name = "N" }'
+    (tmp_path / "pyproject.toml").write_text(f"[tool.codelab-local]\n{table}\n")
     settings = Settings.from_environment(template, {})
-    assert (settings.demo_model, settings.host, settings.port, settings.concurrency) == (True, "127.0.0.1", 8000, 100)
+    assert settings.model == Model("U", "K", "N", other_variables=(), setup="", demo=False)
+    assert (settings.host, settings.port, settings.concurrency) == ("127.0.0.1", 8000, 100)
+
+
+def test_another_application_may_use_the_products_variables_for_something_else(tmp_path: Path) -> None:
+    (tmp_path / "template.yaml").write_text("Resources: {}")
+    environment = {"LLM_BASE_URL": "nonsense", "AUTH_MODE": "none", "ALLOWED_ORIGINS": "*", "JWKS_URL": "x"}
+    settings = Settings.from_environment(tmp_path / "template.yaml", environment)
+    assert (settings.model, settings.authentication, settings.sign_in_origins) == (None, None, ())
+    assert list(hints({"LLM_API_KEY": "x"}, frozenset(), settings.model, demo_model=False)) == []
 
 
 @pytest.mark.parametrize(
-    ("table", "named"), [("path = []", "'path'"), ("paths = 1", "paths must be"), ("paths = [", "not valid TOML")]
+    ("table", "named"),
+    [
+        ("path = []", "'path'"),
+        ("paths = 1", "paths must be"),
+        ("paths = [", "not valid TOML"),
+        ("model = { url = 'U' }", "model: .*'key' and 'name'"),
+        ("model = { url = 'U', key = 'K', name = 'N', uri = 'X' }", "model: .*'uri'"),
+    ],
 )
 def test_mistakes_in_project_settings_are_named(tmp_path: Path, table: str, named: str) -> None:
     (tmp_path / "template.yaml").write_text("Resources: {}")
@@ -198,7 +215,8 @@ READ = {
     ],
 )
 def test_what_looks_wrong_in_the_environment_is_told(environment: dict[str, str], said: list[str]) -> None:
-    found = [*hints(environment, READ, demo_model="LLM_BASE_URL" not in environment)]
+    model = Model("LLM_BASE_URL", "LLM_API_KEY", "LLM_MODEL")
+    found = [*hints(environment, READ, model, demo_model="LLM_BASE_URL" not in environment)]
     assert len(found) == len(said)
     assert all(hint.startswith(begin) for hint, begin in zip(found, said, strict=True)), found
     assert "secret" not in str(found)

@@ -137,15 +137,15 @@ def test_an_event_that_was_cut_off_spoils_no_other(tmp_path: Path) -> None:
 def test_each_checkout_has_a_private_folder_of_its_own(tmp_path: Path) -> None:
     home = {"XDG_STATE_HOME": str(tmp_path / "state")}
     first, second = tmp_path / "a checkout", tmp_path / "another" / "a checkout"
-    folder, note = kept_sessions.prepare(first / "template.yaml", home)
-    other, _ = kept_sessions.prepare(second / "template.yaml", home)
+    folder, note = kept_sessions.prepare(first / "template.yaml", home, "codelab")
+    other, _ = kept_sessions.prepare(second / "template.yaml", home, "codelab")
     assert folder is not None
     assert other is not None
     assert note == ""
     assert folder != other
     assert folder.parent == other.parent == tmp_path / "state" / "codelab" / "checkouts"
     assert [path.stat().st_mode & 0o777 for path in (folder, folder.parent, folder.parent.parent)] == [0o700] * 3
-    assert kept_sessions.prepare(first / "sub" / ".." / "template.yaml", home) == (folder, "")
+    assert kept_sessions.prepare(first / "sub" / ".." / "template.yaml", home, "codelab") == (folder, "")
 
 
 def test_what_a_former_version_kept_is_taken_once(tmp_path: Path) -> None:
@@ -153,23 +153,25 @@ def test_what_a_former_version_kept_is_taken_once(tmp_path: Path) -> None:
     (former / "services").mkdir(parents=True)
     (former / "services" / "dynamodb.json").write_text("{}")
     home = {"XDG_STATE_HOME": str(tmp_path)}
-    folder, note = kept_sessions.prepare(tmp_path / "one" / "template.yaml", home)
+    folder, note = kept_sessions.prepare(tmp_path / "one" / "template.yaml", home, "codelab")
     assert folder is not None
     assert note == f"the sessions in {former} are in {folder} now"
     assert (folder / "services" / "dynamodb.json").read_text() == "{}"
-    other, note = kept_sessions.prepare(tmp_path / "two" / "template.yaml", home)
+    other, note = kept_sessions.prepare(tmp_path / "two" / "template.yaml", home, "codelab")
     assert other is not None
     assert (note, list(other.iterdir())) == ("", [])
 
 
 def test_without_a_place_for_them_sessions_are_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
-    folder, note = kept_sessions.prepare(tmp_path / "template.yaml", {"XDG_STATE_HOME": str(tmp_path / "file")})
+    folder, note = kept_sessions.prepare(
+        tmp_path / "template.yaml", {"XDG_STATE_HOME": str(tmp_path / "file")}, "codelab"
+    )
     assert folder is None
     assert note.startswith("sessions are in memory only: ")
     monkeypatch.delenv("HOME", raising=False)
     monkeypatch.setattr("pwd.getpwuid", {}.__getitem__)
-    assert kept_sessions.prepare(tmp_path / "template.yaml", {})[0] is None
+    assert kept_sessions.prepare(tmp_path / "template.yaml", {}, "codelab")[0] is None
 
 
 @pytest.mark.deep
@@ -186,7 +188,7 @@ def test_sessions_are_kept_and_set_aside_if_they_cannot_be_used(tmp_path: Path) 
         assert kept(running) == [KEYS[0]]
     with cloud(STATE_DIR="") as running:
         assert kept(running) == []
-    (folder,) = (tmp_path / "home" / "codelab" / "checkouts").iterdir()
+    (folder,) = (tmp_path / "home" / "sample" / "checkouts").iterdir()
     for content in (b"", b'{"tables": {', None):
         tables = folder / "services" / "dynamodb.json"
         tables.unlink() if content is None else tables.write_bytes(content)

@@ -76,7 +76,7 @@ def function_environment(
     }
     template_variables = function.environment
     may_pass = settings.pass_names | template_variables.keys()
-    # An empty value does not replace the local cloud's own: with `LLM_BASE_URL=` the demonstration model answers.
+    # An empty value does not replace the local cloud's own: with an empty address the demonstration model answers.
     caller_variables = {
         name: caller[name] for name in may_pass if name in caller and (caller[name] or name not in overlay)
     }
@@ -97,8 +97,8 @@ def shared_imports(folders: Iterable[Path], layers: Iterable[Path] = (), preload
     They are modules of installed packages, and of those of the sources' own packages that `preload` names. `preload`
     may also name modules.
     """
-    ahead = [(_module(path, folder), path) for folder in folders for path in folder.rglob("*.py")]
-    in_layers = {_module(path, layer): path for layer in layers for path in layer.rglob("*.py")}
+    ahead = [(_module(path, folder), path) for folder in folders for path in _python_files(folder)]
+    in_layers = {_module(path, layer): path for layer in layers for path in _python_files(layer)}
     own = {name.split(".")[0] for name in (*in_layers, *(name for name, _ in ahead))} - set(preload)
     modules, pending = set(preload), set(preload)
     while ahead:
@@ -140,8 +140,15 @@ def _module(path: Path, root: Path) -> str:
 
 def aws_clients(folders: Iterable[Path]) -> list[str]:
     """The services that the sources under `folders` make clients of, by static reading."""
-    paths = (path for folder in folders for path in folder.rglob("*.py"))
+    paths = (path for folder in folders for path in _python_files(folder))
     return sorted({name for path in paths for name in _CLIENT.findall(_text(path))})
+
+
+def _python_files(folder: Path) -> Iterator[Path]:
+    """The sources under a folder, without those of environments (`.venv`) and other things that are hidden."""
+    for root, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name != "node_modules")
+        yield from (Path(root, name) for name in files if name.endswith(".py"))
 
 
 def _text(path: Path) -> str:

@@ -87,5 +87,5 @@ def _present(source: str, caller: Caller) -> bool:
     if place == "header":
         return any(header.lower() == name.lower() and values[-1] for header, values in caller.headers.items())
     if place == "querystring":
-        return bool(caller.query.get(name))
+        return bool(caller.query.get(name, [""])[-1])
     return True

@@ -6,6 +6,7 @@ Responses are buffered and errors look like API Gateway's.
 import asyncio
 import base64
 import json
+import time
 from collections.abc import Awaitable
 from typing import Any
 from urllib.parse import unquote
@@ -32,6 +33,8 @@ class HttpGateway:
         self._integration_timeout = integration_timeout
         self._throttle = Throttle(api.limit, api.limits)
         self._routes = [(_Pattern(route.key), route) for route in api.routes.values()]
+        #: Answers of authorizers by function and identity: until when they count (monotonic), and the answer.
+        self._answers: dict[tuple[str, ...], tuple[float, dict[str, Any]]] = {}
 
     def serves(self, method: str, path: str) -> bool:
         return self._match(method, path) is not None
@@ -80,15 +83,25 @@ class HttpGateway:
         event["identitySource"] = [_identity(event, source) for source in authorizer.identity_source]
         if not all(event["identitySource"]):
             return _refusal(401, "Unauthorized")  # API Gateway does not call the function in this case.
-        result = await self._lambdas.invoke(authorizer.function, json.dumps(event).encode())
-        answer = loads(result.payload)
-        if result.error is not None or not isinstance(answer, dict):
-            return _refusal(500, "Internal Server Error")
-        if authorizer.simple:
-            is_allowed = answer.get("isAuthorized") is True
-        else:
-            is_allowed = allows(answer.get("policyDocument") or {}, event["routeArn"])
-        return dict(answer.get("context") or {}) if is_allowed else _refusal(403, "Forbidden")
+        key, now = (authorizer.function, *event["identitySource"]), time.monotonic()
+        end, answer = self._answers.get(key, (now, {}))
+        if end <= now:
+            result = await self._lambdas.invoke(authorizer.function, json.dumps(event).encode())
+            answer = loads(result.payload)
+            if result.error is not None or not isinstance(answer, dict):
+                return _refusal(500, "Internal Server Error")
+            if authorizer.ttl:
+                self._answers = {name: entry for name, entry in self._answers.items() if entry[0] > now}
+                self._answers[key] = (now + authorizer.ttl, answer)
+        if not _is_allowed(authorizer, answer, event["routeArn"]):
+            return _refusal(403, "Forbidden")
+        return dict(answer.get("context") or {})
+
+
+def _is_allowed(authorizer: Authorizer, answer: dict[str, Any], arn: str) -> bool:
+    if authorizer.simple:
+        return answer.get("isAuthorized") is True
+    return allows(answer.get("policyDocument") or {}, arn)
 
 
 class _Pattern:
@@ -129,7 +142,8 @@ def _response(result: Result) -> Response:
     if result.error is not None or len(result.payload) > MAX_SYNCHRONOUS:
         return _refusal(500, "Internal Server Error")
     if not isinstance(value, dict) or "statusCode" not in value:
-        return Response(200, b"" if value is None else json.dumps(value).encode())
+        text = value if isinstance(value, str) else json.dumps(value)
+        return Response(200, b"" if value is None else text.encode())
     body = value.get("body") or ""
     text = body if isinstance(body, str) else json.dumps(body)
     headers = {str(name).lower(): str(content) for name, content in (value.get("headers") or {}).items()}
@@ -147,8 +161,14 @@ def _response(result: Result) -> Response:
 
 
 def _identity(event: dict[str, Any], source: str) -> str:
-    """The value of `$request.header.Name` or `$request.querystring.name`, or an empty string."""
-    _, place, name = [*source.split(".", 2), "", ""][:3]
+    """The value of `$request.header.Name`, `$request.querystring.name`, `$context.name` or `$stageVariables.name`.
+
+    An empty string if it has none.
+    """
+    kind, place, name = [*source.split(".", 2), "", ""][:3]
+    if kind in ("$context", "$stageVariables"):
+        values = event["requestContext"] if kind == "$context" else event.get("stageVariables") or {}
+        return str(values.get(place, ""))
     if place == "header":
         return str(event["headers"].get(name.lower(), ""))
     return str((event.get("queryStringParameters") or {}).get(name, ""))

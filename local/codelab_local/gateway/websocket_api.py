@@ -23,6 +23,7 @@ from codelab_local.gateway.authorizer import Refused, authorize
 from codelab_local.gateway.connections import Connection, Connections
 from codelab_local.gateway.events import Caller, EventBuilder, new_connection_id, new_request_id
 from codelab_local.gateway.paths import PathForms
+from codelab_local.gateway.route_selection import RouteSelection
 from codelab_local.gateway.throttle import TOO_MANY_REQUESTS, Throttle
 from codelab_local.http.protocol import loads
 from codelab_local.settings.settings import Settings
@@ -51,7 +52,7 @@ class Gateway:
         self._paths = paths
         self._settings = settings
         self._shuffle = None if settings.shuffle_seed is None else random.Random(settings.shuffle_seed)
-        self._select = _selector(api.selection)
+        self._selection = RouteSelection(api.selection)
         self._throttle = Throttle(api.limit, api.limits)
         self._accepted_callers: dict[ServerConnection, tuple[Caller, str | None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -150,7 +151,7 @@ class Gateway:
     async def _dispatch(self, connection: Connection, body: str) -> None:
         if self._shuffle is not None:
             await asyncio.sleep(self._shuffle.random() * SHUFFLE_DELAY)
-        route = self._api.routes.get(self._select(body)) or self._api.routes.get("$default")
+        route = self._api.routes.get(self._selection.key_of(body) or "") or self._api.routes.get("$default")
         if route is None or route.function is None:
             await self._send_error(connection, "Forbidden", new_request_id())
             return
@@ -218,23 +219,6 @@ def _why_closed(socket: ServerConnection) -> tuple[int, str]:
     if closing is not None and not socket.protocol.close_rcvd_then_sent:
         return closing.code, closing.reason
     return socket.close_code or 1006, socket.close_reason or ""
-
-
-def _selector(expression: str) -> Any:
-    """A function that reads the route key from a message, for `$request.body.a.b`.
-
-    It returns None, for the route `$default`, if the message is not a JSON object or the value is not a string.
-    """
-    keys = expression.removeprefix("$request.body.").removeprefix("${request.body.").removesuffix("}").split(".")
-
-    def select(body: str) -> str | None:
-        value = loads(body)
-        for key in keys:
-            value = value.get(key) if isinstance(value, dict) else None
-        # The three keys that begin with a dollar are API Gateway's; messages cannot select them.
-        return value if isinstance(value, str) and not value.startswith("$") else None
-
-    return select
 
 
 def http_response(status: int, body: str) -> Response:

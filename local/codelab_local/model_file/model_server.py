@@ -1,4 +1,4 @@
-"""Starts and stops the server of the model file that LLM_GGUF names, at the port of LLM_BASE_URL."""
+"""Starts and stops the server of the model file that a variable names, at the port of the model's address."""
 
 import os
 import socket
@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from codelab_local.host.errors import StartError
 from codelab_local.host.notices import notice
 from codelab_local.host.processes import before_exec, kill_group
+from codelab_local.settings.settings import Model
 
 #: Tokens of a conversation: a request of an agent with its tools has some thousands.
 _WINDOW = 16_384
@@ -27,18 +28,18 @@ class ServedFile:
     port: int
 
     @classmethod
-    def of(cls, variables: Mapping[str, str]) -> Self | None:
-        """What the variables name; None without LLM_GGUF. Raises :class:`StartError`."""
-        text = variables.get("LLM_GGUF", "")
+    def of(cls, variables: Mapping[str, str], model: Model) -> Self | None:
+        """What the variables name; None without a file. Raises :class:`StartError`."""
+        text = variables.get(model.file, "") if model.file else ""
         if not text:
             return None
         path = Path(text)
         if not path.is_file():
-            raise StartError(f"LLM_GGUF={text} is not a file: run codelab setup --gguf FILE")
-        address = urlsplit(variables.get("LLM_BASE_URL", ""))
+            raise StartError(f"{model.file}={text} is not a file")
+        address = urlsplit(variables.get(model.url, ""))
         if address.hostname not in ("127.0.0.1", "localhost") or not address.port:
-            raise StartError("LLM_GGUF needs an LLM_BASE_URL of this machine, like http://127.0.0.1:8081/v1")
-        return cls(path, variables.get("LLM_MODEL") or path.stem, address.port)
+            raise StartError(f"{model.file} needs a {model.url} of this machine, like http://127.0.0.1:8081/v1")
+        return cls(path, variables.get(model.name) or path.stem, address.port)
 
 
 class ModelServer:
@@ -59,7 +60,7 @@ class ModelServer:
         if file == self._served and (file is None or self.is_running):
             return
         if file is not None and not self._python.exists():
-            raise StartError(f"llama.cpp is not installed for {file.path}: run codelab setup --gguf {file.path}")
+            raise StartError(f"llama.cpp is not installed in {self._python.parents[1]} for {file.path}")
         self.stop()
         self._served = file
         if file is None:

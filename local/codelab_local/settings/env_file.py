@@ -79,5 +79,5 @@ def _resolved(path: Path, name: str, value: str) -> str:
     except Exception as error:  # what a keyring raises depends on the system
         raise StartError(f"{path}: the keyring does not give {name}: {error}") from None
     if not secret:
-        raise StartError(f"{path}: {name} is not in the keyring: run codelab setup again")
+        raise StartError(f"{path}: {name} is not in the keyring: set it there again")
     return secret

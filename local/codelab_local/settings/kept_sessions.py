@@ -14,17 +14,17 @@ from codelab_local.host.errors import StartError
 _FORMER_NAME = "local_cloud"
 
 
-def prepare(template: Path, environ: Mapping[str, str]) -> tuple[Path | None, str]:
+def prepare(template: Path, environ: Mapping[str, str], service: str) -> tuple[Path | None, str]:
     """The folder for the project that the template is in, and a note for the user.
 
-    It is `$XDG_STATE_HOME/codelab/checkouts/NAME-HASH`. None where none can be made, so that nothing is kept.
+    It is `$XDG_STATE_HOME/SERVICE/checkouts/NAME-HASH`. None where none can be made, so that nothing is kept.
     """
     project = template.resolve().parent
     label = re.sub(r"[^\w.-]+", "-", project.name)[:40]
     name = f"{label}-{hashlib.sha256(os.fsencode(project)).hexdigest()[:12]}"
     try:
         state = Path(environ.get("XDG_STATE_HOME", ""))
-        root = (state if state.is_absolute() else Path.home() / ".local" / "state") / "codelab"
+        root = (state if state.is_absolute() else Path.home() / ".local" / "state") / service
         folder = root / "checkouts" / name
         note = "" if folder.exists() else _adopt(root / _FORMER_NAME, folder)
         for private in (root, folder.parent, folder):

@@ -12,6 +12,39 @@ from codelab_local.http.origin_policy import ANY_ORIGIN, normal_host, normal_ori
 
 
 @dataclass(frozen=True)
+class Model:
+    """A language model that the functions ask: the names of the variables that say which.
+
+    url, key, name: the variables of its address, its key and its name. other_variables: more that mean nothing without
+    an address. setup: a command that sets them. demo: whether the demonstration model answers without an address. file:
+    the variable of a model file, which llama.cpp of the project's `.venv-llama` serves at the address.
+    """
+
+    url: str
+    key: str
+    name: str
+    other_variables: tuple[str, ...] = ()
+    setup: str = ""
+    demo: bool = False
+    file: str = ""
+
+
+@dataclass(frozen=True)
+class Authentication:
+    """How the functions know their users: the names of the variables that say so.
+
+    mode: `none` in it lets everybody in, `jwt` wants tokens, which one of `keys` verifies. sign_in: what a page needs
+    to have its user sign in. issuer: where it does. origins: of others that it asks for tokens.
+    """
+
+    mode: str
+    keys: tuple[str, ...]
+    sign_in: tuple[str, ...] = ()
+    issuer: str = ""
+    origins: str = ""
+
+
+@dataclass(frozen=True)
 class Settings:
     """Validated settings. Durations are in seconds; `from_environment` names each field's variable."""
 
@@ -40,14 +73,15 @@ class Settings:
     plain_emulator: bool = False
     parameters: Mapping[str, str] = field(default_factory=dict)
     # From [tool.codelab-local].
-    service: str = "codelab"
+    service: str = "local-cloud"
     version: str = "0.0.0"
     paths: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     pass_names: frozenset[str] = frozenset()
     web_paths: Mapping[str, str] = field(default_factory=dict)
     public_objects: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    demo_model: bool = False
+    model: Model | None = None
+    authentication: Authentication | None = None
     greeting: tuple[str, ...] = ()
     preload: frozenset[str] = frozenset()
     page: Path | None = None
@@ -58,13 +92,22 @@ class Settings:
     caller: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def variable_names(self) -> frozenset[str]:
+        """The variables of the caller that the project names, without those that its template declares."""
+        origins = self.authentication.origins if self.authentication is not None else ""
+        file = self.model.file if self.model is not None else ""
+        return self.pass_names | frozenset(filter(None, (origins, file)))
+
+    @property
     def sign_in_origins(self) -> tuple[str, ...]:
-        """Where the page asks for tokens: the issuer's origin and SIGN_IN_ORIGINS; nowhere if users cannot sign in."""
-        variables = {**self.caller, **self.overrides}
-        if not (variables.get("JWKS_URL") and variables.get("JWT_CLIENT_ID")):
+        """Where the page asks for tokens: the issuer's origin and others; nowhere if users cannot sign in."""
+        variables, authentication = {**self.caller, **self.overrides}, self.authentication
+        if authentication is None or not authentication.sign_in:
             return ()
-        issuer = urlsplit(variables.get("JWT_ISSUER", ""))
-        origins = (f"{issuer.scheme}://{issuer.netloc}", *variables.get("SIGN_IN_ORIGINS", "").split(","))
+        if not all(variables.get(name) for name in authentication.sign_in):
+            return ()
+        issuer = urlsplit(variables.get(authentication.issuer, ""))
+        origins = (f"{issuer.scheme}://{issuer.netloc}", *variables.get(authentication.origins, "").split(","))
         return tuple(filter(None, map(normal_origin, origins)))
 
     @classmethod
@@ -88,18 +131,7 @@ class Settings:
         state = environ.get("STATE_DIR", "").strip()
         project = _project(template.parent / "pyproject.toml", parameters or {})
         origins = reader.origins("ALLOWED_ORIGINS")
-        auth_mode = _auth_mode(environ, overrides or {}, project)
-        if ANY_ORIGIN in origins and auth_mode == "none":
-            raise StartError(
-                "ALLOWED_ORIGINS=* with AUTH_MODE=none would let every web page act as you: list the origins, for "
-                "example ALLOWED_ORIGINS=https://ide.example.com, or set AUTH_MODE=jwt",
-                2,
-            )
-        variables = {**environ, **(overrides or {})}
-        takes_key = "JWT_SECRET" in project.get("pass_names", ()) and not parameters
-        if auth_mode == "jwt" and takes_key and not (variables.get("JWT_SECRET") or variables.get("JWKS_URL")):
-            # The functions would verify tokens with the template's own secret, which is random and which nobody has.
-            raise StartError("AUTH_MODE=jwt needs the key that verifies tokens: set JWT_SECRET or JWKS_URL", 2)
+        _check_authentication(environ, overrides or {}, project, origins, has_parameters=bool(parameters))
         return cls(
             template=template,
             host=host,
@@ -191,13 +223,42 @@ class _Reader:
         return text in ("1", "true", "yes")
 
 
-def _auth_mode(environ: Mapping[str, str], overrides: Mapping[str, str], project: Mapping[str, Any]) -> str:
-    """The functions' AUTH_MODE, unless the template sets it."""
-    if "AUTH_MODE" in overrides:
-        return overrides["AUTH_MODE"]
-    if "AUTH_MODE" in environ and "AUTH_MODE" in project.get("pass_names", ()):
-        return environ["AUTH_MODE"]
-    return str(project.get("environment", {}).get("AUTH_MODE", ""))
+def _check_authentication(
+    environ: Mapping[str, str],
+    overrides: Mapping[str, str],
+    project: Mapping[str, Any],
+    origins: tuple[str, ...],
+    *,
+    has_parameters: bool,
+) -> None:
+    """Raises :class:`StartError` if everybody could do everything, or nobody anything."""
+    authentication: Authentication | None = project.get("authentication")
+    if authentication is None:
+        return
+    variable, pass_names = authentication.mode, project.get("pass_names", ())
+    mode = str(project.get("environment", {}).get(variable, ""))  # unless the template sets it
+    if variable in overrides:
+        mode = overrides[variable]
+    elif variable in environ and variable in pass_names:
+        mode = environ[variable]
+    if ANY_ORIGIN in origins and mode == "none":
+        raise StartError(
+            f"ALLOWED_ORIGINS=* with {variable}=none would let every web page act as you: list the origins, for "
+            f"example ALLOWED_ORIGINS=https://ide.example.com, or set {variable}=jwt",
+            2,
+        )
+    keys, variables = authentication.keys, {**environ, **overrides}
+    takes_key = any(key in pass_names for key in keys) and not has_parameters
+    if mode == "jwt" and takes_key and not any(variables.get(key) for key in keys):
+        # The functions would verify tokens with the template's own secret, which is random and which nobody has.
+        raise StartError(f"{variable}=jwt needs the key that verifies tokens: set {' or '.join(keys)}", 2)
+
+
+def _table(kind: type) -> Callable[[Mapping[str, Any]], Any]:
+    """Reads a table into a dataclass, lists as tuples. Raises TypeError."""
+    return lambda values: kind(
+        **{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
+    )
 
 
 def _texts(values: Mapping[Any, Any]) -> dict[str, str]:
@@ -212,7 +273,8 @@ _TABLE: dict[str, tuple[type, Callable[[Any], Any]]] = {
     "pass": (list, lambda values: frozenset(map(str, values))),
     "web_paths": (dict, _texts),
     "public_objects": (dict, lambda buckets: {str(name): tuple(prefixes) for name, prefixes in buckets.items()}),
-    "demo_model": (bool, bool),
+    "model": (dict, _table(Model)),
+    "authentication": (dict, _table(Authentication)),
     "service": (str, str),
     "greeting": (list, lambda values: tuple(map(str, values))),
     "preload": (list, lambda values: frozenset(map(str, values))),
@@ -236,7 +298,10 @@ def _project(path: Path, parameters: Mapping[str, str]) -> dict[str, Any]:
         kind, read_value = _TABLE[key]
         if not isinstance(value, kind):
             raise StartError(f"{path}: [tool.codelab-local] {key} must be a {kind.__name__}")
-        fields["pass_names" if key == "pass" else key] = read_value(value)
+        try:
+            fields["pass_names" if key == "pass" else key] = read_value(value)
+        except TypeError as error:
+            raise StartError(f"{path}: [tool.codelab-local] {key}: {error}") from None
     fields["parameters"] = {**fields.get("parameters", {}), **parameters}
     if "page" in fields:
         fields["page"] = path.parent / fields["page"]

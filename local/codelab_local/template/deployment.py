@@ -5,6 +5,7 @@ resolved.
 """
 
 import io
+import json
 import re
 import time
 import zipfile
@@ -16,8 +17,10 @@ from urllib.parse import quote
 
 from codelab_local.emulator.aws_api import AwsApi, AwsError
 from codelab_local.host.errors import StartError, StateError
+from codelab_local.host.notices import notice
 from codelab_local.template.limits import Limit, limit_of
-from codelab_local.template.sam_template import CODE_BUCKET, CODE_KEY, TEMPLATE_KEY, Source, Template
+from codelab_local.template.open_api import OpenApi
+from codelab_local.template.sam_template import CODE_BUCKET, CODE_KEY, TEMPLATE_KEY, Source, Template, without
 
 STACK = "codelab-local"
 DEPLOY_TIMEOUT = 120.0
@@ -62,12 +65,14 @@ class Route:
 class Authorizer:
     """A REQUEST authorizer; `identity_source` are expressions such as `route.request.header.Auth`.
 
-    `simple` (HTTP APIs only): it answers `isAuthorized` instead of a policy.
+    Of HTTP APIs only: `simple`, that it answers `isAuthorized` instead of a policy; `ttl`, how many seconds its answer
+    is kept for requests with the same identity.
     """
 
     function: str
     identity_source: tuple[str, ...]
     simple: bool = False
+    ttl: int = 0
 
 
 @dataclass(frozen=True)
@@ -109,6 +114,16 @@ class Deployment:
     schedules: tuple[Schedule, ...]
     #: Names of buckets by logical id.
     buckets: dict[str, str]
+    #: Whether everything of the template is there.
+    is_whole: bool = True
+
+
+class _UnknownTypes(StartError):
+    """The emulator does not know the types of some resources."""
+
+    def __init__(self, message: str, types: str) -> None:
+        super().__init__(message)
+        self.types = frozenset(types.split(", "))
 
 
 def deploy(aws: AwsApi, template: Template, parameters: dict[str, str], region: str) -> Deployment:
@@ -121,11 +136,18 @@ def deploy(aws: AwsApi, template: Template, parameters: dict[str, str], region: 
     if missing:
         raise StartError(f"the template requires {', '.join(missing)}: set it with --parameter {missing[0]}=VALUE", 2)
     _upload_placeholder(aws)
-    is_update = _deploy_stack(aws, template, parameters)
+    whole = template
+    try:
+        is_update = _deploy_stack(aws, template, parameters)
+    except _UnknownTypes as error:
+        template = without(template, error.types)
+        is_update = _deploy_stack(aws, template, parameters)
     resources = _stack_resources(aws)
     if is_update:
         _check_tables(aws, resources.get("AWS::DynamoDB::Table", {}).values())
     api, http_api = _read_api(aws, resources, "WEBSOCKET"), _read_api(aws, resources, "HTTP")
+    for name in resources.get("AWS::ApiGateway::RestApi", {}):
+        notice(f"the API {name} is left out: the local cloud serves no REST APIs (v1)")
     if api is None:
         raise StartError("the template has no AWS::ApiGatewayV2::Api with ProtocolType WEBSOCKET")
     if http_api is not None and http_api.stage != "$default":
@@ -138,6 +160,7 @@ def deploy(aws: AwsApi, template: Template, parameters: dict[str, str], region: 
         http_api=http_api,
         schedules=(*_take_rules(aws, resources, is_update), *_take_scheduler(aws, resources, is_update)),
         buckets=dict(resources.get("AWS::S3::Bucket", {})),
+        is_whole=template is whole,
     )
 
 
@@ -194,6 +217,7 @@ def _deploy_stack(aws: AwsApi, template: Template, parameters: dict[str, str]) -
                 aws.cloudformation("UpdateStack", request)
             except AwsError as update:
                 if "No updates" not in str(update):
+                    _raise_if_unknown(update)
                     raise StateError(f"cannot update the stack in STATE_DIR: {update}; delete STATE_DIR") from None
                 return True
         elif "aws-sam-translator" in str(error):
@@ -201,12 +225,18 @@ def _deploy_stack(aws: AwsApi, template: Template, parameters: dict[str, str]) -
                 "the package aws-sam-translator, which expands the template, is missing: install it with ministack"
             ) from None
         else:
+            _raise_if_unknown(error)
             raise StartError(f"CloudFormation rejects the template: {error}") from None
     try:
         _wait_for_stack(aws)
     except StartError as error:
         raise StateError(f"cannot update the stack in STATE_DIR: {error}") if kept else error from None
     return kept
+
+
+def _raise_if_unknown(error: AwsError) -> None:
+    if (match := re.search(r"Unrecognized resource types: \[(.+?)\]", str(error))) is not None:
+        raise _UnknownTypes(f"CloudFormation rejects the template: {error}", match[1]) from None
 
 
 def _wait_for_stack(aws: AwsApi) -> None:
@@ -296,7 +326,7 @@ def _read_api(aws: AwsApi, resources: dict[str, dict[str, str]], protocol: str) 
     api = _find_api(aws, resources, protocol)
     if api is None:
         return None
-    stage, routes = _read_stage_and_routes(aws, api)
+    stage, routes = _read_stage_and_routes(aws, api, resources)
     selection = api.get("routeSelectionExpression") or "$request.body.action"
     limits = {key: limit_of(settings) for key, settings in (stage.get("routeSettings") or {}).items()}
     return Api(
@@ -311,14 +341,19 @@ def _read_api(aws: AwsApi, resources: dict[str, dict[str, str]], protocol: str) 
 
 
 def _find_api(aws: AwsApi, resources: dict[str, dict[str, str]], protocol: str) -> dict[str, Any] | None:
+    apis: list[dict[str, Any]] = []
     for api_id in resources.get("AWS::ApiGatewayV2::Api", {}).values():
-        api: dict[str, Any] = aws.rest("apigateway", "GET", f"/v2/apis/{api_id}")
+        api = aws.rest("apigateway", "GET", f"/v2/apis/{api_id}")
         if api.get("protocolType") == protocol:
-            return api
-    return None
+            apis.append(api)
+    for api in apis[1:]:
+        notice(f"the API {api.get('name')} is left out: the local cloud serves one {protocol} API")
+    return apis[0] if apis else None
 
 
-def _read_stage_and_routes(aws: AwsApi, api: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Route]]:
+def _read_stage_and_routes(
+    aws: AwsApi, api: dict[str, Any], resources: dict[str, dict[str, str]]
+) -> tuple[dict[str, Any], dict[str, Route]]:
     root = f"/v2/apis/{api['apiId']}"
 
     def items(kind: str) -> list[dict[str, Any]]:
@@ -329,37 +364,57 @@ def _read_stage_and_routes(aws: AwsApi, api: dict[str, Any]) -> tuple[dict[str, 
         raise StartError(f"the template's API {api.get('name')} has no AWS::ApiGatewayV2::Stage")
     integrations = {item["integrationId"]: item for item in items("integrations")}
     authorizers = {item["authorizerId"]: item for item in items("authorizers")}
-    routes = [_route(item, integrations, authorizers, api["protocolType"]) for item in items("routes")]
+    route_items = items("routes")
+    open_api = None if route_items else _open_api(aws, api["apiId"], resources)
+    if open_api is not None:
+        route_items, integrations, authorizers = open_api.routes, open_api.integrations, open_api.authorizers
+    if not route_items:
+        notice(f"the API {api.get('name')} has no routes that the local cloud can read")
+    routes = [_route(item, integrations, authorizers, api["protocolType"]) for item in route_items]
     return stages[0], {route.key: route for route in routes}
 
 
+def _open_api(aws: AwsApi, api_id: str, resources: dict[str, dict[str, str]]) -> OpenApi | None:
+    """The OpenAPI document that the deployed template has for an API."""
+    logical_id = {value: name for name, value in resources["AWS::ApiGatewayV2::Api"].items()}[api_id]
+    resource = json.loads(processed_template(aws))["Resources"].get(logical_id) or {}
+    body = (resource.get("Properties") or {}).get("Body")
+    if not isinstance(body, dict):
+        return None
+    identities = {name: value for of_type in resources.values() for name, value in of_type.items()}
+    for name, function in resources.get("AWS::Lambda::Function", {}).items():
+        identities[name] = f"arn:aws:lambda:::function:{function}"
+    return OpenApi(body, identities)
+
+
 def _route(item: dict[str, Any], integrations: dict[str, Any], authorizers: dict[str, Any], protocol: str) -> Route:
-    integration = integrations.get(str(item.get("target", "")).rpartition("/")[2], {})
+    integration = integrations.get(str(item.get("target", "")).partition("/")[2], {})
     uri = str(integration.get("integrationUri") or "")
     limit = 29.0 if protocol == "WEBSOCKET" else 30.0
-    authorizer = authorizers.get(str(item.get("authorizerId") or ""))
+    kind = item.get("authorizationType") or "NONE"
+    authorizer = authorizers.get(str(item.get("authorizerId") or "")) if kind == "CUSTOM" else None
+    if kind not in ("CUSTOM", "NONE"):
+        notice(f"the route {item['routeKey']} is open here: the local cloud does not check {kind}")
     return Route(
         key=item["routeKey"],
         function=function_name(uri) if ":function:" in uri else None,
         timeout=min(limit, float(integration.get("timeoutInMillis") or 30_000) / 1000),
         replies=item.get("routeResponseSelectionExpression") == "$default",
-        authorizer=_authorizer(authorizer, protocol)
-        if authorizer and item.get("authorizationType") == "CUSTOM"
-        else None,
+        authorizer=_authorizer(authorizer, protocol) if authorizer else None,
     )
 
 
 def _authorizer(item: dict[str, Any], protocol: str) -> Authorizer:
     sources = tuple(str(source) for source in item.get("identitySource") or ())
+    ttl = int(item.get("authorizerResultTtlInSeconds") or 0) if protocol == "HTTP" else 0
     # If a template has no identity source, the emulator adds `$request.header.Authorization`. That is the syntax of
     # HTTP APIs, which only need one if results are cached.
-    if protocol == "WEBSOCKET" or not item.get("authorizerResultTtlInSeconds"):
+    if not ttl:
         sources = tuple(source for source in sources if source != "$request.header.Authorization")
     if protocol == "HTTP" and item.get("authorizerPayloadFormatVersion") == "1.0":
         raise StartError(f"authorizer {item.get('name')}: the local cloud supports only payload format 2.0")
-    return Authorizer(
-        function_name(str(item.get("authorizerUri") or "")), sources, bool(item.get("enableSimpleResponses"))
-    )
+    function, simple = function_name(str(item.get("authorizerUri") or "")), bool(item.get("enableSimpleResponses"))
+    return Authorizer(function, sources, simple, ttl)
 
 
 def _take_rules(aws: AwsApi, resources: dict[str, dict[str, str]], kept: bool) -> list[Schedule]:

@@ -1,4 +1,4 @@
-"""Answers as the query's `auth` says: deny, unauthorized, raise, nothing, object; otherwise allows."""
+"""Answers as the query's `auth` says: deny, unauthorized, raise, nothing, object, large; otherwise allows."""
 
 from typing import Any
 
@@ -15,6 +15,8 @@ def handler(event: dict[str, Any], _context: Any) -> Any:
         raise ValueError("the authorizer is broken")
     if wish == "nothing":
         return None
+    if wish == "large":
+        query["session_id"] = "x" * 9000
     context = {"user": "someone", "session": query.get("session_id", ""), "number": 7, "flag": True}
     statement = {
         "Action": "execute-api:Invoke",

@@ -22,6 +22,8 @@ def handler(event: dict[str, Any], _context: Any) -> Any:
                 "body": base64.b64encode(bytes(range(256))).decode(),
                 "isBase64Encoded": True,
             }
+        case "text":
+            return "plain text"
         case "nonsense":
             return {"statusCode": "not a number"}
     return event

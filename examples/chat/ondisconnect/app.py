@@ -1,0 +1,13 @@
+"""Forgets who has left."""
+
+import os
+from typing import Any
+
+import boto3
+
+TABLE = boto3.resource("dynamodb").Table(os.environ["TABLE_NAME"])
+
+
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    TABLE.delete_item(Key={"connection_id": event["requestContext"]["connectionId"]})
+    return {"statusCode": 200}
