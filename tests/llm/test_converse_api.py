@@ -22,6 +22,7 @@ from codelab.llm.failures import FailureKind
 from codelab.llm.outcome import Usage
 from codelab.llm.profiles import profile_of
 
+from tests.cases import cases
 from tests.fakes.http import Exchange, response
 from tests.fakes.model.converse import SpokenConverse, event, exception, message
 from tests.fakes.model.wire import ScriptedServer, argument, delta, failing
@@ -140,7 +141,7 @@ def test_images_are_sent_as_data() -> None:
             encoded(messages=[{"role": "user", "content": [part(url)]}])
 
 
-@pytest.mark.parametrize(
+@cases(
     ("model", "asked", "made"),
     [
         (CLAUDE, {}, {}),
@@ -290,7 +291,7 @@ def test_the_health_check_asks_nothing_and_takes_no_foreign_server_for_bedrock()
         assert {(exchange.path, exchange.content) for exchange in server.received} == {(path, b"{}")}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("url", "region"),
     [
         ("https://bedrock-runtime.eu-west-1.amazonaws.com", "eu-west-1"),
@@ -382,7 +383,7 @@ def test_a_stream_that_is_cut_at_any_byte_executes_nothing(strategy: Any, name: 
                 answer_of(asked, Cut(data[:end]))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("type_", "text", "kind", "retryable"),
     [
         ("throttlingException", "Too many tokens, please wait", FailureKind.RATE, True),
@@ -467,7 +468,7 @@ def test_an_answer_of_another_server_is_named(data: bytes) -> None:
     assert caught.value.kind is FailureKind.PROTOCOL
 
 
-@pytest.mark.parametrize(
+@cases(
     ("model", "profile"),
     [
         ("openai.gpt-oss-120b-1:0", "bedrock"),

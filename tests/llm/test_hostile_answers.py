@@ -26,6 +26,7 @@ from codelab.llm.past_reasoning import ReasoningCollector
 from codelab.llm.scanner import Mender, Scanner
 from codelab.llm.schema.validation import compile_validator
 
+from tests.cases import cases
 from tests.fakes.http import Exchange, Script, event
 from tests.fakes.model import converse
 from tests.fakes.model.apis import SPOKEN, client, spoken
@@ -96,7 +97,7 @@ CALLING = [
 # Streams in every state of decay.
 
 
-@pytest.mark.parametrize("provider", APIS)
+@cases("provider", APIS)
 def test_a_stream_cut_at_any_byte_executes_nothing(provider: str) -> None:
     whole = stream_of(provider, *CALLING)
     assert len(replayed(provider, whole).result.solution["calls"]) == 2
@@ -163,7 +164,7 @@ def _damaged(lines: list[bytes], chance: random.Random) -> list[bytes]:
     return lines
 
 
-@pytest.mark.parametrize("provider", APIS)
+@cases("provider", APIS)
 def test_a_damaged_stream_ends_in_a_valid_answer_or_a_typed_error(provider: str) -> None:
     chance, validator = random.Random(7), compile_validator(TURN)
     lines = _events_of(provider)
@@ -277,7 +278,7 @@ class Checked(Replayed):
         yield from super().send(body, call)
 
 
-@pytest.mark.parametrize("provider", SPOKEN)
+@cases("provider", SPOKEN)
 def test_no_conversation_breaks_the_rules_of_an_api(provider: str) -> None:
     for seed in range(120):
         chance = random.Random(seed)
@@ -352,8 +353,8 @@ def test_numbers_that_no_double_holds_are_the_largest_one(strategy: Any) -> None
     assert past_arguments({"function": {"arguments": '{"a": NaN}'}}) == {}
 
 
-@pytest.mark.parametrize("depth", [150, 5_000, 100_000])
-@pytest.mark.parametrize("strategy", ["calls", "json", "native"])
+@cases("depth", [150, 5_000, 100_000])
+@cases("strategy", ["calls", "json", "native"])
 def test_a_value_that_is_nested_too_deeply_is_invalid(strategy: Any, depth: int) -> None:
     value = f"{'[' * depth}{']' * depth}"
     calls = strategy == "calls"
@@ -409,8 +410,8 @@ def test_an_error_within_errors_is_an_error(depth: int) -> None:
     assert isinstance(refusal_of(400, {}, data.encode()), TransportError)
 
 
-@pytest.mark.parametrize("wait", ["inf", "1e400", "9" * 400, "-1", "nan"])
-@pytest.mark.parametrize("header", ["retry-after", "retry-after-ms"])
+@cases("wait", ["inf", "1e400", "9" * 400, "-1", "nan"])
+@cases("header", ["retry-after", "retry-after-ms"])
 def test_a_wait_of_any_length_can_be_told(header: str, wait: str) -> None:
     error = refusal_of(429, {header: wait}, b"{}")
     assert isinstance(error, TransportError)
@@ -419,7 +420,7 @@ def test_a_wait_of_any_length_can_be_told(header: str, wait: str) -> None:
     assert "too many requests" in error.public_message
 
 
-@pytest.mark.parametrize("code", ["000000400" + "1" * 5_000, "4" * 5_000, ["400"], {"400": 1}, "\ud800"])
+@cases("code", ["000000400" + "1" * 5_000, "4" * 5_000, ["400"], {"400": 1}, "\ud800"])
 def test_a_code_of_any_form_is_an_error(code: Any) -> None:
     with pytest.raises(TransportError) as caught:
         checked_object({"error": {"code": code, "message": "schema" * 100_000}})

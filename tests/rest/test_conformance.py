@@ -22,6 +22,8 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from tests.cases import cases
+
 #: The allowed server errors (Agent Runtime API, "Коды ошибок"). The table works here: a DATABASE_ERROR would mean that
 #: it got invalid data.
 FAILURES = {"TOOL_EXECUTION_FAILED", "LLM_ERROR"}
@@ -97,7 +99,7 @@ def fuzzer(cloud: LocalCloud) -> Fuzzer:
     return Fuzzer(cloud)
 
 
-@pytest.mark.parametrize(("method", "path"), OPERATIONS)
+@cases(("method", "path"), OPERATIONS)
 def test_every_answer_to_random_requests_is_documented(fuzzer: Fuzzer, method: str, path: str) -> None:
     for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE):
         fuzzer.fuzz(method, path, mode, 1 if "stream" in path else 3)  # a stream lasts for seconds

@@ -12,6 +12,7 @@ from codelab.delivery.post import render
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.turns.caller import Caller
 
+from tests.cases import cases
 from tests.security.test_denials import Call, make
 from tests.turns.world import IDE, World, refusal
 
@@ -123,7 +124,7 @@ NEVER: dict[str, tuple[dict[str, Any], str | None, Call]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("settings", "platform", "wanted"), NEVER.values(), ids=NEVER)
+@cases(("settings", "platform", "wanted"), NEVER.values(), ids=NEVER)
 def test_other_commands_are_not_remembered(settings: dict[str, Any], platform: str | None, wanted: Call) -> None:
     world = allowed(platform, **settings)
     (call_id,) = make(world, wanted)
@@ -211,8 +212,8 @@ SETTLED: dict[str, Callable[[World, str], Any]] = {
 }
 
 
-@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-@pytest.mark.parametrize("settle", SETTLED.values(), ids=SETTLED)
+@cases("change", CHANGES.values(), ids=CHANGES)
+@cases("settle", SETTLED.values(), ids=SETTLED)
 def test_a_rule_ends_when_the_agent_may_have_written_a_file(change: Call, settle: Callable[[World, str], Any]) -> None:
     world = remembering("autonomous")
     (call_id,) = make(world, change)
@@ -437,7 +438,7 @@ def test_command_lines_with_shell_syntax_are_not_remembered() -> None:
     assert not wrongly
 
 
-@pytest.mark.parametrize("character", [chr(n) for n in itertools.chain(range(0x20, 0x7F), (0x85, 0xA0, 0x2003))])
+@cases("character", [chr(n) for n in itertools.chain(range(0x20, 0x7F), (0x85, 0xA0, 0x2003))])
 def test_only_the_documented_characters_can_be_remembered(character: str) -> None:
     world = allowed()
     (call_id,) = make(world, run(f"a{character}b"))

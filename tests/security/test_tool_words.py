@@ -12,6 +12,7 @@ from codelab_client.own_tools import WithOwnTools
 from codelab_client.session.hello import Hello
 from codelab_client.skills import Skills
 
+from tests.cases import cases
 from tests.client.executing import CountingExecutor
 from tests.fakes.model.script import call
 from tests.functions.system import System
@@ -168,9 +169,7 @@ def test_a_declaration_of_older_code_is_not_trusted() -> None:
     assert tool.untrusted_description == ORDER
 
 
-@pytest.mark.parametrize(
-    "hidden", ["\u3164", "\uffa0", "\u115f", "\u034f", "\ufe0f", "\u2800", "\u200d", "\u202e", "\x9b"]
-)
+@cases("hidden", ["\u3164", "\uffa0", "\u115f", "\u034f", "\ufe0f", "\u2800", "\u200d", "\u202e", "\x9b"])
 def test_every_hidden_character_is_shown(hidden: str) -> None:
     assert visible(f"a{hidden}b") == f"a<U+{ord(hidden):04X}>b"
     assert visible("naïve 日本 \n\tй") == "naïve 日本 \n\tй"
