@@ -460,6 +460,7 @@ def test_a_tools_question_has_a_button_for_each_answer(open_editor: Open, folder
     assert '"blue"' in model.requests["acp-question"][1]["messages"][-1]["content"]
 
 
+@pytest.mark.deep
 def test_an_editor_that_does_not_read_holds_the_output_back_and_may_still_leave(
     environment: dict[str, str], folder: Path, model: ScriptedModel
 ) -> None:

@@ -28,6 +28,7 @@ from tests.fakes.model.converse import SpokenConverse, event, exception, message
 from tests.fakes.model.wire import ScriptedServer, argument, delta, failing
 from tests.llm.answer import answer_of
 from tests.llm.schemas import STRING, array, closed, obj
+from tests.sampling import some_and_all
 
 READ = closed(obj(_tool={"const": "read"}, path=STRING))
 ANSWER = obj(message=STRING, calls=array({"anyOf": [READ]}))
@@ -364,7 +365,8 @@ class Cut:
     [("calls", "read", '{"path": "lib/main.dart"}'),
      ("tool", "generate_response", '{"message": "I read.", "calls": [{"_tool": "read", "path": "a"}]}')],
 )  # fmt: skip
-def test_a_stream_that_is_cut_at_any_byte_executes_nothing(strategy: Any, name: str, arguments: str) -> None:
+@some_and_all
+def test_a_stream_that_is_cut_at_any_byte_executes_nothing(strategy: Any, name: str, arguments: str, step: int) -> None:
     """Native calls wait for `messageStop`. An answer that is one call shows its end itself."""
     answer = SpokenConverse().answering()
     pieces = [answer.chunk(argument(arguments[at : at + 20], name=name)) for at in range(0, len(arguments), 20)]
@@ -375,7 +377,7 @@ def test_a_stream_that_is_cut_at_any_byte_executes_nothing(strategy: Any, name: 
     complete_at = len(begun) if strategy == "tool" else len(data) - len(last)
     config = RequestConfig(CLAUDE, provider="bedrock", strategy=strategy)
     asked = Request(config, ANSWER, ASK, unsupported=UnsupportedFeatures(), retry=RetryPolicy(attempts=1))
-    for end in range(len(data) + 1):
+    for end in sorted({*range(0, len(data), step), complete_at - 1, complete_at, len(data)}):
         if end >= complete_at:
             assert answer_of(asked, Cut(data[:end])).result.solution["calls"][0]["_tool"] == "read"
         else:

@@ -102,7 +102,7 @@ def fuzzer(cloud: LocalCloud) -> Fuzzer:
 @cases(("method", "path"), OPERATIONS)
 def test_every_answer_to_random_requests_is_documented(fuzzer: Fuzzer, method: str, path: str) -> None:
     for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE):
-        fuzzer.fuzz(method, path, mode, 1 if "stream" in path else 3)  # a stream lasts for seconds
+        fuzzer.fuzz(method, path, mode, 1 if "stream" in path else 2)  # a stream lasts for seconds
 
 
 @pytest.mark.deep

@@ -117,7 +117,7 @@ def test_too_large_schemas_are_refused_with_their_place(schema: Schema, place: s
     assert refused(schema).startswith(place)
 
 
-@pytest.mark.parametrize("keyword", ["anyOf", "allOf", "oneOf"])
+@pytest.mark.parametrize("keyword", ["anyOf", *(pytest.param(it, marks=pytest.mark.deep) for it in ("allOf", "oneOf"))])
 def test_the_codec_itself_limits_doubling_references(keyword: str) -> None:
     """For the program's own schemas, which have no budget: in a process with 2 GB, within two minutes."""
     code = f"""
