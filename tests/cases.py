@@ -11,7 +11,7 @@ Test = Callable[..., None]
 
 
 def cases(
-    names: str | Sequence[str], values: Iterable[Any], ids: Callable[[Any], object] | Iterable[str] | None = None
+    names: str | Sequence[str], values: Iterable[Any], ids: Callable[[Any], object] | Iterable[object] | None = None
 ) -> Callable[[Test], Test]:
     """Like `pytest.mark.parametrize`, but as one test, which runs all cases and then names those that failed.
 

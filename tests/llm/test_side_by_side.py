@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 from codelab.llm.client.direct import DirectTransport
-from codelab.llm.client.openai_sdk import SdkTransport
 from codelab.llm.client.transport import Call
 from codelab.llm.errors import TransportError
 
 from tests.cases import cases
 from tests.fakes.http import Exchange, Script, event, response
 from tests.fakes.model.wire import ScriptedServer, delta
+from tests.llm.sdk import sdk_transport
 
 Outcome = tuple[Any, ...]
 
@@ -142,7 +142,7 @@ class Pair:
     def __init__(self, server: ScriptedServer) -> None:
         self.server = server
         self.transports: list[Any] = [
-            kind(base_url=server.url, api_key="test", timeout=10) for kind in (DirectTransport, SdkTransport)
+            kind(base_url=server.url, api_key="test", timeout=10) for kind in (DirectTransport, sdk_transport)
         ]
 
     def outcomes(self, script: Script, *, stream: bool) -> list[tuple[Outcome, Outcome]]:
