@@ -53,7 +53,7 @@ class Fuzzer:
             suppress_health_check=list(HealthCheck),
             phases=[Phase.explicit, Phase.generate],
         )
-        def send(case: Case) -> None:
+        def send(case: Case[Any]) -> None:
             if mode is GenerationMode.POSITIVE and next(self._numbers) % 2:
                 self._aim(case)
             self._judge(case, mode)
@@ -63,7 +63,7 @@ class Fuzzer:
         except Unsatisfiable:  # This operation has no invalid requests.
             assert mode is GenerationMode.NEGATIVE
 
-    def _aim(self, case: Case) -> None:
+    def _aim(self, case: Case[Any]) -> None:
         for place in (case.path_parameters, case.query, case.body):
             if isinstance(place, dict) and "session_id" in place:
                 place["session_id"] = self._session()
@@ -73,7 +73,7 @@ class Fuzzer:
             self._existing = self._api.post("/sessions", json={}).json()["session_id"]
         return self._existing
 
-    def _judge(self, case: Case, mode: GenerationMode) -> None:
+    def _judge(self, case: Case[Any], mode: GenerationMode) -> None:
         response = case.call(session=self._http, timeout=40)
         self.answers[case.method, case.path, response.status_code] += 1
         checks = [*ALWAYS, *([negative_data_rejection] if mode is GenerationMode.NEGATIVE else [])]
