@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 from codelab.config import USUAL_LIMITS, ConfigurationError, Limits, read_settings
 
+from tests.cases import cases
+
 
 def test_defaults_hold_and_empty_variables_count_as_unset() -> None:
     found = read_settings({"MAX_STEPS": "", "TABLE_NAME": "t"})
@@ -16,7 +18,7 @@ def test_a_number_may_be_written_as_cloudformation_does() -> None:
     assert [read_settings({"MAX_STEPS": text}).max_steps for text in ("5", "5.0", " 5 ", "+5")] == [5] * 4
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "value"),
     [
         ("MAX_STEPS", "many"),
@@ -62,7 +64,7 @@ def test_a_plan_changes_what_it_names() -> None:
     assert found.limits["other"] == found.limits[""] == replace(USUAL_LIMITS, open_turns=3)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("value", "place"),
     [
         ('{"team": {"mesages_per_minute": 5}}', "team.mesages_per_minute: extra inputs"),

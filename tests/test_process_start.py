@@ -5,8 +5,7 @@ import os
 import sys
 from pathlib import Path
 
-import pytest
-
+from tests.cases import cases
 from tests.processes import run
 
 ROOT = Path(__file__).parents[1]
@@ -92,7 +91,7 @@ import cryptography
 """
 
 
-@pytest.mark.parametrize(
+@cases(
     ("with_keys", "environment", "is_imported"),
     [(False, LAMBDA, False), (True, LAMBDA, True), (False, {}, True), (False, LAMBDA | PLAIN, True)],
 )
@@ -109,7 +108,7 @@ def test_another_way_to_start_is_refused() -> None:
     assert "PROCESS_START must be 'plain' or unset, not 'fast'" in done.stderr
 
 
-@pytest.mark.parametrize("name", sorted(path.parent.name for path in ROOT.glob("functions/*/handler.py")))
+@cases("name", sorted(path.parent.name for path in ROOT.glob("functions/*/handler.py")))
 def test_a_function_begins_its_init_before_it_imports_what_it_is_made_of(name: str) -> None:
     body = ast.parse((ROOT / "functions" / name / "handler.py").read_text()).body
     imports = [place for place, it in enumerate(body) if isinstance(it, ast.ImportFrom) and _is_ours(it)]

@@ -13,6 +13,7 @@ from codelab.llm.config import RequestConfig
 from codelab.protocol.globs import matches
 from codelab.protocol.tools import CATALOGUE, ExecutorTools
 
+from tests.cases import cases
 from tests.turns.world import WRITE, calling
 
 
@@ -43,7 +44,7 @@ def test_who_only_reads_has_no_tool_that_does_more() -> None:
     assert {tool.risk for tool in agents()["ask"].tools.values()} == {"read"}
 
 
-@pytest.mark.parametrize(
+@cases(
     "rule",
     [
         "Never invent what is in a file, nor the path",
@@ -86,7 +87,7 @@ def test_a_bad_file_is_named(tmp_path: Path, line: str, complaint: str) -> None:
         read_agents(tmp_path)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("glob", "path", "matching"),
     [
         ("*.md", "README.md", True),

@@ -637,6 +637,7 @@ def test_a_session_is_copied_and_gets_a_title(open_editor: Open, folder: Path, m
         assert refused.value.code == code, (method, params)
 
 
+@pytest.mark.deep
 def test_an_editor_that_does_not_read_holds_the_output_back_and_may_still_leave(
     environment: dict[str, str], folder: Path, model: ScriptedModel
 ) -> None:

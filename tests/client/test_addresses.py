@@ -8,11 +8,12 @@ from codelab_client.session import Address, InsecureAddress, InvalidAddress, Ses
 from codelab_client.session.address import is_secure
 from codelab_client.session.rest import Rest, RestError
 
+from tests.cases import cases
 from tests.client.executing import CountingExecutor
 from tests.fakes.http import Exchange, HttpServer
 
 
-@pytest.mark.parametrize(
+@cases(
     ("url", "secure"),
     [
         ("wss://box.example/prod", True),

@@ -5,13 +5,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-import pytest
 from codelab_client.session import events as on
 from codelab_client.session.call_drafts import CallDrafts
 from codelab_client.session.events import event_of
 from codelab_client.session.hello import Hello
 from codelab_client.terminal.conversation import Screen, TerminalConversation
 from codelab_client.terminal.status_line import status_line
+
+from tests.cases import cases
 
 CALL = {"type": "tool_call", "call_id": "c1", "tool_name": "write_file", "turn_id": "t", "requires_approval": True}
 
@@ -36,7 +37,7 @@ def test_a_later_call_is_the_newest_and_an_earlier_one_voids_it() -> None:
     assert after(draft(0), draft(1), draft(0, "n")) == [(0, "n")]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("fields", "ends"),
     [
         (CALL, True),

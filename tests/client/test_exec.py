@@ -51,7 +51,7 @@ def test_control_characters_do_not_reach_the_terminal(codelab: Codelab, folder: 
 @pytest.mark.parametrize(
     "locale",
     [
-        {"PYTHONIOENCODING": "latin-1"},
+        pytest.param({"PYTHONIOENCODING": "latin-1"}, marks=pytest.mark.deep),
         {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"},
     ],
 )

@@ -13,6 +13,7 @@ from codelab_client.tools.executor import Executor
 from codelab_client.tools.workspace import DiskWorkspace
 
 from tests.client.calls import Answers, call, execute, git, result, snapshot
+from tests.sampling import sampled
 
 SECRET = "the user's private key"
 
@@ -83,12 +84,14 @@ PRIVATE = "[user]\n\tname = Ann\n\temail = ann@home.example\n"
 
 @pytest.mark.parametrize(
     "settings",
-    [
-        f"{PRIVATE}[include]\n\tpath = work.inc\n",
-        f'{PRIVATE}[includeIf "gitdir:~/work/"]\n\tpath = ~/work.inc\n',
-        f'{PRIVATE}[includeIf "onbranch:main"]\n\tpath = work.inc\n',
-        f'{PRIVATE}[includeIf "hasconfig:remote.*.url:git@work.example:**"]\n\tpath = work.inc\n',
-    ],
+    sampled(
+        [
+            f"{PRIVATE}[include]\n\tpath = work.inc\n",
+            f'{PRIVATE}[includeIf "gitdir:~/work/"]\n\tpath = ~/work.inc\n',
+            f'{PRIVATE}[includeIf "onbranch:main"]\n\tpath = work.inc\n',
+            f'{PRIVATE}[includeIf "hasconfig:remote.*.url:git@work.example:**"]\n\tpath = work.inc\n',
+        ]
+    ),
     ids=["include", "gitdir", "onbranch", "hasconfig"],
 )
 def test_a_commit_for_work_has_the_identity_for_work(user: User, settings: str) -> None:
@@ -114,7 +117,7 @@ def test_a_file_that_the_repository_includes_says_who_commits(user: User) -> Non
     assert user.last() == "Ann at work ann@work.example Ann at work"
 
 
-@pytest.mark.parametrize("settings", ["", "[user]\n\tname = Ann\n", "[user]\n\temail = a@b.example\n"])
+@pytest.mark.parametrize("settings", sampled(["", "[user]\n\tname = Ann\n", "[user]\n\temail = a@b.example\n"]))
 def test_nobody_commits_as_root(user: User, settings: str) -> None:
     user.settings(settings)
     assert "does not know who commits" in user.refused()
@@ -130,11 +133,13 @@ def test_settings_that_cannot_be_read_are_said(user: User) -> None:
 
 @pytest.mark.parametrize(
     ("settings", "file"),
-    [
-        (f"{PRIVATE}[core]\n\texcludesFile = ~/ignored\n", "ignored"),
-        (PRIVATE, ".config/git/ignore"),
-        (f"{PRIVATE}[include]\n\tpath = more.inc\n", "ignored"),
-    ],
+    sampled(
+        [
+            (f"{PRIVATE}[core]\n\texcludesFile = ~/ignored\n", "ignored"),
+            (PRIVATE, ".config/git/ignore"),
+            (f"{PRIVATE}[include]\n\tpath = more.inc\n", "ignored"),
+        ]
+    ),
     ids=["excludesFile", "default", "included"],
 )
 def test_what_the_user_ignores_everywhere_is_not_committed_nor_seen(user: User, settings: str, file: str) -> None:
@@ -179,7 +184,7 @@ def test_a_file_that_git_lfs_keeps_elsewhere_is_not_committed_as_it_is(user: Use
     assert user.commit(files=["a"]).error is None
 
 
-@pytest.mark.parametrize("value", ["true", "yes", "1"])
+@pytest.mark.parametrize("value", sampled(["true", "yes", "1"]))
 def test_an_unsigned_commit_is_not_made_for_who_signs(user: User, value: str) -> None:
     user.settings(f"{PRIVATE}[commit]\n\tgpgSign = {value}\n")
     assert "cannot sign" in user.refused()
@@ -198,7 +203,7 @@ def test_a_hook_is_not_passed_by_when_nobody_can_be_asked(user: User, name: str)
     assert f".git/hooks/{name}" in user.refused()
 
 
-@pytest.mark.parametrize("name", HOOKS)
+@pytest.mark.parametrize("name", sampled(HOOKS))
 def test_a_hook_runs_only_if_the_user_says_so(user: User, name: str) -> None:
     user.hook(name, "touch ran")
     refuses = Answers("Do not commit")

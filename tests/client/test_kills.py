@@ -35,7 +35,8 @@ class Load:
     servers: int
 
 
-FAST, DEEP = Load(turns=1, clients=2, sockets=3, servers=1), Load(turns=20, clients=90, sockets=100, servers=10)
+#: `conversations/kills` kills the server in every run.
+FAST, DEEP = Load(turns=1, clients=2, sockets=3, servers=0), Load(turns=20, clients=90, sockets=100, servers=10)
 
 
 class Rig:

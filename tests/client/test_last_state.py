@@ -2,8 +2,9 @@
 
 import random
 
-import pytest
 from codelab_client.tools.last_state import last_state
+
+from tests.cases import cases
 
 STATES = {
     "plain text stays": ("a\nb\n\tc", "a\nb\n\tc"),
@@ -41,7 +42,7 @@ STATES = {
 }
 
 
-@pytest.mark.parametrize(("output", "state"), STATES.values(), ids=STATES)
+@cases(("output", "state"), STATES.values(), ids=STATES)
 def test_the_last_state_is_left(output: str, state: str) -> None:
     assert last_state(output) == state
 

@@ -7,13 +7,14 @@ from codelab_client.tools.executor import Executor
 from codelab_client.tools.placeholders import Placeholders, is_placeholder
 from codelab_client.tools.workspace import DiskWorkspace
 
+from tests.cases import cases
 from tests.client.calls import execute, result
 
 CODE = "def a():\n    return 1\n\n\ndef b():\n    return 2\n"
 LAZY = "def a():\n    return 3\n\n\n# ... existing code ...\n"
 
 
-@pytest.mark.parametrize(
+@cases(
     "line",
     [
         *("# ... existing code ...", "// ...existing code...", "    // ... rest of the code unchanged"),
@@ -31,7 +32,7 @@ def test_such_lines_are_placeholders(line: str) -> None:
     assert is_placeholder(line)
 
 
-@pytest.mark.parametrize(
+@cases(
     "line",
     [
         *("...", "# ...", "    ...", "// ...", "", "# The rest of the file is parsed lazily", "// other methods"),

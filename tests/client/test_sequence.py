@@ -2,9 +2,10 @@
 
 from typing import Any
 
-import pytest
 from codelab_client.session.events import AssistantThought, ToolCall
 from codelab_client.session.sequence import MOST_AHEAD, Sequence
+
+from tests.cases import cases
 
 
 def thought(seq: int) -> Any:
@@ -19,7 +20,7 @@ def taken(sequence: Sequence, *events: Any) -> list[Any]:
     return [ready for event in events for ready in sequence.take(event, 0.0) or ()]
 
 
-@pytest.mark.parametrize("copies", [(True, False), (False, True), (False, True, False), (True, True)])
+@cases("copies", [(True, False), (False, True), (False, True, False), (True, True)])
 def test_a_call_that_waits_behind_a_gap_is_executed_if_any_copy_says_so(copies: tuple[bool, ...]) -> None:
     """It was handed over meanwhile: the copy to execute it may come before one that only shows it, or after."""
     ready = taken(Sequence(), *(call(3, execute=copy) for copy in copies), thought(1), thought(2))

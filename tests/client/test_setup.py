@@ -33,6 +33,7 @@ from keyring.backends import fail
 from tests.client.terminals import Terminal
 from tests.client.test_login import Keyring
 from tests.fakes.http import Exchange, Script, Site, answering
+from tests.sampling import sampled
 from tests.waiting import run
 
 CODELAB = [sys.executable, "-m", "codelab_client.command_line"]
@@ -164,18 +165,28 @@ def test_a_script_sets_up_a_model_that_make_run_then_has(
 
 @pytest.mark.parametrize(
     ("model", "strategy", "said"),
-    [
-        (Endpoint(schema=400), "calls", "It can call functions, copy code exactly. It cannot answer in the form"),
-        (Endpoint(text_of_schema=_content({"text": TEXT.replace("\\\\", "\\")})), "calls", "cannot copy code exactly"),
-        (
-            Endpoint(schema=_answer(file="p"), call=READY),
-            "json",
-            "cannot answer in the form of a schema, call functions",
-        ),
-        (Endpoint(call=500, text_of_schema=READY), "", "A model that changes what it copies often fails to edit"),
-        (Endpoint(schema={"choices": 3}, call=_call(path="other")), "json", "It can copy code exactly. It cannot"),
-        (Endpoint(schema=400, call={"choices": [{"message": {"tool_calls": "x"}}]}, text_of_schema=400), "json", ""),
-    ],
+    sampled(
+        [
+            (Endpoint(schema=400), "calls", "It can call functions, copy code exactly. It cannot answer in the form"),
+            (
+                Endpoint(text_of_schema=_content({"text": TEXT.replace("\\\\", "\\")})),
+                "calls",
+                "cannot copy code exactly",
+            ),
+            (
+                Endpoint(schema=_answer(file="p"), call=READY),
+                "json",
+                "cannot answer in the form of a schema, call functions",
+            ),
+            (Endpoint(call=500, text_of_schema=READY), "", "A model that changes what it copies often fails to edit"),
+            (Endpoint(schema={"choices": 3}, call=_call(path="other")), "json", "It can copy code exactly. It cannot"),
+            (
+                Endpoint(schema=400, call={"choices": [{"message": {"tool_calls": "x"}}]}, text_of_schema=400),
+                "json",
+                "",
+            ),
+        ]
+    ),
 )
 def test_an_open_endpoint_is_tried_and_what_works_is_kept(
     endpoint: Site, capsys: pytest.CaptureFixture[str], model: Endpoint, strategy: str, said: str

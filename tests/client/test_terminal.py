@@ -230,7 +230,7 @@ def test_ctrl_c_stops_the_turn_and_twice_quits(codelab: Codelab, model: Scripted
 
 
 @pytest.mark.parametrize(
-    "state", ["idle", "approval", *(pytest.param(state, marks=pytest.mark.deep) for state in ("feedback", "command"))]
+    "state", ["idle", *(pytest.param(state, marks=pytest.mark.deep) for state in ("approval", "feedback", "command"))]
 )
 def test_ctrl_c_twice_quits_in_every_state(codelab: Codelab, model: ScriptedModel, state: str) -> None:
     calls = [call("run_command", command="sleep 60")] if state == "command" else [WRITE]
@@ -310,6 +310,7 @@ def test_a_broken_connection_is_shown_and_costs_nothing(
             assert printed() == [f"w{n}" for n in range(150)]
 
 
+@pytest.mark.deep  # `test_forty_columns_without_colours_are_enough` is in every run
 def test_colours_can_be_turned_off(codelab: Codelab, model: ScriptedModel) -> None:
     terminal = codelab(NO_COLOR="1")
     terminal.type(model.script("tty-grey", Says("# Title\n\n`code`", [WRITE]), DONE) + "\r")
@@ -430,6 +431,7 @@ def test_help_imports_nothing_of_the_terminal() -> None:
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.deep  # the same handler as with the full screen
 def test_ctrl_c_stops_the_turn_in_the_plain_mode(codelab: Codelab, model: ScriptedModel) -> None:
     script = model.script("tty-plain-stop", Says("A beginning.\n\n" + "word " * 3_000, delay=0.05))
     terminal = codelab("--plain")

@@ -149,6 +149,7 @@ def test_enter_sends_what_was_typed_while_the_client_started(
         assert terminal.mode() == terminal.first_mode
 
 
+@pytest.mark.deep  # `test_images.py` has the rules
 def test_ctrl_v_attaches_the_image_in_the_clipboard(
     codelab: Codelab, environment: dict[str, str], model: ScriptedModel, tmp_path: Path
 ) -> None:
@@ -215,7 +216,7 @@ def test_ctrl_z_suspends_and_the_shell_continues_it(environment: dict[str, str],
         terminal.expect("› after it")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGHUP, pytest.param(signal.SIGTERM, marks=pytest.mark.deep)])
 def test_a_signal_that_ends_it_leaves_no_process_and_restores_the_terminal(codelab: Codelab, number: int) -> None:
     terminal = codelab()
     terminal.type("!echo number $$.; exec sleep 600\r")
@@ -230,6 +231,7 @@ def test_a_signal_that_ends_it_leaves_no_process_and_restores_the_terminal(codel
     assert terminal.raw.rindex(b"\x1b[?2004l") > terminal.raw.rindex(b"\x1b[?2004h")
 
 
+@pytest.mark.deep
 def test_a_signal_also_ends_an_open_list(codelab: Codelab) -> None:
     terminal = codelab()
     terminal.type("/model\r")

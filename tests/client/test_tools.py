@@ -20,6 +20,7 @@ from codelab_client.tools.failure import Code
 from codelab_client.tools.memory import MemoryWorkspace
 from codelab_client.tools.workspace import DiskWorkspace, Workspace
 
+from tests.cases import cases
 from tests.client.calls import Answers, Output, error_code, execute, git, repository, result, snapshot
 
 
@@ -48,7 +49,7 @@ def test_every_tool_of_the_catalogue_that_runs_in_an_ide_is_supported(executor: 
     assert ALIASES == PROTOCOL_ALIASES
 
 
-@pytest.mark.parametrize("name", ARGUMENTS)
+@cases("name", ARGUMENTS)
 def test_the_arguments_are_those_of_the_schema(name: str) -> None:
     schema = CATALOGUE[name].parameters
     assert list(schema["properties"]) == list(ARGUMENTS[name])

@@ -11,6 +11,7 @@ from codelab_client.tools.executor import Executor
 from codelab_client.tools.memory import MemoryWorkspace
 from codelab_client.tools.web import Web, is_public, plain
 
+from tests.cases import cases
 from tests.client.calls import call
 from tests.fakes.http import Exchange, HttpServer
 
@@ -127,7 +128,7 @@ def test_one_address_that_is_not_public_is_enough_to_refuse_a_name(port: int) ->
     assert fetched(Web(resolve=resolve), "http://mixed.example/").code == "PERMISSION_DENIED"
 
 
-@pytest.mark.parametrize(
+@cases(
     "url",
     [
         "http://user@site.example/",
@@ -144,7 +145,7 @@ def test_an_address_that_programs_read_differently_is_refused(url: str) -> None:
     assert fetched(Web(resolve=lambda *_: [], may_reach=lambda _: True), url).code == "INVALID_ARGUMENTS"
 
 
-@pytest.mark.parametrize(
+@cases(
     "address",
     [
         *(
@@ -192,7 +193,7 @@ def test_hidden_text_stays_hidden_whatever_is_in_it() -> None:
     assert plain(f"&lt;&#{'9' * 5_000};") == f"&lt;&#{'9' * 5_000};"
 
 
-@pytest.mark.parametrize("piece", ["<a ", '<a x="', "<a x='", "<!--", "<![", "<?", "</a ", "<svg>", "<script", "&#9"])
+@cases("piece", ["<a ", '<a x="', "<a x='", "<!--", "<![", "<?", "</a ", "<svg>", "<script", "&#9"])
 def test_no_page_takes_more_time_than_its_length(piece: str) -> None:
     """With time that grows with the square of the length, this would run for hours."""
     assert len(plain(piece * (1_000_000 // len(piece)) + "</style>" * 50_000)) <= 1_000_000

@@ -13,6 +13,7 @@ from codelab_client.tools.executor import Executor
 from codelab_client.tools.failure import ToolFailure
 from codelab_client.tools.workspace import DiskWorkspace
 
+from tests.cases import cases
 from tests.client.calls import result
 
 FILE = (
@@ -24,7 +25,7 @@ def edit(text: str, old: str, new: str) -> Edited:
     return apply(text, [Edit(old, new)], "a.py")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("old", "new", "expected", "lines"),
     [
         # spaces at the end of a line
@@ -76,7 +77,7 @@ def test_tabs_are_indentation_as_well() -> None:
     assert edit("\tif a:\n\t\tb\n", "if a:\n\tb", "if c:\n\tb").text == "\tif c:\n\t\tb\n"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "old", "new"),
     [
         ("  a\n  b\n  a\n  b\n", "a\nb", "c"),  # two places

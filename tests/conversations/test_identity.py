@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from tests.cases import cases
 from tests.conftest import CLAIMS, SECRET, TEMPLATE, Open, opener
 from tests.fakes.ide.ide import Ide
 from tests.fakes.model.script import Says, call
@@ -83,7 +84,7 @@ INVALID = {
 }
 
 
-@pytest.mark.parametrize("value", INVALID.values(), ids=INVALID)
+@cases("value", INVALID.values(), ids=INVALID)
 def test_invalid_tokens_are_refused(guarded: Open, value: Any) -> None:
     with pytest.raises(InvalidStatus, match="401"):
         guarded(options=bearing(value))

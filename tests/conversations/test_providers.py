@@ -17,7 +17,11 @@ from tests.waiting import until
 PRICES = {"scripted": {"prompt": 10, "completion": 100}}
 
 
-@pytest.fixture(scope="module", params=SPOKEN)
+#: `llm/test_request.py` asks over each API in every run. Here each costs a cloud of its own.
+OTHERS = [pytest.param(api, marks=pytest.mark.deep) for api in SPOKEN if api != "anthropic-messages"]
+
+
+@pytest.fixture(scope="module", params=["anthropic-messages", *OTHERS])
 def model(request: pytest.FixtureRequest) -> Iterator[ScriptedModel]:
     with ScriptedModel(spoken=SPOKEN[request.param]()) as running:
         yield running

@@ -14,6 +14,7 @@ from codelab.delivery.post import PostResult
 from codelab.sessions.items import Audience, EventItem
 from codelab.sessions.register import Connection, Register
 
+from tests.cases import cases
 from tests.waiting import PATIENCE, until
 
 NOW = 1_000_000
@@ -244,7 +245,7 @@ def test_who_is_gone_is_posted_to_no_more_unless_it_may_be_coming() -> None:
     assert not first.failed
 
 
-@pytest.mark.parametrize("seed", range(20))
+@cases("seed", range(20))
 def test_whatever_the_connections_answer_order_is_kept_and_the_books_are_right(seed: int) -> None:
     choose = random.Random(seed)
     world = World(a=0, b=0, plain=0, plain2=0, patience_s=0.02)

@@ -7,6 +7,8 @@ from codelab.aws.errors import AwsTimeout, AwsUnreachable
 from codelab.delivery import post as module
 from codelab.delivery.post import Poster, PostResult, pauses
 
+from tests.cases import cases
+
 
 class Api:
     """Gives each answer in turn, a status or an error, and then is content."""
@@ -27,7 +29,7 @@ def poster(api: Api) -> Poster:
     return Poster(lambda: api, None)  # type: ignore[arg-type, return-value]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("answer", "outcome"),
     [
         (200, PostResult.DONE),

@@ -11,6 +11,7 @@ import pytest
 from codelab_local.demo_model import completions
 from codelab_local.demo_model.player import chosen, scenarios
 
+from tests.cases import cases
 from tests.demo_model.driver import Chat, closed, streamed, turn_schema
 from tests.processes import run
 from tests.sampling import sampled
@@ -39,9 +40,10 @@ def test_every_scenario_has_examples() -> None:
     assert all({russian(example) for one, example in EXAMPLES if one == name} == {True, False} for name, _ in EXAMPLES)
 
 
-@pytest.mark.parametrize("end", ["completed", "edited", "rejected", "failed", "cut"])
 @pytest.mark.parametrize(("name", "example"), sampled(EXAMPLES))
-def test_an_example_is_played_to_its_end(chat: Chat, name: str, example: str, end: str) -> None:
+@cases("end", ["completed", "edited", "rejected", "failed", "cut"])
+def test_an_example_is_played_to_its_end(base_url: str, name: str, example: str, end: str) -> None:
+    chat = Chat(base_url)
     assert chosen(example)[0].name == name
     message, calls = chat.ask(example)
     for _ in range(10):
@@ -74,7 +76,7 @@ def test_greets_and_says_what_it_is(chat: Chat) -> None:
     assert "I am the built-in demonstration model" in chat.ask("Hello!")[0]
 
 
-@pytest.mark.parametrize(
+@cases(
     "path",
     [
         "main.dart", "./x.c", "/src/update.py", "тесты/Парсер.kt", "packages/core-2/src/delete_all.ts",
@@ -82,7 +84,7 @@ def test_greets_and_says_what_it_is(chat: Chat) -> None:
         "Makefile", "_private.h",
     ],
 )  # fmt: skip
-@pytest.mark.parametrize(
+@cases(
     ("question", "tool"),
     [
         ("Read the file {}", "read_file"), ("what does `{}` do?", "read_file"), ("Hi! Please analyse {}.", "read_file"),
@@ -91,14 +93,16 @@ def test_greets_and_says_what_it_is(chat: Chat) -> None:
         ("Пожалуйста, создай {}", "write_file"), ("Напиши файл {}.", "write_file"), ("Сгенерируй {}", "write_file"),
     ],
 )  # fmt: skip
-def test_finds_a_file_by_any_name(chat: Chat, question: str, tool: str, path: str) -> None:
+def test_finds_a_file_by_any_name(base_url: str, question: str, tool: str, path: str) -> None:
+    chat = Chat(base_url)
     _, calls = chat.ask(question.format(path))
     assert [(call["_tool"], call["path"]) for call in calls] == [(tool, path)]
 
 
-@pytest.mark.parametrize("question", ["Run {}", "run {}, please.", "выполни команду `{}`", "Прогони {}"])
-@pytest.mark.parametrize("command", ["flutter test", "go test ./...", "pytest -k 'a or b' -q", "echo 42 && date"])
-def test_runs_the_command_as_it_is_written(chat: Chat, question: str, command: str) -> None:
+@cases("question", ["Run {}", "run {}, please.", "выполни команду `{}`", "Прогони {}"])
+@cases("command", ["flutter test", "go test ./...", "pytest -k 'a or b' -q", "echo 42 && date"])
+def test_runs_the_command_as_it_is_written(base_url: str, question: str, command: str) -> None:
+    chat = Chat(base_url)
     assert chat.ask(question.format(command))[1] == [{"_tool": "run_command", "command": command, "cwd": None}]
 
 
@@ -188,7 +192,7 @@ def test_writes_a_long_text_as_it_is(chat: Chat) -> None:
     assert calls[0]["content"] == text
 
 
-@pytest.mark.parametrize("piece", ["x", " ", "(", "(a)", "a.", "hi ", "the ", "please ", "`", "«", "x/", "run ", "… "])
+@cases("piece", ["x", " ", "(", "(a)", "a.", "hi ", "the ", "please ", "`", "«", "x/", "run ", "… "])
 def test_a_strange_question_takes_no_time(piece: str) -> None:
     began = time.process_time()
     for start in ("", "run ", "create a.py with the text "):
@@ -234,8 +238,9 @@ NATURAL = {
 }
 
 
-@pytest.mark.parametrize("question", NATURAL)
-def test_what_only_a_real_model_could_do_gets_no_pretended_answer(chat: Chat, question: str) -> None:
+@cases("question", NATURAL)
+def test_what_only_a_real_model_could_do_gets_no_pretended_answer(base_url: str, question: str) -> None:
+    chat = Chat(base_url)
     message, calls = chat.ask(question)
     assert [call["_tool"] for call in calls] == NATURAL[question]
     if calls:

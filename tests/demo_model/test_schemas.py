@@ -4,11 +4,11 @@ import json
 from typing import Any
 
 import jsonschema_rs
-import pytest
 from codelab_local.demo_model.instance import instance
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.cases import cases
 from tests.demo_model.driver import closed, streamed
 
 _TREE = closed({"name": {"type": "string"}, "children": {"type": "array", "items": {"$ref": "#"}, "minItems": 0}})
@@ -66,7 +66,7 @@ SCHEMAS: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("schema", SCHEMAS, ids=str)
+@cases("schema", SCHEMAS, ids=str)
 def test_is_answered_validly(schema: Any) -> None:
     value = instance(schema)
     jsonschema_rs.validator_for(schema, validate_formats=True).validate(value)
@@ -74,7 +74,7 @@ def test_is_answered_validly(schema: Any) -> None:
     assert len(json.dumps(value)) < 20_000
 
 
-@pytest.mark.parametrize("schema", [schema for schema in SCHEMAS if isinstance(schema, dict)], ids=str)
+@cases("schema", [schema for schema in SCHEMAS if isinstance(schema, dict)], ids=str)
 def test_is_answered_over_http(base_url: str, schema: dict[str, Any]) -> None:
     body = {
         "messages": [{"role": "user", "content": "Fill this in"}],

@@ -16,6 +16,7 @@ import psutil
 import pytest
 from codelab_local.demo_model.completions import pieces
 
+from tests.cases import cases
 from tests.demo_model.driver import closed, demo_model, process, turn_schema
 from tests.processes import run
 from tests.waiting import PATIENCE, until
@@ -38,7 +39,7 @@ def _post(base_url: str, body: Any) -> httpx.Response:
     return httpx.post(base_url + "/chat/completions", content=content, timeout=PATIENCE)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("body", "param"),
     [
         (b"{", None),
@@ -148,9 +149,7 @@ def test_stops_at_the_limit(base_url: str) -> None:
     assert done["usage"]["completion_tokens"] == 3
 
 
-@pytest.mark.parametrize(
-    "text", ["", "a b  c\n", 'Привет, мир! 😀 {"a":"\\n"}', "x" * 300_000, "слово " * 60_000, "_" * 50]
-)
+@cases("text", ["", "a b  c\n", 'Привет, мир! 😀 {"a":"\\n"}', "x" * 300_000, "слово " * 60_000, "_" * 50])
 def test_pieces_lose_nothing(text: str) -> None:
     cut = pieces(text)
     assert "".join(cut) == text

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
-import pytest
 import yaml
 
 from infra.docs.asyncapi import document
 from infra.docs.named_schemas import anonymous, with_names
 from infra.docs.schemas import EXTENSION, client_models, server_models
+from tests.cases import cases
 from tests.frames import DOCUMENT
 
 # AsyncAPI's own JSON Schema, from the npm package @asyncapi/specs 6.11.1 (Apache-2.0, its licence lies beside it).
@@ -40,7 +40,7 @@ def test_the_document_is_valid_for_the_official_schema() -> None:
     assert published == json.loads(json.dumps(WRITTEN))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("path", "value"),
     [
         ("info/title", None),

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-import pytest
+from tests.cases import cases
 
 DECISIONS = Path(__file__).parents[2] / "docs/decisions"
 RECORDS = sorted(path for path in DECISIONS.glob("*.md") if path.name != "README.md")
@@ -42,7 +42,7 @@ def head_of(record: Path) -> re.Match[str]:
     return head
 
 
-@pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.stem)
+@cases("record", RECORDS, ids=lambda record: record.stem)
 def test_every_record_has_the_form(record: Path) -> None:
     assert form_error(record.name, record.read_text(encoding="utf-8")) is None
 
@@ -65,7 +65,7 @@ _SECTIONS = "## Context\n\na\n\n## Decision\n\nb\n\n## Consequences\n\nc\n"
 GOOD = f"# 0007. Title\n\n- Date: 2026-11-21\n- Status: Accepted\n\n{_SECTIONS}"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "text", "error"),
     [
         ("0007-title.md", GOOD, None),

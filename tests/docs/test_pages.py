@@ -3,10 +3,10 @@
 import re
 from pathlib import Path
 
-import pytest
 from codelab.config import variables
 
 from infra.docs.markdown import anchor
+from tests.cases import cases
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("local/*/*.md"), ROOT / "tests/README.md"]
@@ -25,7 +25,7 @@ def prose(path: Path) -> str:
     return _FENCED.sub("", path.read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@cases("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_link_works(page: Path) -> None:
     for link in _LINK.findall(prose(page)):
         path, _, heading = link.partition("#")
@@ -37,9 +37,7 @@ def test_every_link_works(page: Path) -> None:
             assert f"#{heading}" in [anchor(found) for found in _HEADING.findall(prose(target))], link
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in ROOT.glob("docs/*.md") if page.name != "README.md"], ids=lambda page: page.name
-)
+@cases("page", [page for page in ROOT.glob("docs/*.md") if page.name != "README.md"], ids=lambda page: page.name)
 def test_a_page_says_first_what_it_is(page: Path) -> None:
     lines = [line for line in page.read_text(encoding="utf-8").splitlines() if line and not line.startswith("<!--")]
     assert lines[0].startswith("# ")

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from infra.docs.examples import EXAMPLES
 from infra.docs.schemas import client_models, frames_of, server_models
 from infra.docs.tools import schemas as tool_schemas
+from tests.cases import cases
 from tests.frames import DOCUMENT, check_received, check_sent, validator_of
 
 CLIENT, SERVER = frames_of(DOCUMENT, "ClientFrame"), frames_of(DOCUMENT, "ServerFrame")
@@ -44,7 +45,7 @@ def test_every_example_belongs_to_an_existing_frame() -> None:
     assert EXAMPLES["server"].keys() == SERVER.keys()
 
 
-@pytest.mark.parametrize("schema", ALL.values(), ids=ALL)
+@cases("schema", ALL.values(), ids=ALL)
 def test_every_frame_and_field_has_a_description_and_an_example(schema: dict[str, Any]) -> None:
     assert schema["description"]
     assert schema["examples"]
@@ -54,14 +55,14 @@ def test_every_frame_and_field_has_a_description_and_an_example(schema: dict[str
     assert set(schema["required"]) <= shown
 
 
-@pytest.mark.parametrize("name", CLIENT)
+@cases("name", CLIENT)
 def test_examples_of_client_frames_are_accepted(name: str) -> None:
     for example in CLIENT[name]["examples"]:
         check_sent(example)
         assert is_understood(example)
 
 
-@pytest.mark.parametrize("name", SERVER)
+@cases("name", SERVER)
 def test_examples_of_server_frames_match_their_models(name: str) -> None:
     for example in SERVER[name]["examples"]:
         check_received(example)
@@ -105,7 +106,7 @@ def test_the_schema_and_the_server_accept_the_same_frames(frame: dict[str, Any])
     assert validator.is_valid(frame) == is_understood(frame)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("frame", "wrong"),
     [
         ({"type": "nonsense"}, "no ServerFrame"),

@@ -12,6 +12,7 @@ import jwt
 import pytest
 from codelab.config import ConfigurationError
 
+from tests.cases import cases
 from tests.fakes.aws.recorder import READ
 from tests.functions import events
 from tests.functions.system import JWT_SECRET, Function, System
@@ -98,7 +99,7 @@ NOT_GOOD: dict[str, Callable[[], str]] = {
 }
 
 
-@pytest.mark.parametrize("make", NOT_GOOD.values(), ids=NOT_GOOD)
+@cases("make", NOT_GOOD.values(), ids=NOT_GOOD)
 def test_a_token_that_is_not_good_is_unauthorized(authorize: Function, make: Any) -> None:
     assert_unauthorized(authorize, events.authorize(query=SESSION, headers=bearer(make())))
 
@@ -130,7 +131,7 @@ def test_a_session_id_of_the_allowed_characters_is_kept(authorize: Function, ses
     assert answer["context"]["session_id"] == session
 
 
-@pytest.mark.parametrize("session", ["a#b", "a b", "a/b", "сессия", "x" * 129, "a\n", "*", ".", "..", "..\n"])
+@cases("session", ["a#b", "a b", "a/b", "сессия", "x" * 129, "a\n", "*", ".", "..", "..\n"])
 def test_what_is_no_session_id_is_denied(authorize: Function, session: str) -> None:
     answer = authorize(events.authorize(query={"session_id": session}, headers=bearer(token())))
     assert effect(answer) == "Deny"

@@ -15,6 +15,7 @@ from codelab.sessions.dynamodb.values import to_dynamodb
 from infra.stack import restore
 from infra.stack.export import Data, export_to
 from infra.stack.stack import Refused
+from tests.cases import cases
 from tests.fakes.model.script import call
 from tests.functions import events
 from tests.functions.system import System
@@ -397,7 +398,7 @@ def _of_user(sk: str) -> str:
     return json.dumps({"pk": {"S": "USER#bob"}, "sk": {"S": sk}})
 
 
-@pytest.mark.parametrize(
+@cases(
     ("spoil", "said"),
     [
         (lambda text: text[: len(text) // 2], "line 2: not a JSON object"),

@@ -12,6 +12,7 @@ from codelab.config import ConfigurationError
 from codelab.llm.client.direct import DirectTransport
 from codelab.llm.profiles import PROFILES
 
+from tests.cases import cases
 from tests.fakes.http import Exchange, HttpServer
 from tests.fakes.model import apis
 from tests.fakes.model.apis import SPOKEN, WINDOW
@@ -179,7 +180,7 @@ print(*(name.rpartition(".")[2] for name in sys.modules if name.endswith("_api")
 """
 
 
-@pytest.mark.parametrize(
+@cases(
     ("provider", "modules"),
     [
         ("openai", []),

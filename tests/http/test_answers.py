@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from codelab.http.responses import Head, read_body, read_head
 
+from tests.cases import cases
+
 
 def arriving(data: bytes, size: int) -> Callable[[], bytes]:
     """`size` bytes at a time."""
@@ -51,7 +53,7 @@ ANSWERS = {
 }
 
 
-@pytest.mark.parametrize("name", ANSWERS)
+@cases("name", ANSWERS)
 def test_an_answer_is_read_as_by_the_standard_library_wherever_it_is_cut(name: str) -> None:
     data, socket = ANSWERS[name], Socket(ANSWERS[name])
     known: Any = HTTPResponse(socket)  # type: ignore[arg-type]
@@ -78,8 +80,8 @@ def test_chunks_that_arrive_together_come_in_one_piece() -> None:
     assert received(ANSWERS["chunked"], 1_000)[1] == [b"hello, world"]
 
 
-@pytest.mark.parametrize("size", [1, 1_000])
-@pytest.mark.parametrize(
+@cases("size", [1, 1_000])
+@cases(
     ("data", "error"),
     [
         (b"", RemoteDisconnected),

@@ -10,6 +10,7 @@ from codelab.http.event_stream import BrokenStream, Message, messages
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.cases import cases
 from tests.fakes.model.converse import message
 
 MOST = 1 << 20
@@ -62,7 +63,7 @@ def test_headers_of_other_types_are_skipped() -> None:
     assert read(_framed(headers, b"p")) == [Message({"t": "ab"}, b"p")]
 
 
-@pytest.mark.parametrize("headers", [b"\1h\x0a", b"\1h\7\0\5ab", b"\5h", b"\1h\7\0\1\xff", b"\1h\5"])
+@cases("headers", [b"\1h\x0a", b"\1h\7\0\5ab", b"\5h", b"\1h\7\0\1\xff", b"\1h\5"])
 def test_broken_headers_are_an_error(headers: bytes) -> None:
     with pytest.raises(BrokenStream):
         read(_framed(headers))

@@ -4,6 +4,8 @@ import pytest
 from codelab.http.proxies import Proxy, ProxyRefused, is_direct, proxy_for
 from requests.utils import should_bypass_proxies
 
+from tests.cases import cases
+
 NAMES = [
     form(name) for name in ("https_proxy", "all_proxy", "no_proxy", "http_proxy") for form in (str.lower, str.upper)
 ]
@@ -16,7 +18,7 @@ def nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("no_proxy", "host", "port", "direct"),
     [
         ("", "a.example", 443, False),

@@ -12,6 +12,7 @@ import pytest
 from codelab.http.cancellation import Cancellation
 from codelab.http.route import Route, connect
 
+from tests.cases import cases
 from tests.fakes.aws.server import AwsServer
 from tests.fakes.http import response
 from tests.waiting import PATIENCE
@@ -161,9 +162,7 @@ def test_a_proxy_is_asked_for_an_address_of_ipv6_in_brackets(monkeypatch: pytest
         assert proxy.received[0].headers["host"] == "[fd00::1]:443"
 
 
-@pytest.mark.parametrize(
-    "url", ["", "a.example", "ftp://a.example", "https://", "https://a:b", "https://ä.example", "http://[x"]
-)
+@cases("url", ["", "a.example", "ftp://a.example", "https://", "https://a:b", "https://ä.example", "http://[x"])
 def test_what_is_no_url_of_a_host(url: str) -> None:
     with pytest.raises(ValueError, match=r"URL|[Pp]ort"):
         Route(url)

@@ -14,6 +14,7 @@ from codelab.gateway.tokens import InvalidToken, PublishedKeys, SharedSecret, To
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from tests.cases import cases
 from tests.identity.provider import Provider
 
 SECRET = "a secret that is long enough for the purpose"
@@ -111,7 +112,7 @@ def test_a_token_of_another_kind_of_key_is_refused() -> None:
         TokenVerifier(SharedSecret(SECRET)).verify(jwt.encode(claims(), other, algorithm="ES256"))
 
 
-@pytest.mark.parametrize(
+@cases(
     "wrong",
     [
         {"sub": None},

@@ -2,10 +2,10 @@
 
 import re
 
-import pytest
 import yaml
 
 from infra.intrinsics import branches, decided, statements, target, text
+from tests.cases import cases
 from tests.permissions import TEMPLATE, grants, of_type, resources, translated
 
 
@@ -59,7 +59,7 @@ def test_only_listed_functions_can_close_connections() -> None:
     assert closing == {"connect", "rest_api", "sweep"}
 
 
-@pytest.mark.parametrize(
+@cases(
     "action",
     [
         "dynamodb:DeleteTable",

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from infra import names
+from tests.cases import cases
 
 _SOURCE = """
 import asyncio
@@ -73,14 +74,12 @@ def test_each_kind_of_binding_is_counted_and_what_the_field_calls_so_is_not() ->
     assert not {"self", "asyncio", "Search", "look"} & {binding.name for binding in bound}
 
 
-@pytest.mark.parametrize("name", ["found", "_told", "one", "read", "began", "unwanted", "offered", "rest_"])
+@cases("name", ["found", "_told", "one", "read", "began", "unwanted", "offered", "rest_"])
 def test_a_bare_word_is_refused(name: str) -> None:
     assert names.is_bare(name)
 
 
-@pytest.mark.parametrize(
-    "name", ["path", "found_path", "seed", "need", "ed", "parsed", "CLOSED", "Answered", "__all__", "threads"]
-)
+@cases("name", ["path", "found_path", "seed", "need", "ed", "parsed", "CLOSED", "Answered", "__all__", "threads"])
 def test_a_noun_or_a_term_of_the_field_is_not(name: str) -> None:
     assert not names.is_bare(name)
 

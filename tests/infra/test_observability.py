@@ -23,6 +23,7 @@ from samtranslator.yaml_helper import yaml_parse
 from infra.observability.alarms import GATEWAY, LAMBDA, OURS, SQS, Metric, alarms
 from infra.observability.queries import QUERIES
 from infra.observability.template import document, functions, graphs
+from tests.cases import cases
 from tests.functions.test_metrics import CAUSES, WATCHED
 from tests.golden.names import of_log
 from tests.permissions import TEMPLATE, of_type, resources
@@ -77,7 +78,7 @@ def test_every_alarm_has_its_section_and_every_section_its_alarm() -> None:
     assert {alarm.section for alarm in ALARMS.values()} == sections().keys()
 
 
-@pytest.mark.parametrize("name", ALARMS)
+@cases("name", ALARMS)
 def test_a_section_names_its_alarms(name: str) -> None:
     alarm = ALARMS[name]
     (named,) = re.findall(r"^\*(.+)\*$", sections()[alarm.section], flags=re.M)
@@ -87,7 +88,7 @@ def test_a_section_names_its_alarms(name: str) -> None:
     )
 
 
-@pytest.mark.parametrize("section", sections())
+@cases("section", sections())
 def test_a_section_says_what_to_do(section: str) -> None:
     assert re.findall(r"^- \*\*(\w+)[^*]*\*\*", sections()[section], flags=re.M) == ["Means", "Look", "Causes", "Cure"]
 
@@ -97,7 +98,7 @@ def test_every_query_that_the_page_names_is_saved_and_every_one_is_named() -> No
     assert {name for name in known if f"`{name}`" in PAGE} == known
 
 
-@pytest.mark.parametrize(
+@cases(
     ("kind", "message", "is_shown"),
     [
         ("KeyError", "'pk'", True),
@@ -151,7 +152,7 @@ def test_every_alarm_on_a_metric_of_ours_is_provoked_by_a_test() -> None:
     assert {metric.namespace for metric in METRICS} == {OURS, *DOCUMENTED}
 
 
-@pytest.mark.parametrize("metric", [it for it in METRICS if it.namespace in DOCUMENTED], ids=lambda it: f"{it.name}")
+@cases("metric", [it for it in METRICS if it.namespace in DOCUMENTED], ids=lambda it: f"{it.name}")
 def test_a_metric_of_aws_has_its_documented_name_and_an_existing_dimension(metric: Metric) -> None:
     names, dimension = DOCUMENTED[metric.namespace]
     assert metric.name in names
@@ -183,7 +184,7 @@ def test_asynchronous_failures_of_every_function_that_has_a_destination_are_watc
         assert f"{folder.removeprefix('${AWS::StackName}-')}-destination" in ALARMS
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "points", "rings"),
     [
         ("websocket-clients-refused", {"messages": None, "refused": 400}, True),

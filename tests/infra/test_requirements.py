@@ -3,13 +3,13 @@
 import re
 from pathlib import Path
 
-import pytest
+from tests.cases import cases
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = [*sorted(ROOT.glob("functions/*/requirements.txt")), ROOT / "layers/codelab/requirements.txt"]
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.parent.name)
+@cases("file", FILES, ids=lambda file: file.parent.name)
 def test_every_requirement_has_hashes(file: Path) -> None:
     text = file.read_text()
     packages = re.split(r"(?m)^(?=[a-z0-9-]+==)", text)[1:]

@@ -34,6 +34,7 @@ from infra.stack.rotate import rotate
 from infra.stack.stack import Refused, Stack, outputs
 from infra.stack.token import hours_of, mint
 from infra.translate import translate
+from tests.cases import cases
 from tests.fakes.aws.emulated import AVAILABLE, TEMPLATE, EmulatedAws
 from tests.processes import run
 from tests.waiting import until
@@ -78,7 +79,7 @@ KNOWN = {
 }
 
 
-@pytest.mark.parametrize(
+@cases(
     ("written", "given"),
     [
         ("", {}),
@@ -100,7 +101,7 @@ def test_a_parameter_can_come_from_a_file(tmp_path: Path) -> None:
     assert read(f"LlmApiKey=file://{tmp_path}/key", KNOWN) == {"LlmApiKey": "sk-$'\" secret"}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("written", "said"),
     [
         ("LlmProvder=openai", "unknown parameter LlmProvder: did you mean LlmProvider?"),

@@ -10,6 +10,7 @@ from codelab.llm.client.request import Request
 from codelab.llm.config import RequestConfig
 from codelab.llm.errors import InvalidRequest
 
+from tests.cases import cases
 from tests.fakes.model.in_process import Queued
 
 HELLO = [{"role": "user", "content": "Hello"}]
@@ -34,7 +35,7 @@ def pointer_of(schema: Any = SCHEMA, context: Any = HELLO, config: Any = CONFIG)
     return caught.value.pointer
 
 
-@pytest.mark.parametrize(
+@cases(
     ("schema", "pointer"),
     [
         (5, "/schema"),
@@ -51,7 +52,7 @@ def test_an_invalid_schema_is_an_error(schema: Any, pointer: str) -> None:
     assert pointer_of(schema=schema).startswith(pointer)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("context", "pointer"),
     [
         ([], "/context"),
@@ -94,7 +95,7 @@ def test_a_wrong_context_is_an_error(context: Any, pointer: str) -> None:
     assert pointer_of(context=context) == pointer
 
 
-@pytest.mark.parametrize(
+@cases(
     ("config", "pointer"),
     [
         (5, "/config"),
@@ -119,7 +120,7 @@ def test_a_wrong_or_contradictory_setting_is_an_error(config: Any, pointer: str)
     assert pointer_of(config=config) == pointer
 
 
-@pytest.mark.parametrize(
+@cases(
     ("payload", "pointer"),
     [
         (5, ""),

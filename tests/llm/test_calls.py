@@ -30,6 +30,7 @@ from codelab.llm.schema.validation import compile_validator
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.cases import cases
 from tests.fakes.http import Exchange, Script
 from tests.fakes.model.wire import ScriptedServer, delta, failing, native_calls, saying, whole
 from tests.llm.answer import Answer, answer_of
@@ -160,7 +161,7 @@ def test_definitions_that_all_functions_repeat_do_not_multiply_what_the_model_re
     assert functions_of(many, "close") is None
 
 
-@pytest.mark.parametrize("parameters", _PARAMETERS, ids=range(len(_PARAMETERS)))
+@cases("parameters", _PARAMETERS, ids=range(len(_PARAMETERS)))
 def test_every_function_is_a_valid_schema_of_an_object(parameters: Any) -> None:
     functions = functions_of(with_tool(obj(message=STRING), "a.tool", parameters), "close")
     assert functions is not None
@@ -240,7 +241,7 @@ PIECES: dict[str, list[dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", PIECES)
+@cases("name", PIECES)
 def test_calls_are_assembled_however_a_provider_cuts_them(name: str) -> None:
     assembler = CallAssembler([], [])
     for part in PIECES[name]:

@@ -16,6 +16,7 @@ from codelab.llm.schema.codec import Codec, make_codec
 from codelab.llm.schema.limits import measure
 from codelab.llm.schema.validation import compile_validator
 
+from tests.cases import cases
 from tests.llm.encoder import NotEncodable, encode, same_but_for_nulls
 from tests.llm.instances import Maker
 from tests.llm.schemas import INTEGER, STRING, Schemas, array, closed, obj, optional, special
@@ -128,7 +129,7 @@ def test_further_keys_are_kept_where_the_schema_allows_them() -> None:
     round_trip(silent, {"a": "x", "b": 1}, open_objects="keep")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("schema", "instance"),
     [
         (array(INTEGER), [1, 2]),
@@ -253,8 +254,8 @@ def test_answers_without_the_strict_form_are_restored_as_far_as_possible() -> No
 # Any schema.
 
 
-@pytest.mark.parametrize("name", special())
-@pytest.mark.parametrize("open_objects", ["close", "keep"])
+@cases("name", special())
+@cases("open_objects", ["close", "keep"])
 def test_schemas_at_the_limits_become_strict(name: str, open_objects: str) -> None:
     schema = special()[name]
     codec = strict_codec(schema, open_objects=open_objects)

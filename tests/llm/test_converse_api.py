@@ -22,11 +22,13 @@ from codelab.llm.failures import FailureKind
 from codelab.llm.outcome import Usage
 from codelab.llm.profiles import profile_of
 
+from tests.cases import cases
 from tests.fakes.http import Exchange, response
 from tests.fakes.model.converse import SpokenConverse, event, exception, message
 from tests.fakes.model.wire import ScriptedServer, argument, delta, failing
 from tests.llm.answer import answer_of
 from tests.llm.schemas import STRING, array, closed, obj
+from tests.sampling import some_and_all
 
 READ = closed(obj(_tool={"const": "read"}, path=STRING))
 ANSWER = obj(message=STRING, calls=array({"anyOf": [READ]}))
@@ -140,7 +142,7 @@ def test_images_are_sent_as_data() -> None:
             encoded(messages=[{"role": "user", "content": [part(url)]}])
 
 
-@pytest.mark.parametrize(
+@cases(
     ("model", "asked", "made"),
     [
         (CLAUDE, {}, {}),
@@ -290,7 +292,7 @@ def test_the_health_check_asks_nothing_and_takes_no_foreign_server_for_bedrock()
         assert {(exchange.path, exchange.content) for exchange in server.received} == {(path, b"{}")}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("url", "region"),
     [
         ("https://bedrock-runtime.eu-west-1.amazonaws.com", "eu-west-1"),
@@ -363,7 +365,8 @@ class Cut:
     [("calls", "read", '{"path": "lib/main.dart"}'),
      ("tool", "generate_response", '{"message": "I read.", "calls": [{"_tool": "read", "path": "a"}]}')],
 )  # fmt: skip
-def test_a_stream_that_is_cut_at_any_byte_executes_nothing(strategy: Any, name: str, arguments: str) -> None:
+@some_and_all
+def test_a_stream_that_is_cut_at_any_byte_executes_nothing(strategy: Any, name: str, arguments: str, step: int) -> None:
     """Native calls wait for `messageStop`. An answer that is one call shows its end itself."""
     answer = SpokenConverse().answering()
     pieces = [answer.chunk(argument(arguments[at : at + 20], name=name)) for at in range(0, len(arguments), 20)]
@@ -374,7 +377,7 @@ def test_a_stream_that_is_cut_at_any_byte_executes_nothing(strategy: Any, name: 
     complete_at = len(begun) if strategy == "tool" else len(data) - len(last)
     config = RequestConfig(CLAUDE, provider="bedrock", strategy=strategy)
     asked = Request(config, ANSWER, ASK, unsupported=UnsupportedFeatures(), retry=RetryPolicy(attempts=1))
-    for end in range(len(data) + 1):
+    for end in sorted({*range(0, len(data), step), complete_at - 1, complete_at, len(data)}):
         if end >= complete_at:
             assert answer_of(asked, Cut(data[:end])).result.solution["calls"][0]["_tool"] == "read"
         else:
@@ -382,7 +385,7 @@ def test_a_stream_that_is_cut_at_any_byte_executes_nothing(strategy: Any, name: 
                 answer_of(asked, Cut(data[:end]))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("type_", "text", "kind", "retryable"),
     [
         ("throttlingException", "Too many tokens, please wait", FailureKind.RATE, True),
@@ -467,7 +470,7 @@ def test_an_answer_of_another_server_is_named(data: bytes) -> None:
     assert caught.value.kind is FailureKind.PROTOCOL
 
 
-@pytest.mark.parametrize(
+@cases(
     ("model", "profile"),
     [
         ("openai.gpt-oss-120b-1:0", "bedrock"),

@@ -6,12 +6,13 @@ import json
 import re
 from pathlib import Path
 
-import pytest
 from codelab.llm.client.request import Request
 from codelab.llm.config import RequestConfig
 from codelab.llm.content import BUILT_IN
 from codelab.llm.modes import Mode, modes
 from codelab.llm.profiles import PROFILES
+
+from tests.cases import cases
 
 PAGE = (Path(__file__).parents[2] / "docs/request.md").read_text()
 ROWS = {cells[0]: cells[1:] for line in PAGE.splitlines() if line.startswith("| ")
@@ -29,7 +30,7 @@ def words(mode: Mode) -> str:
     return f"{mode.strategy} ({', '.join(notes)})" if notes else mode.strategy
 
 
-@pytest.mark.parametrize("provider", PROFILES)
+@cases("provider", PROFILES)
 def test_the_table_of_strategies_is_right(provider: str) -> None:
     expected = []
     for streaming in (True, False):
@@ -39,7 +40,7 @@ def test_the_table_of_strategies_is_right(provider: str) -> None:
     assert ROWS[provider] == expected
 
 
-@pytest.mark.parametrize("type_", BUILT_IN.types)
+@cases("type_", BUILT_IN.types)
 def test_the_example_of_each_content_type_works(type_: str) -> None:
     example = json.loads(ROWS[type_][0].strip("`"))
     assert example["type"] == type_

@@ -12,6 +12,7 @@ from codelab.llm.encoding import Fixed, TextMessage, encode
 from codelab.llm.profiles import STRATEGIES
 from codelab.llm.tokens import estimate_context
 
+from tests.cases import cases
 from tests.fakes.model.in_process import InProcess
 
 CONTENTS = [
@@ -59,7 +60,7 @@ def _plain(value: Any) -> Any:
     return list(map(_plain, value)) if isinstance(value, list) else value
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@cases("strategy", STRATEGIES)
 def test_a_history_that_was_encoded_before_is_sent_as_one_that_was_not(strategy: Any) -> None:
     history = [TextMessage("user" if n % 2 else "assistant", content) for n, content in enumerate(CONTENTS)]
     config = RequestConfig("m", strategy=strategy, temperature=0.5, extra_body={"user": {"a": [1, None]}})
@@ -74,7 +75,7 @@ def test_a_history_that_was_encoded_before_is_sent_as_one_that_was_not(strategy:
     assert sent[0] == sent[1] == sent[2]
 
 
-@pytest.mark.parametrize(
+@cases(
     "body",
     [
         {},

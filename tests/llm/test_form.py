@@ -20,6 +20,7 @@ from codelab.turns import routing
 from codelab.turns.model_answers import ANSWER, answer_schema
 from codelab.turns.titles import with_title
 
+from tests.cases import cases
 from tests.fakes.http import Exchange
 from tests.fakes.model.wire import ScriptedServer, delta
 from tests.llm.schemas import INTEGER, STRING, array, closed, obj, optional
@@ -149,7 +150,7 @@ def test_each_profile_says_whether_the_schema_is_seen() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@cases(
     ("usage", "cached"),
     [
         ({"prompt_tokens_details": {"cached_tokens": 3}}, 3),

@@ -7,7 +7,6 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pytest
 from codelab.llm.call_schema import with_tool
 from codelab.llm.client.request import Request
 from codelab.llm.client.transport import Call
@@ -17,6 +16,7 @@ from codelab.llm.history import in_answers_form, reminder
 from codelab.llm.modes import modes
 from codelab.llm.profiles import PROFILES, STRATEGIES
 
+from tests.cases import cases
 from tests.fakes.model.in_process import Body, Chunk, InProcess
 from tests.fakes.model.told_results import told_results
 from tests.fakes.model.wire import argument, calls_functions, delta
@@ -99,7 +99,7 @@ def test_messages_of_a_request_without_tools_in_its_answer_stay_as_their_caller_
     assert Request(RequestConfig("m"), obj(summary=STRING), context).messages == context
 
 
-@pytest.mark.parametrize(
+@cases(
     ("provider", "model", "is_native"),
     [
         ("llama.cpp", "Qwen2.5-Coder-1.5B-Instruct", True),
@@ -211,8 +211,8 @@ class StrictProvider(InProcess):
             assert message["reasoning_content"]
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("provider", PROFILES)
+@cases("strategy", STRATEGIES)
+@cases("provider", PROFILES)
 def test_every_provider_accepts_the_history_in_every_way_to_ask(provider: str, strategy: Any) -> None:
     thinking = False if (provider, strategy) == ("deepseek", "calls") else None
     config = RequestConfig("m", provider=provider, strategy=strategy, thinking=thinking)

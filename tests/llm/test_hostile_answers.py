@@ -26,12 +26,14 @@ from codelab.llm.past_reasoning import ReasoningCollector
 from codelab.llm.scanner import Mender, Scanner
 from codelab.llm.schema.validation import compile_validator
 
+from tests.cases import cases
 from tests.fakes.http import Exchange, Script, event
 from tests.fakes.model import converse
 from tests.fakes.model.apis import SPOKEN, client, spoken
 from tests.fakes.model.wire import ScriptedServer, argument, delta
 from tests.llm.answer import Answer, answer_of
 from tests.llm.schemas import STRING, array, closed, obj, optional
+from tests.sampling import some_and_all
 
 Json = dict[str, Any]
 
@@ -96,12 +98,17 @@ CALLING = [
 # Streams in every state of decay.
 
 
-@pytest.mark.parametrize("provider", APIS)
-def test_a_stream_cut_at_any_byte_executes_nothing(provider: str) -> None:
+#: At each of the last bytes a stream is cut in every run: there it says that it has ended.
+_LAST = 100
+
+
+@some_and_all
+@cases("provider", APIS)
+def test_a_stream_cut_at_any_byte_executes_nothing(provider: str, step: int) -> None:
     whole = stream_of(provider, *CALLING)
     assert len(replayed(provider, whole).result.solution["calls"]) == 2
     complete_at = []
-    for end in range(len(whole)):
+    for end in [*range(0, len(whole) - _LAST, step), *range(len(whole) - _LAST, len(whole))]:
         try:
             answer = replayed(provider, whole[:end])
         except ModelError:
@@ -163,7 +170,7 @@ def _damaged(lines: list[bytes], chance: random.Random) -> list[bytes]:
     return lines
 
 
-@pytest.mark.parametrize("provider", APIS)
+@cases("provider", APIS)
 def test_a_damaged_stream_ends_in_a_valid_answer_or_a_typed_error(provider: str) -> None:
     chance, validator = random.Random(7), compile_validator(TURN)
     lines = _events_of(provider)
@@ -277,7 +284,7 @@ class Checked(Replayed):
         yield from super().send(body, call)
 
 
-@pytest.mark.parametrize("provider", SPOKEN)
+@cases("provider", SPOKEN)
 def test_no_conversation_breaks_the_rules_of_an_api(provider: str) -> None:
     for seed in range(120):
         chance = random.Random(seed)
@@ -352,8 +359,8 @@ def test_numbers_that_no_double_holds_are_the_largest_one(strategy: Any) -> None
     assert past_arguments({"function": {"arguments": '{"a": NaN}'}}) == {}
 
 
-@pytest.mark.parametrize("depth", [150, 5_000, 100_000])
-@pytest.mark.parametrize("strategy", ["calls", "json", "native"])
+@cases("depth", [150, 5_000, 100_000])
+@cases("strategy", ["calls", "json", "native"])
 def test_a_value_that_is_nested_too_deeply_is_invalid(strategy: Any, depth: int) -> None:
     value = f"{'[' * depth}{']' * depth}"
     calls = strategy == "calls"
@@ -409,8 +416,8 @@ def test_an_error_within_errors_is_an_error(depth: int) -> None:
     assert isinstance(refusal_of(400, {}, data.encode()), TransportError)
 
 
-@pytest.mark.parametrize("wait", ["inf", "1e400", "9" * 400, "-1", "nan"])
-@pytest.mark.parametrize("header", ["retry-after", "retry-after-ms"])
+@cases("wait", ["inf", "1e400", "9" * 400, "-1", "nan"])
+@cases("header", ["retry-after", "retry-after-ms"])
 def test_a_wait_of_any_length_can_be_told(header: str, wait: str) -> None:
     error = refusal_of(429, {header: wait}, b"{}")
     assert isinstance(error, TransportError)
@@ -419,7 +426,7 @@ def test_a_wait_of_any_length_can_be_told(header: str, wait: str) -> None:
     assert "too many requests" in error.public_message
 
 
-@pytest.mark.parametrize("code", ["000000400" + "1" * 5_000, "4" * 5_000, ["400"], {"400": 1}, "\ud800"])
+@cases("code", ["000000400" + "1" * 5_000, "4" * 5_000, ["400"], {"400": 1}, "\ud800"])
 def test_a_code_of_any_form_is_an_error(code: Any) -> None:
     with pytest.raises(TransportError) as caught:
         checked_object({"error": {"code": code, "message": "schema" * 100_000}})

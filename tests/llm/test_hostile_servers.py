@@ -24,6 +24,7 @@ from codelab.llm.client.transport import Call
 from codelab.llm.config import RequestConfig
 from codelab.llm.errors import Cancelled, DeadlineExceeded, InvalidRequest, Length, ModelError, TransportError
 
+from tests.cases import cases
 from tests.fakes.aws.server import AwsServer
 from tests.fakes.http import Exchange, Script, event, response
 from tests.fakes.model.wire import ScriptedServer, delta, failing
@@ -186,7 +187,7 @@ def test_no_error_tells_the_key(server: ScriptedServer, script: Script) -> None:
 # Addresses, connections, proxies, certificates.
 
 
-@pytest.mark.parametrize(
+@cases(
     "url",
     [
         "",

@@ -19,6 +19,7 @@ from codelab.llm.errors import InvalidRequest, TransportError, Truncated
 from codelab.llm.failures import FailureKind
 from codelab.llm.outcome import Usage
 
+from tests.cases import cases
 from tests.fakes.http import Exchange, event, response
 from tests.fakes.model.apis import SpokenMessages
 from tests.fakes.model.wire import ScriptedServer, argument, delta, failing, saying
@@ -153,7 +154,7 @@ def test_what_the_api_does_not_have_is_an_error_before_the_call(body: Json, mess
         encoded(**body)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("model", "asked", "made"),
     [
         ("claude-sonnet-4-6", {}, {}),
@@ -193,7 +194,7 @@ def test_a_model_with_a_budget_goes_on_after_its_calls_without_thoughts() -> Non
         assert encoded(model=model, messages=messages, reasoning_effort="low")["thinking"]["type"] == type_
 
 
-@pytest.mark.parametrize(
+@cases(
     ("choice", "made"),
     [
         ({"tool_choice": "auto"}, {"type": "auto"}),

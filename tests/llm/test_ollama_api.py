@@ -18,6 +18,7 @@ from codelab.llm.errors import ContextOverflow, InvalidRequest, TransportError, 
 from codelab.llm.failures import FailureKind
 from codelab.llm.outcome import Usage
 
+from tests.cases import cases
 from tests.fakes.http import Exchange, response
 from tests.fakes.model.apis import WINDOW, SpokenOllama
 from tests.fakes.model.wire import ScriptedServer, argument, delta, failing, saying
@@ -95,7 +96,7 @@ def test_a_prompt_that_is_too_long_is_an_error_and_not_cut(server: ScriptedServe
     assert caught.value.kind is FailureKind.WINDOW
 
 
-@pytest.mark.parametrize(
+@cases(
     ("asked", "think"),
     [
         ({}, None),
@@ -263,10 +264,8 @@ def test_a_model_without_native_schemas_gets_a_tool(server: ScriptedServer, tran
     assert "tool_choice" not in json.loads(server.received[-1].content)
 
 
-@pytest.mark.parametrize(
-    "data", [b"<html>no</html>\n", b"404 page not found", b'{"object": "chat.completion", "choices": []}\n']
-)
-@pytest.mark.parametrize("streamed", [True, False])
+@cases("data", [b"<html>no</html>\n", b"404 page not found", b'{"object": "chat.completion", "choices": []}\n'])
+@cases("streamed", [True, False])
 def test_an_answer_of_another_api_is_named(data: bytes, streamed: bool) -> None:
     with pytest.raises(TransportError, match="is its address that of") as caught:
         list(OllamaApi(len).chunks(iter([data]), streams=streamed))

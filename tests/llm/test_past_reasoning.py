@@ -18,6 +18,7 @@ from codelab.llm.past_reasoning import Reasoning, ReasoningCollector
 from codelab.llm.profiles import PROFILES
 from codelab.llm.tokens import estimate_message
 
+from tests.cases import cases
 from tests.fakes.model.thinkers import Thinker, is_prefix
 from tests.llm.test_history import IMAGE, SCHEMA, result
 
@@ -82,8 +83,8 @@ def turn(
     raise AssertionError("the turn does not end")
 
 
-@pytest.mark.parametrize("streams", [True, False])
-@pytest.mark.parametrize("name", THINKERS)
+@cases("streams", [True, False])
+@cases("name", THINKERS)
 def test_a_turn_of_six_steps_with_thinking_on_is_never_refused_and_only_grows(name: str, *, streams: bool) -> None:
     config = THINKERS[name]
     model = Thinker(config.provider, *ANSWERS)
@@ -99,7 +100,7 @@ def test_a_turn_of_six_steps_with_thinking_on_is_never_refused_and_only_grows(na
     assert "Thought 3" in json.dumps(model.requests[4]), "but it is in the repair"
 
 
-@pytest.mark.parametrize("name", THINKERS)
+@cases("name", THINKERS)
 def test_reasoning_that_was_lost_costs_no_refusal(name: str) -> None:
     config = THINKERS[name]
     model = Thinker(config.provider, *ANSWERS)
@@ -108,7 +109,7 @@ def test_reasoning_that_was_lost_costs_no_refusal(name: str) -> None:
     assert "Thought 0" not in json.dumps(model.requests[-1])
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "way"),
     [
         ("deepseek", "The results of these calls."),

@@ -11,6 +11,7 @@ from codelab.llm.content import BUILT_IN
 from codelab.llm.errors import InvalidRequest
 from codelab.llm.pipeline import Message, PreparedRequest, Registry
 
+from tests.cases import cases
 from tests.llm.encoder import encode
 from tests.llm.schemas import INTEGER, STRING, array, closed, obj, optional
 
@@ -27,7 +28,7 @@ def text_of(*context: Any) -> str:
     return str(prepared(*context).messages[-1]["content"])
 
 
-@pytest.mark.parametrize(
+@cases(
     "message",
     [
         {"role": "user", "content": {"type": "data", "kind": "k", "data": [1]}},

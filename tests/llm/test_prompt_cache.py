@@ -19,6 +19,7 @@ from codelab.llm.profiles import profile_of
 from codelab.llm.prompt_cache import cache_fields
 from codelab.turns.model_answers import answer_schema
 
+from tests.cases import cases
 from tests.fakes.model.caches import (
     Automatic,
     Cashier,
@@ -145,7 +146,7 @@ def test_the_page_tells_what_thirty_steps_read_from_the_cache(capsys: pytest.Cap
     assert [row for row in rows if row not in PAGE] == []
 
 
-@pytest.mark.parametrize("provider", PROVIDERS[:5], ids=lambda it: f"{it.name}-{it.model}")
+@cases("provider", PROVIDERS[:5], ids=lambda it: f"{it.name}-{it.model}")
 def test_many_calls_at_once_do_not_lose_the_cache(provider: Provider) -> None:
     """Of twelve calls and results there are more blocks than Anthropic looks back."""
     charged = thirty_steps(provider, "calls", reads=12)

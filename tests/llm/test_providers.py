@@ -23,6 +23,7 @@ from codelab.llm.client.unsupported_cache import UnsupportedFeatures
 from codelab.llm.config import RequestConfig
 from codelab.llm.errors import TransportError
 
+from tests.cases import cases
 from tests.fakes.http import Exchange, Script, event
 from tests.fakes.model.wire import ScriptedServer
 from tests.llm.answer import Answer
@@ -117,7 +118,7 @@ def replay(
     return answer
 
 
-@pytest.mark.parametrize("name", RECORDINGS)
+@cases("name", RECORDINGS)
 def test_a_recording_names_its_purpose_and_source(name: str) -> None:
     recording = RECORDINGS[name]
     assert recording["shows"].endswith(".")

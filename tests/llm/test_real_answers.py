@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from codelab.llm.client.bedrock import bedrock_base_url
 from codelab.llm.client.direct import DirectTransport
-from codelab.llm.client.openai_sdk import SdkTransport
 from codelab.llm.client.request import Request
 from codelab.llm.client.retry import RetryPolicy
 from codelab.llm.client.unsupported_cache import UnsupportedFeatures
@@ -37,6 +36,7 @@ from tests.fakes.http import DONE, Exchange, Script, event
 from tests.fakes.model.wire import ScriptedServer, delta, saying
 from tests.llm.answer import Answer
 from tests.llm.schemas import STRING, array, closed, obj
+from tests.llm.sdk import sdk_transport
 
 SCHEMA = closed(obj(message=STRING, calls=array(closed(obj(path=STRING)))))
 SOLUTION = {"message": "I read it first.", "calls": [{"path": "src/a.py"}]}
@@ -332,7 +332,7 @@ def test_the_delay_in_googles_error_is_honoured(server: ScriptedServer, transpor
 ENTRA = "eyJhbGciOiJSUzI1NiJ9.eyJhdWQiOiJodHRwczovL2NvZ25pdGl2ZXNlcnZpY2VzIn0.c2ln"
 
 
-@pytest.mark.parametrize("client", [DirectTransport, SdkTransport])
+@pytest.mark.parametrize("client", [DirectTransport, sdk_transport])
 @pytest.mark.parametrize(
     ("provider", "key", "sent"),
     [

@@ -17,6 +17,7 @@ from codelab.llm.outcome import Done, ThinkingDelta
 from codelab.llm.profiles import STRATEGIES
 from codelab.llm.reasoning import Separator
 
+from tests.cases import cases
 from tests.fakes.model.wire import ScriptedServer, argument, delta, saying
 from tests.llm.answer import answer_of
 from tests.llm.schemas import STRING, array, obj
@@ -66,8 +67,8 @@ SAID = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("prose", [False, True])
-@pytest.mark.parametrize("name", SAID)
+@cases("prose", [False, True])
+@cases("name", SAID)
 def test_thoughts_are_separated_however_the_text_is_cut(name: str, prose: bool) -> None:
     said, answer, thoughts = SAID[name]
     assert separated([said], prose=prose) == (answer, thoughts)
@@ -96,7 +97,7 @@ TEXTS = {
 }
 
 
-@pytest.mark.parametrize("name", TEXTS)
+@cases("name", TEXTS)
 def test_thoughts_before_a_text_are_separated_and_tags_in_it_are_not(name: str) -> None:
     said, answer, thoughts = TEXTS[name]
     for size in range(1, len(said) + 1):
@@ -128,11 +129,11 @@ def test_an_answer_streams_at_once_but_possible_thoughts_are_held() -> None:
     assert separator.finish() == 'Okay, {"message": "draft"}'
 
 
-@pytest.mark.parametrize(
+@cases(
     "piece",
     ["word ", '\\"a ', "a < b ", "<think>", "</think>", "{", '{"', "{}", "<think", '{"a": "', "`", "[[", "{  "],
 )
-@pytest.mark.parametrize("before", ["", "<think>", "Well, ", '{"message": "', "<think>a</think>", '{"a": [', "{}"])
+@cases("before", ["", "<think>", "Well, ", '{"message": "', "<think>a</think>", '{"a": [', "{}"])
 def test_the_cost_is_linear_in_the_length(piece: str, before: str) -> None:
     """Ten times the pieces may cost ten times as much, not a hundred times."""
 

@@ -8,12 +8,12 @@ import random
 from typing import Any
 
 import jiter
-import pytest
 from codelab.llm.outcome import ItemDone, TextDelta
 from codelab.llm.scanner import Scanner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.cases import cases
 from tests.llm.instances import Maker
 
 
@@ -83,7 +83,7 @@ def test_fields_are_found_in_any_json(
     assert complete
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 5, 1000])
+@cases("size", [1, 2, 3, 5, 1000])
 def test_all_escapes_are_decoded(size: int) -> None:
     text = r'{"message": "\"\\\/\b\f\n\r\té\ud83d\ude00 \ud83d x \ude00", "calls": []}'
     texts, _, _ = scan([text[at : at + size] for at in range(0, len(text), size)])
@@ -115,7 +115,7 @@ def test_nested_fields_and_wildcards_are_found() -> None:
     assert texts == {"plan.summary": "S", "steps.0.text": "a", "steps.1.text": "b"}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("before", "after"),
     [
         ("", ""),
@@ -123,7 +123,7 @@ def test_nested_fields_and_wildcards_are_found() -> None:
         ("\n  ", "\n"),
     ],
 )
-@pytest.mark.parametrize("size", [1, 4, 999])
+@cases("size", [1, 4, 999])
 def test_prose_around_the_object_is_skipped(before: str, after: str, size: int) -> None:
     text = before + '{ "message": "yes", "calls": [{"a": 1}]}' + after
     pieces = [text[at : at + size] for at in range(0, len(text), size)]

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 from codelab.llm.client.direct import DirectTransport
-from codelab.llm.client.openai_sdk import SdkTransport
 from codelab.llm.client.transport import Call
 from codelab.llm.errors import TransportError
 
+from tests.cases import cases
 from tests.fakes.http import Exchange, Script, event, response
 from tests.fakes.model.wire import ScriptedServer, delta
+from tests.llm.sdk import sdk_transport
 
 Outcome = tuple[Any, ...]
 
@@ -141,7 +142,7 @@ class Pair:
     def __init__(self, server: ScriptedServer) -> None:
         self.server = server
         self.transports: list[Any] = [
-            kind(base_url=server.url, api_key="test", timeout=10) for kind in (DirectTransport, SdkTransport)
+            kind(base_url=server.url, api_key="test", timeout=10) for kind in (DirectTransport, sdk_transport)
         ]
 
     def outcomes(self, script: Script, *, stream: bool) -> list[tuple[Outcome, Outcome]]:
@@ -164,8 +165,8 @@ def pair() -> Iterator[Pair]:
             transport.close()
 
 
-@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
-@pytest.mark.parametrize("name", [*ANSWERS, *LAST])
+@cases("stream", [True, False], ids=["streamed", "whole"])
+@cases("name", [*ANSWERS, *LAST])
 def test_an_answer_has_the_same_outcome(pair: Pair, name: str, stream: bool) -> None:
     script = scripted(ANSWERS[name]) if name in ANSWERS else scripted(LAST[name], close=True)
     ours, theirs = pair.outcomes(script, stream=stream)
@@ -196,7 +197,7 @@ def test_what_is_sent_is_what_the_sdk_sends(pair: Pair, script: Script) -> None:
 # Where ours differs, on purpose.
 
 
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@cases("status", [301, 302, 303, 307, 308])
 def test_a_redirect_is_not_followed(pair: Pair, status: int) -> None:
     """It would take the key and the conversation to another place."""
     with ScriptedServer() as elsewhere:

@@ -19,6 +19,7 @@ from codelab.llm.errors import InvalidRequest, Length, Truncated
 from codelab.llm.models import capabilities_of
 from codelab.llm.outcome import TextDelta
 
+from tests.cases import cases
 from tests.fakes.model.in_process import InProcess
 from tests.fakes.model.wire import argument, delta
 from tests.llm.answer import Answer, answer_of
@@ -66,8 +67,8 @@ def written(text: str, size: int = 10_000, *, context: Any = ASK, finish: str | 
     return answer_of(request, transport, streamed=streamed)
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("before", ["", "I look.\n", "Use `{` or\n\n{\n  then:\n"])
+@cases("form", FORMS)
+@cases("before", ["", "I look.\n", "Use `{` or\n\n{\n  then:\n"])
 def test_a_call_in_the_rest_of_an_answer_counts_and_is_not_shown(form: str, before: str) -> None:
     for size in (1, 2, 3, 7, 10_000):
         answer = written(before + FORMS[form](CALL), size)
@@ -136,7 +137,7 @@ NO_CALLS: dict[str, str] = {
 }
 
 
-@pytest.mark.parametrize("name", NO_CALLS)
+@cases("name", NO_CALLS)
 def test_what_is_no_call_is_text_and_shown(name: str) -> None:
     for size in (1, 3, 10_000):
         answer = written(NO_CALLS[name], size)
@@ -199,8 +200,8 @@ PLACES: dict[str, Callable[[str], list[Json]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("place", PLACES)
+@cases("variant", VARIANTS)
+@cases("place", PLACES)
 def test_a_quotation_is_no_call(place: str, variant: str) -> None:
     context = PLACES[place](VARIANTS[variant](json.dumps(CALL)))
     for number, form in enumerate(FORMS.values()):
@@ -210,7 +211,7 @@ def test_a_quotation_is_no_call(place: str, variant: str) -> None:
         assert not answer.result.has_text_call
 
 
-@pytest.mark.parametrize("place", PLACES)
+@cases("place", PLACES)
 def test_another_call_than_the_quoted_one_counts(place: str) -> None:
     other = {"name": "run", "arguments": {"command": "ls"}}
     assert written(FORMS["tag"](other), context=PLACES[place](json.dumps(CALL))).result.solution["calls"]

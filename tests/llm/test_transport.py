@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -13,7 +13,6 @@ import pytest
 from codelab.http.cancellation import Cancellation
 from codelab.llm.client.bedrock import BedrockKey
 from codelab.llm.client.direct import DirectTransport
-from codelab.llm.client.openai_sdk import SdkTransport
 from codelab.llm.client.request import Request
 from codelab.llm.client.retry import RetryPolicy
 from codelab.llm.client.transport import Call
@@ -24,14 +23,15 @@ from tests.fakes.http import Exchange, Script, event
 from tests.fakes.model.wire import ScriptedServer, delta, failing, saying
 from tests.garbage import left_frames
 from tests.llm.schemas import STRING
+from tests.llm.sdk import sdk_transport
 from tests.waiting import PATIENCE, until
 
 BODY = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "x"}], "top_k": 3}
 
-Kind = type[DirectTransport] | type[SdkTransport]
+Kind = Callable[..., Any]
 
 
-@pytest.fixture(params=[DirectTransport, SdkTransport])
+@pytest.fixture(params=[DirectTransport, sdk_transport])
 def kind(request: pytest.FixtureRequest) -> Kind:
     found: Kind = request.param
     return found
@@ -76,7 +76,7 @@ def test_the_body_is_sent_unchanged(server: ScriptedServer, transport: Any) -> N
 def test_who_asks_is_told_before_the_sdk_makes_a_connection(server: ScriptedServer) -> None:
     told: list[int] = []
     server.answer(lambda exchange: exchange.events([]))
-    transport = SdkTransport(base_url=server.url, api_key="test")
+    transport = sdk_transport(base_url=server.url, api_key="test")
     list(transport.send(BODY, Call(on_wait=lambda: told.append(server.connections))))
     assert told == [0]
 

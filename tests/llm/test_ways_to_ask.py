@@ -26,6 +26,7 @@ from codelab.llm.schema.validation import compile_validator, explain
 from codelab.llm.tokens import estimate_context, estimate_tokens
 from codelab.llm.unsupported import unsupported_feature
 
+from tests.cases import cases
 from tests.demo_model.driver import demo_model
 from tests.fakes.model.wire import ScriptedServer
 from tests.llm.answer import answer_of
@@ -39,7 +40,7 @@ def first(provider: str, **how: Any) -> Mode:
     return next(modes(PROFILES[provider], config, **{"streaming": True, "strict": True, **how}))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("provider", "how", "mode"),
     [
         ("openai", {}, Mode("native", strict=True)),
@@ -70,7 +71,7 @@ def test_the_strategy_follows_from_what_is_supported(provider: str, how: Any, mo
     assert first(provider, **how) == mode
 
 
-@pytest.mark.parametrize("provider", PROFILES)
+@cases("provider", PROFILES)
 def test_each_provider_always_has_a_strategy(provider: str) -> None:
     for streaming in (True, False):
         for thinking in (True, False, None):
@@ -81,7 +82,7 @@ def test_each_provider_always_has_a_strategy(provider: str) -> None:
                 assert ways[-1].strategy == "json"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("message", "mode", "feature"),
     [
         ("Unknown parameter: 'response_format'.", Mode("native", strict=True), "native"),
@@ -150,7 +151,7 @@ def test_errors_are_few_and_short() -> None:
     assert all(len(line) < 500 for line in lines)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("schema", "valid", "invalid"),
     [
         ({"items": [{"type": "integer"}]}, [1], ["a"]),
@@ -360,13 +361,13 @@ OTHERS = [
 ]
 
 
-@pytest.mark.parametrize(("status", "message"), OVERFLOWS)
+@cases(("status", "message"), OVERFLOWS)
 def test_an_overflow_is_recognised(status: int | None, message: str) -> None:
     found = context_overflow(TransportError("Error code: 400", status=status, body=message))
     assert found is not None
     assert (found.code, found.status, found.retryable) == ("context_overflow", status, False)
 
 
-@pytest.mark.parametrize(("status", "message"), OTHERS)
+@cases(("status", "message"), OTHERS)
 def test_other_refusals_are_no_overflow(status: int, message: str) -> None:
     assert context_overflow(TransportError(message, status=status)) is None

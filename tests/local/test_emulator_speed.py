@@ -104,7 +104,7 @@ def test_a_failure_of_the_emulator_is_an_error_of_the_server() -> None:
     assert (sent[0]["status"], json.loads(sent[1]["body"])["__type"]) == (500, "InternalServerError")
 
 
-@pytest.fixture(params=["patched", "plain"])
+@pytest.fixture(params=["patched", pytest.param("plain", marks=pytest.mark.deep)])
 def either(request: pytest.FixtureRequest) -> Iterator[LocalCloud]:
     if request.param == "patched":
         yield request.getfixturevalue("cloud")

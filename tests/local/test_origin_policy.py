@@ -4,12 +4,13 @@ import asyncio
 from collections.abc import AsyncGenerator
 from typing import Any
 
-import pytest
 from codelab_local.http.origin_policy import OriginPolicy, normal_host, normal_origin
 from codelab_local.http.protocol import HttpProtocol, Request, Response, Stream
 
+from tests.cases import cases
 
-@pytest.mark.parametrize(
+
+@cases(
     ("given", "normal"),
     [
         ("LocalHost.", "localhost"),
@@ -30,7 +31,7 @@ def test_hosts_are_normalized(given: str, normal: str | None) -> None:
     assert normal_host(given) == normal
 
 
-@pytest.mark.parametrize(
+@cases(
     ("given", "normal"),
     [
         ("HTTPS://IDE.Example.com:443", "https://ide.example.com"),
@@ -51,7 +52,7 @@ def test_origins_are_normalized(given: str, normal: str | None) -> None:
     assert normal_origin(given) == normal
 
 
-@pytest.mark.parametrize("host", ["192.168.1.5", "box.lan", "0.0.0.0", "::1", "fe80::1"])
+@cases("host", ["192.168.1.5", "box.lan", "0.0.0.0", "::1", "fe80::1"])
 def test_the_listening_address_is_trusted_and_its_own_pages(host: str) -> None:
     policy = OriginPolicy(host, 8000, (), ())
     name = f"[{host}]" if ":" in host else host

@@ -15,6 +15,7 @@ from codelab_local.settings.settings import Model, Settings
 from codelab_local.template.deployment import function_name
 from codelab_local.template.sam_template import read_template
 
+from tests.cases import cases
 from tests.conftest import TEMPLATE
 from tests.local.conftest import APP
 
@@ -22,7 +23,7 @@ ARN = "arn:aws:execute-api:us-east-1:000000000000:abc/dev/$connect"
 EVERYTHING = {"Effect": "Allow", "Action": "*", "Resource": "*"}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("target", "query"),
     [
         ("/ws/s1", {"session_id": ["s1"]}),
@@ -43,7 +44,7 @@ def test_variables_of_paths_become_query_parameters(target: str, query: Any) -> 
     assert PathForms("dev", ["/ws/{session_id}", "/api/v1/ws/{session_id}"]).match(target) == query
 
 
-@pytest.mark.parametrize(
+@cases(
     ("statements", "allowed"),
     [
         ([{"Effect": "Allow", "Action": "execute-api:Invoke", "Resource": ARN}], True),
@@ -61,7 +62,7 @@ def test_policies_are_evaluated_like_iam(statements: list[dict[str, Any]], allow
         assert allows({"Statement": statements[0]}, ARN) is allowed
 
 
-@pytest.mark.parametrize(
+@cases(
     "reference",
     [
         "my-function",
@@ -198,7 +199,7 @@ READ = {
 }
 
 
-@pytest.mark.parametrize(
+@cases(
     ("environment", "said"),
     [
         ({"LLM_MODLE": "x"}, ["LLM_MODLE is no setting; did you mean LLM_MODEL?"]),

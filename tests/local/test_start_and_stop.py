@@ -17,6 +17,7 @@ from codelab_local.host.errors import StartError
 from codelab_local.settings.settings import Settings
 from websockets.sync.client import connect
 
+from tests.cases import cases
 from tests.local.conftest import APP
 from tests.processes import run
 from tests.waiting import until
@@ -186,7 +187,7 @@ def test_its_processes_end_when_it_is_killed() -> None:
     assert not Path(cloud.info["folder"]).exists()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("environment", "named"),
     [
         ({"PORT": "http"}, "PORT"),

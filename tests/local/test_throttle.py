@@ -12,6 +12,7 @@ from codelab_local.template.limits import Limit, limit_of
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
+from tests.cases import cases
 from tests.local.conftest import APP
 
 BURST, ROUTE_BURST = 5, 3
@@ -71,7 +72,7 @@ def test_a_routes_own_limit_replaces_that_of_the_stage() -> None:
     assert all(Throttle(None, {}).admits("a") for _ in range(100))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("settings", "limit"),
     [
         ({"ThrottlingRateLimit": "2000", "ThrottlingBurstLimit": "50"}, Limit(2000, 50)),

@@ -1,5 +1,7 @@
 """What an answer looks like: code in colours, formulas, and text that can be copied."""
 
+import pytest
+
 from tests.fakes.model.script import Says
 from tests.fakes.model.server import ScriptedModel
 from tests.page.conftest import OpenTab
@@ -29,6 +31,7 @@ $$
 """
 
 
+@pytest.mark.deep  # looks
 def test_code_has_its_colours_and_moves_nothing(tab: Tab, model: ScriptedModel) -> None:
     tab.run("""() => {
       window.shift = 0;
@@ -62,6 +65,7 @@ def test_code_has_its_colours_and_moves_nothing(tab: Tab, model: ScriptedModel) 
     assert violations(tab) == []
 
 
+@pytest.mark.deep  # `test/answers.test.ts` has the rules
 def test_formulas_are_drawn_and_what_is_none_stays_as_it_was_written(tab: Tab, model: ScriptedModel) -> None:
     """Under the page's policy, which `errors` of every tab is about: no style of a library is allowed."""
     tab.say(model.script("formulas", Says(ANSWER)))
@@ -79,6 +83,7 @@ def test_formulas_are_drawn_and_what_is_none_stays_as_it_was_written(tab: Tab, m
     assert violations(tab) == []
 
 
+@pytest.mark.deep
 def test_an_answer_is_copied_as_markdown(open_tab: OpenTab, model: ScriptedModel) -> None:
     tab = open_tab(permissions=["clipboard-read", "clipboard-write"]).online()
     tab.say(model.script("copied", Says(ANSWER)))

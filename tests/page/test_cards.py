@@ -3,6 +3,8 @@
 import threading
 from typing import Any
 
+import pytest
+
 from tests.fakes.model.script import Says, call
 from tests.fakes.model.server import ScriptedModel
 from tests.page.conftest import OpenTab
@@ -58,6 +60,7 @@ def test_a_decided_card_keeps_its_difference_which_can_be_looked_at_and_undone(t
     assert violations(tab) == []
 
 
+@pytest.mark.deep  # the first test undoes too
 def test_a_deleted_file_comes_back(tab: Tab, model: ScriptedModel) -> None:
     before = until(lambda: tab.file("main.py"))
     tab.say(model.script("deletes", Says("", calls=[call("delete_file", path="main.py")]), Says("Done.")))
@@ -167,6 +170,7 @@ Object.defineProperty(document, 'hidden', { get: () => true });
 """
 
 
+@pytest.mark.deep
 def test_the_tab_says_that_a_decision_is_waited_for(open_tab: OpenTab, model: ScriptedModel) -> None:
     """And the browser, from when the user wants it on."""
     tab = open_tab()

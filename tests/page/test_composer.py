@@ -4,6 +4,8 @@ import re
 import threading
 from typing import Any
 
+import pytest
+
 from tests.fakes.model.script import Says, call
 from tests.fakes.model.server import ScriptedModel
 from tests.page.conftest import OpenTab
@@ -13,6 +15,7 @@ from tests.page.test_looks import violations
 from tests.waiting import until
 
 
+@pytest.mark.deep
 def test_earlier_messages_are_recalled_and_escape_stops(tab: Tab, model: ScriptedModel) -> None:
     field = tab.page.get_by_role("textbox", name="Message")
     go = threading.Event()
@@ -84,6 +87,7 @@ def test_an_earlier_message_is_rewritten_in_a_branch(tab: Tab, model: ScriptedMo
     assert tab.answers == ["Kept.", "Old.", "Later."]
 
 
+@pytest.mark.deep  # the test before branches too
 def test_an_answer_is_given_again_in_a_branch(tab: Tab, model: ScriptedModel) -> None:
     tab.say(model.script("again", Says("First.")))
     tab.ended()
@@ -104,6 +108,7 @@ def demonstrates(socket: Any) -> None:
     socket.on_message(lambda message: server.send(message))
 
 
+@pytest.mark.deep
 def test_the_status_says_what_is_done_and_the_first_screen_who_answers(open_tab: OpenTab, model: ScriptedModel) -> None:
     tab = open_tab("")
     tab.page.add_init_script(SLOW_FILES)
@@ -135,6 +140,7 @@ def test_the_status_says_what_is_done_and_the_first_screen_who_answers(open_tab:
     tab.page.get_by_role("navigation", name="Files of sample").wait_for()
 
 
+@pytest.mark.deep  # `test/suggestions.test.ts` has the rules
 def test_files_and_commands_are_suggested_while_they_are_written(tab: Tab, model: ScriptedModel) -> None:
     field, options = tab.page.get_by_role("textbox", name="Message"), tab.page.locator(".menu").get_by_role("option")
 

@@ -156,6 +156,7 @@ def test_a_broken_connection_neither_loses_nor_doubles_text(tab: Tab, model: Scr
     tab.page.get_by_text("0 frames, 0 B, 0 gaps, 0 repeats, 0 connections").wait_for()
 
 
+@pytest.mark.deep
 def test_after_a_failure_of_the_model_the_user_can_try_again(tab: Tab, model: ScriptedModel) -> None:
     script = model.script("page-retry", Says(status=400))
     tab.say(script)
@@ -276,6 +277,7 @@ def test_a_reload_shows_the_same_conversation(open_tab: OpenTab, model: Scripted
     assert tab.page.locator(".said").count() == 1
 
 
+@pytest.mark.deep  # the test before reloads too
 def test_a_turn_that_ends_while_the_page_loads_is_shown_whole(open_tab: OpenTab, model: ScriptedModel) -> None:
     """It is running when the page reads the history, and over when the page asks whether it runs."""
     tab = open_tab().online()

@@ -131,6 +131,7 @@ def test_nothing_moves_while_text_streams(tab: Tab, model: ScriptedModel) -> Non
     assert tab.run("() => window.shift") < 0.05
 
 
+@pytest.mark.deep  # looks
 def test_long_titles_leave_the_panel_as_wide_as_it_is(tab: Tab, model: ScriptedModel) -> None:
     tab.say(model.script("titled", Says("Yes.")))
     tab.ended()
@@ -183,6 +184,7 @@ line = "a line that is too long for its block: it is neither wrapped nor cut, bu
 """
 
 
+@pytest.mark.deep  # looks
 def test_answers_are_easy_to_read(tab: Tab, model: ScriptedModel) -> None:
     tab.say(model.script("answer", Says(ANSWER)))
     tab.ended()
@@ -223,6 +225,7 @@ def is_easy_to_read(tab: Tab) -> None:
     ]
 
 
+@pytest.mark.deep  # looks
 def test_a_long_conversation_opens_at_its_end_and_stays_where_it_is_scrolled_to(
     open_tab: OpenTab, cloud: LocalCloud, model: ScriptedModel
 ) -> None:

@@ -5,6 +5,7 @@ import re
 import urllib.request
 from typing import Any
 
+import pytest
 from codelab_local import LocalCloud
 
 from tests.fakes.model.script import Says
@@ -85,6 +86,7 @@ def test_a_session_is_listed_and_has_an_address_once_it_has_a_message(open_tab: 
     other.page.locator("h1", has_text="first-of-all").wait_for()  # before it is connected
 
 
+@pytest.mark.deep
 def test_the_way_back_does_not_lead_to_a_deleted_session(open_tab: OpenTab, model: ScriptedModel) -> None:
     tab = open_tab("").online()
     tab.say(model.script("to-be-deleted", Says("Yes.")))
@@ -99,6 +101,7 @@ def test_the_way_back_does_not_lead_to_a_deleted_session(open_tab: OpenTab, mode
     tab.page.locator(".sessions .one", has_text="to-be-deleted").wait_for(state="detached")
 
 
+@pytest.mark.deep
 def test_an_address_that_names_no_session_is_left(open_tab: OpenTab) -> None:
     tab = open_tab("")
     for fragment in ("s/..", "s/%2e%2e%2f", "s/<img src=x onerror=alert(1)>", "/evil.test", f"s/{'a' * 129}"):

@@ -15,6 +15,7 @@ from codelab.protocol.tools.declared import check_schema, declared_tool
 from codelab.protocol.tools.tool import Tool
 from codelab.turns.model_answers import ANSWER
 
+from tests.cases import cases
 from tests.llm.schemas import Schemas
 from tests.turns.world import refusal
 
@@ -67,14 +68,14 @@ def test_parameters_may_be_missing_or_null() -> None:
     assert declare().capabilities.tools == []
 
 
-@pytest.mark.parametrize("name", [*KNOWN_TOOLS, *ALIASES])
+@cases("name", [*KNOWN_TOOLS, *ALIASES])
 def test_names_and_aliases_of_the_catalogue_are_refused(name: str) -> None:
     error = refused({**DEPLOY, "name": name})
     assert error.details["field"] == "capabilities.tools.0.name"
     assert name in error.message
 
 
-@pytest.mark.parametrize("name", ["", "1st", "with space", "a/b", "a" * 65, "имя", "a\n", "_tool", 5])
+@cases("name", ["", "1st", "with space", "a/b", "a" * 65, "имя", "a\n", "_tool", 5])
 def test_a_malformed_name_is_refused(name: str) -> None:
     assert refused(DEPLOY, {**DEPLOY, "name": name}).details["field"] == "capabilities.tools.1.name"
 
@@ -105,7 +106,7 @@ DOUBLING = {
 }
 
 
-@pytest.mark.parametrize(
+@cases(
     "parameters",
     [
         [],
@@ -141,7 +142,7 @@ def test_invalid_or_expensive_schemas_are_refused(parameters: Any) -> None:
     assert refused({**DEPLOY, "parameters": parameters}).details["field"].startswith("capabilities.tools")
 
 
-@pytest.mark.parametrize(
+@cases(
     "parameters",
     [
         {},

@@ -1,7 +1,8 @@
 """The error codes."""
 
-import pytest
 from codelab.protocol.errors import ALIASES, FACTS, ErrorCode, ProtocolError, known_code
+
+from tests.cases import cases
 
 
 def test_every_code_is_documented() -> None:
@@ -28,7 +29,7 @@ def test_all_codes_of_the_documents_exist() -> None:
             assert name in ErrorCode.__members__ or name in ALIASES, name
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "code"),
     [
         ("GIT_ERROR", "GIT_ERROR"),

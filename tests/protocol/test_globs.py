@@ -5,8 +5,10 @@ import time
 import pytest
 from codelab.protocol.globs import matches
 
+from tests.cases import cases
 
-@pytest.mark.parametrize(
+
+@cases(
     ("glob", "path"),
     [
         ("*.md", "README.md"),
@@ -33,7 +35,7 @@ def test_matches(glob: str, path: str) -> None:
     assert matches(glob, path)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("glob", "path"),
     [
         ("*.md", "README.MD"),

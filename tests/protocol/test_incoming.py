@@ -9,6 +9,7 @@ import pytest
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.incoming import FRAMES, HitlDecision, ToolResult, UserMessage, parse_frame
 
+from tests.cases import cases
 from tests.turns.world import refusal
 
 EDIT = {"type": "hitl_decision", "call_id": "c", "decision": "edit"}
@@ -22,22 +23,18 @@ def refused(body: str) -> ProtocolError:
     return refusal(lambda: parse_frame(body))
 
 
-@pytest.mark.parametrize(
-    "body", ["", "not json", "{", "[1]", "5", "null", '"text"', '{"type":"user_message","content":NaN}']
-)
+@cases("body", ["", "not json", "{", "[1]", "5", "null", '"text"', '{"type":"user_message","content":NaN}'])
 def test_bodies_that_are_no_json_object_are_invalid_format(body: Any) -> None:
     assert refused(body).code is ErrorCode.INVALID_FORMAT
 
 
-@pytest.mark.parametrize(
-    "body", ["{}", '{"type":null}', '{"type":5}', '{"type":"nonsense"}', '{"type":["user_message"]}']
-)
+@cases("body", ["{}", '{"type":null}', '{"type":5}', '{"type":"nonsense"}', '{"type":["user_message"]}'])
 def test_unknown_or_missing_types_are_invalid_type(body: Any) -> None:
     error = refused(body)
     assert (error.code, error.details) == (ErrorCode.INVALID_TYPE, {"field": "type"})
 
 
-@pytest.mark.parametrize(
+@cases(
     ("fields", "code", "field"),
     [
         ({"type": "user_message"}, "MISSING_FIELD", "content"),
@@ -97,7 +94,7 @@ def test_unknown_fields_and_nulls_are_ignored() -> None:
     assert found == UserMessage(type="user_message", content="hi")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("fields", "code", "message"),
     [
         ({"error": "File not found"}, "EXECUTION_FAILED", "File not found"),
@@ -121,7 +118,7 @@ def test_a_null_result_is_a_success() -> None:
     assert found.error is None
 
 
-@pytest.mark.parametrize(
+@cases(
     ("result", "partial"),
     [
         ({"stdout": "a", "exit_code": None}, True),

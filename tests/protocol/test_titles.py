@@ -1,11 +1,12 @@
 """Titles of calls, for lists and cards."""
 
-import pytest
 from codelab.protocol.tools import CATALOGUE, find_tool
 from codelab.protocol.tools.tool import Tool
 
+from tests.cases import cases
 
-@pytest.mark.parametrize(
+
+@cases(
     ("tool", "arguments", "title"),
     [
         ("read_file", {"path": "src/a.py"}, "Read src/a.py"),
@@ -29,7 +30,7 @@ def test_a_title_is_one_short_line_that_controls_no_terminal() -> None:
     assert title.startswith("Run ls [2J moc 0mxxx")
 
 
-@pytest.mark.parametrize("tool", [tool for tool in CATALOGUE.values() if not tool.server_side], ids=lambda it: it.name)
+@cases("tool", [tool for tool in CATALOGUE.values() if not tool.server_side], ids=lambda it: it.name)
 def test_every_tool_of_the_ide_has_a_title_for_its_examples(tool: Tool) -> None:
     for example in tool.examples:
         assert tool.title_of(example.arguments) != tool.name

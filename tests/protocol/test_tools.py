@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pytest
 from codelab.agents import agents
 from codelab.protocol.diffs import check_diff
 from codelab.protocol.errors import ErrorCode, ProtocolError
@@ -10,6 +9,7 @@ from codelab.protocol.paths import workspace_path
 from codelab.protocol.tools import ALIASES, CATALOGUE, KNOWN_TOOLS, SEED, find_tool
 from codelab.protocol.tools.tool import Tool
 
+from tests.cases import cases
 from tests.turns.world import refusal
 
 
@@ -52,7 +52,7 @@ def test_the_universal_agent_may_call_every_tool() -> None:
     assert {**tools, "switch_agent": CATALOGUE["switch_agent"]} == CATALOGUE
 
 
-@pytest.mark.parametrize("tool", KNOWN_TOOLS.values(), ids=KNOWN_TOOLS)
+@cases("tool", KNOWN_TOOLS.values(), ids=KNOWN_TOOLS)
 def test_every_field_of_every_tool_has_a_description(tool: Tool) -> None:
     assert tool.description.endswith(".")
     assert all(schema["description"] for schema in tool.parameters["properties"].values())
@@ -66,7 +66,7 @@ def test_every_field_of_every_tool_has_a_description(tool: Tool) -> None:
         assert all(schema["description"] for schema in tool.result.schema["properties"].values())
 
 
-@pytest.mark.parametrize("tool", CATALOGUE.values(), ids=CATALOGUE)
+@cases("tool", CATALOGUE.values(), ids=CATALOGUE)
 def test_every_example_is_valid_for_its_tool(tool: Tool) -> None:
     for example in tool.examples:
         assert tool.check(example.arguments) == example.arguments
@@ -79,7 +79,7 @@ def test_an_alias_finds_its_tool() -> None:
     assert not set(ALIASES) & set(KNOWN_TOOLS)
 
 
-@pytest.mark.parametrize("name", ["format_disk", "git.push", "", "READ_FILE"])
+@cases("name", ["format_disk", "git.push", "", "READ_FILE"])
 def test_an_unknown_tool_is_not_found(name: str) -> None:
     assert refusal(lambda: find_tool(name)).code is ErrorCode.TOOL_NOT_FOUND
 
@@ -87,7 +87,7 @@ def test_an_unknown_tool_is_not_found(name: str) -> None:
 # ---------------------------------------------------------------- arguments
 
 
-@pytest.mark.parametrize(
+@cases(
     ("tool", "arguments", "field"),
     [
         ("read_file", {}, "path"),
@@ -131,7 +131,7 @@ def test_text_that_is_not_utf8_is_refused() -> None:
 # ---------------------------------------------------------------- paths
 
 
-@pytest.mark.parametrize("path", ["a.py", "src/main.dart", ".", ".gitignore", "папка/файл.txt", "a..b/c", "x" * 255])
+@cases("path", ["a.py", "src/main.dart", ".", ".gitignore", "папка/файл.txt", "a..b/c", "x" * 255])
 def test_relative_paths_are_accepted(path: str) -> None:
     assert workspace_path(path) == path
 
@@ -142,7 +142,7 @@ def test_a_leading_slash_is_stripped_only_in_lenient_mode() -> None:
     assert error.code is ErrorCode.PATH_OUTSIDE_WORKSPACE
 
 
-@pytest.mark.parametrize(
+@cases(
     "path",
     ["../a", "a/../../b", "..", "a\\..\\b", "//server/x", "\\\\server\\x", "C:\\x", "c:/x", "~/x", "a/.. /b", "..."],
 )
@@ -150,7 +150,7 @@ def test_paths_outside_the_workspace_are_refused(path: str) -> None:
     assert refusal(lambda: workspace_path(path)).code is ErrorCode.PATH_OUTSIDE_WORKSPACE
 
 
-@pytest.mark.parametrize("path", ["", "a\0b", "x" * 256, "\ud800"])
+@cases("path", ["", "a\0b", "x" * 256, "\ud800"])
 def test_invalid_paths_are_refused(path: str) -> None:
     assert refusal(lambda: workspace_path(path)).code is ErrorCode.INVALID_PATH
 
@@ -190,7 +190,7 @@ def test_the_path_tests_cover_every_tool_with_paths() -> None:
     assert set(WITH_PATHS) == {name for name, tool in CATALOGUE.items() if tool.paths or tool.diffs}
 
 
-@pytest.mark.parametrize("tool", WITH_PATHS)
+@cases("tool", WITH_PATHS)
 def test_calls_with_paths_outside_the_workspace_are_refused(tool: Tool) -> None:
     error = refused(tool, **with_path(tool, "../secret"))
     assert error.code is ErrorCode.PATH_OUTSIDE_WORKSPACE
@@ -203,7 +203,7 @@ def test_calls_with_paths_outside_the_workspace_are_refused(tool: Tool) -> None:
 # ---------------------------------------------------------------- paths of diffs
 
 
-@pytest.mark.parametrize(
+@cases(
     ("diff", "paths"),
     [
         ("--- a/x.py\t\n+++ b/x.py\t\n@@ -1 +1 @@\n-a\n+b\n", ["x.py"]),
@@ -223,7 +223,7 @@ def test_check_diff_returns_the_files_of_a_diff(diff: Any, paths: Any) -> None:
     assert check_diff(diff) == paths
 
 
-@pytest.mark.parametrize(
+@cases(
     "diff",
     [
         "--- a/x\n+++ b/../../etc/passwd\n",
@@ -241,7 +241,7 @@ def test_diffs_with_paths_outside_the_workspace_are_refused(diff: Any) -> None:
 # ---------------------------------------------------------------- results
 
 
-@pytest.mark.parametrize(
+@cases(
     ("tool", "sent", "seen"),
     [
         ("read_file", "text", {"content": "text"}),
@@ -271,8 +271,8 @@ def test_aliases_in_results_are_normalized(tool: Tool, sent: Any, seen: Any) -> 
     assert find_tool(tool).result.normal(sent) == seen
 
 
-@pytest.mark.parametrize("tool", CATALOGUE)
-@pytest.mark.parametrize("sent", [{"something": "else"}, [[1]], 5, "\0", {"items": 5}, {"content": {"a": 1}}])
+@cases("tool", CATALOGUE)
+@cases("sent", [{"something": "else"}, [[1]], 5, "\0", {"items": 5}, {"content": {"a": 1}}])
 def test_results_that_cannot_be_normalized_are_unchanged(tool: Tool, sent: Any) -> None:
     form = find_tool(tool).result
     seen = form.normal(sent)

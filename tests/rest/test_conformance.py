@@ -1,31 +1,17 @@
 """The API against its own OpenAPI document: every answer is documented."""
 
-import itertools
 import json
-from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-import httpx
 import pytest
-import requests
-import schemathesis
 from codelab_local import LocalCloud
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis.errors import Unsatisfiable
-from schemathesis import Case, GenerationMode
-from schemathesis.specs.openapi.checks import (
-    content_type_conformance,
-    negative_data_rejection,
-    response_headers_conformance,
-    response_schema_conformance,
-    status_code_conformance,
-)
 
-#: The allowed server errors (Agent Runtime API, "Коды ошибок"). The table works here: a DATABASE_ERROR would mean that
-#: it got invalid data.
-FAILURES = {"TOOL_EXECUTION_FAILED", "LLM_ERROR"}
-ALWAYS = [status_code_conformance, content_type_conformance, response_headers_conformance]
+from tests.cases import cases
+
+if TYPE_CHECKING:
+    from tests.rest.fuzzer import Fuzzer
+
 
 #: Operations that only succeed with a conforming model or a connected IDE.
 OTHERS = {("POST", "/api/v1/requests"), ("POST", "/api/v1/tools/execute"), ("GET", "/api/v1/tools/calls/{call_id}")}
@@ -34,81 +20,25 @@ PUBLISHED = json.loads((Path(__file__).parents[2] / "docs/openapi.json").read_te
 OPERATIONS = [(method.upper(), path) for path, methods in PUBLISHED["paths"].items() for method in methods]
 
 
-class Fuzzer:
-    """Sends generated requests, checks the answers, and counts them by operation and status.
-
-    Every second valid request uses an existing session.
-    """
-
-    def __init__(self, cloud: LocalCloud) -> None:
-        self._schema: Any = schemathesis.openapi.from_url(f"{cloud.http}/openapi.json")
-        self._http = requests.Session()
-        self._api = httpx.Client(base_url=f"{cloud.http}/api/v1", timeout=40)
-        self._numbers = itertools.count(1)
-        self._existing = ""
-        self.answers: Counter[tuple[str, str, int]] = Counter()
-
-    def fuzz(self, method: str, path: str, mode: GenerationMode, examples: int) -> None:
-        operation = self._schema[path][method]
-
-        @given(case=operation.as_strategy(generation_mode=mode))
-        @settings(
-            max_examples=examples,
-            deadline=None,
-            database=None,
-            derandomize=True,
-            suppress_health_check=list(HealthCheck),
-            phases=[Phase.explicit, Phase.generate],
-        )
-        def send(case: Case) -> None:
-            if mode is GenerationMode.POSITIVE and next(self._numbers) % 2:
-                self._aim(case)
-            self._judge(case, mode)
-
-        try:
-            send()
-        except Unsatisfiable:  # This operation has no invalid requests.
-            assert mode is GenerationMode.NEGATIVE
-
-    def _aim(self, case: Case) -> None:
-        for place in (case.path_parameters, case.query, case.body):
-            if isinstance(place, dict) and "session_id" in place:
-                place["session_id"] = self._session()
-
-    def _session(self) -> str:
-        if not self._existing or self._api.get(f"/sessions/{self._existing}").status_code != 200:
-            self._existing = self._api.post("/sessions", json={}).json()["session_id"]
-        return self._existing
-
-    def _judge(self, case: Case, mode: GenerationMode) -> None:
-        response = case.call(session=self._http, timeout=40)
-        self.answers[case.method, case.path, response.status_code] += 1
-        checks = [*ALWAYS, *([negative_data_rejection] if mode is GenerationMode.NEGATIVE else [])]
-        # It would check each event of a stream against the schema, which is for the whole text.
-        if not response.headers["content-type"][0].startswith("text/event-stream"):
-            checks.append(response_schema_conformance)
-        case.validate_response(response, checks=checks)
-        if response.status_code >= 500:
-            assert response.json()["error"]["code"] in FAILURES, response.text
-
-
 @pytest.fixture(scope="module")
-def fuzzer(cloud: LocalCloud) -> Fuzzer:
+def fuzzer(cloud: LocalCloud) -> "Fuzzer":
+    from tests.rest.fuzzer import Fuzzer  # only here: every process of a test run imports this file
+
     return Fuzzer(cloud)
 
 
-@pytest.mark.parametrize(("method", "path"), OPERATIONS)
-def test_every_answer_to_random_requests_is_documented(fuzzer: Fuzzer, method: str, path: str) -> None:
-    for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE):
-        fuzzer.fuzz(method, path, mode, 1 if "stream" in path else 3)  # a stream lasts for seconds
+@cases(("method", "path"), OPERATIONS)
+def test_every_answer_to_random_requests_is_documented(fuzzer: "Fuzzer", method: str, path: str) -> None:
+    for valid in (True, False):
+        fuzzer.fuzz(method, path, valid=valid, examples=1 if "stream" in path else 2)  # a stream lasts for seconds
 
 
 @pytest.mark.deep
-def test_every_answer_to_two_thousand_random_requests_is_documented(fuzzer: Fuzzer) -> None:
+def test_every_answer_to_two_thousand_random_requests_is_documented(fuzzer: "Fuzzer") -> None:
     before, examples = fuzzer.answers.total(), 80
     for method, path in OPERATIONS:
-        for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE):
-            fuzzer.fuzz(method, path, mode, examples)
+        for valid in (True, False):
+            fuzzer.fuzz(method, path, valid=valid, examples=examples)
     assert fuzzer.answers.total() - before >= 2_000
     accepted = {(method, path) for method, path, status in fuzzer.answers if status < 300}
     assert accepted == set(OPERATIONS) - OTHERS, "and requests that are right are answered"

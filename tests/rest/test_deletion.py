@@ -74,6 +74,7 @@ def test_a_sessions_objects_are_deleted_with_it(
     assert objects_of(cloud, session) == []
 
 
+@pytest.mark.deep  # `functions/retention` is in every run; this needs a cloud of its own
 def test_a_session_that_nobody_has_used_for_a_day_is_erased(model: ScriptedModel) -> None:
     environment = {**model.environment, "SESSION_RETENTION_DAYS": "1"}
     with LocalCloud(TEMPLATE, environment=environment) as running, client_of(running) as api:

@@ -22,7 +22,11 @@ streaming = pytest.mark.parametrize("host", ["cloud"], ids=["streamed"], indirec
 Told = list[dict[str, Any]]
 
 
-@pytest.fixture(params=["cloud", "buffered_cloud"], ids=["streamed", "buffered"])
+#: What differs is in `test_stream_bounds.py` in every run; this host needs a cloud of its own.
+BUFFERED = pytest.param("buffered_cloud", marks=pytest.mark.deep)
+
+
+@pytest.fixture(params=["cloud", BUFFERED], ids=["streamed", "buffered"])
 def host(request: pytest.FixtureRequest) -> LocalCloud:
     """Each of the two hosts of the stream."""
     running: LocalCloud = request.getfixturevalue(request.param)

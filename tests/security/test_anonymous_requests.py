@@ -1,9 +1,9 @@
 """Requests of nobody cost the operator little: each runs one function at most, which refuses it."""
 
 import httpx
-import pytest
 from codelab_local import LocalCloud
 
+from tests.cases import cases
 from tests.rest.test_sessions import refused
 
 
@@ -12,8 +12,8 @@ def runs(cloud: LocalCloud) -> int:
     return sum(sum(one["served"]) for folder, one in cloud.functions().items() if folder != "sweep")
 
 
-@pytest.mark.parametrize("token", [None, "no.such.token"])
-@pytest.mark.parametrize(
+@cases("token", [None, "no.such.token"])
+@cases(
     ("method", "path"),
     [
         ("GET", "/api/v1/sessions"),

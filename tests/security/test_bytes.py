@@ -31,6 +31,7 @@ from codelab_client.tools.texts import read_text
 from codelab_client.tools.tree import Tree
 from codelab_client.tools.workspace import DiskWorkspace
 
+from tests.cases import cases
 from tests.client.calls import Output, execute, git, result
 from tests.turns.world import OTHER, World, refusal
 
@@ -387,7 +388,7 @@ HIDDEN = [
 ]
 
 
-@pytest.mark.parametrize("path", HIDDEN)
+@cases("path", HIDDEN)
 def test_no_joiner_makes_another_name_of_a_protected_file(path: str) -> None:
     with pytest.raises(ProtocolError) as refused:
         workspace_path(path, posix=True)

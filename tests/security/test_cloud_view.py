@@ -16,6 +16,7 @@ from codelab_local.cloud_view.traces import Traces
 from websockets.exceptions import ConnectionClosedError
 from websockets.sync.client import connect
 
+from tests.cases import cases
 from tests.fakes.http import Exchange, HttpServer
 from tests.local.conftest import APP
 from tests.security.chromium import Chromium
@@ -230,7 +231,7 @@ def test_only_who_knows_its_path_is_a_function(inspected: LocalCloud, view: View
     assert view.state()["spans"] == before
 
 
-@pytest.mark.parametrize(
+@cases(
     "document",
     [
         None,

@@ -10,6 +10,7 @@ from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.incoming import parse_frame
 from codelab.protocol.paths import workspace_path
 
+from tests.cases import cases
 from tests.fakes.model.script import call
 from tests.fakes.model.told_results import told_results
 from tests.functions.system import Context, System
@@ -114,8 +115,8 @@ def test_a_denied_declared_tool_is_denied_in_any_case() -> None:
 # -- no call without approval ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("settings", [{}, {"hitl_enabled": False}, {"hitl_dangerous_tools": "write_file"}], ids=str)
-@pytest.mark.parametrize("autonomy", ["manual", "balanced", "autonomous"])
+@cases("settings", [{}, {"hitl_enabled": False}, {"hitl_dangerous_tools": "write_file"}], ids=str)
+@cases("autonomy", ["manual", "balanced", "autonomous"])
 def test_persistent_processes_always_ask(settings: dict[str, Any], autonomy: str) -> None:
     world = World(**settings)
     world.configure(autonomy=autonomy)
@@ -133,9 +134,9 @@ LATE: dict[str, Callable[[World, str], Any]] = {
 }
 
 
-@pytest.mark.parametrize("late", LATE.values(), ids=LATE)
-@pytest.mark.parametrize("swept", [False, True])
-@pytest.mark.parametrize("of_a_turn", [True, False])
+@cases("late", LATE.values(), ids=LATE)
+@cases("swept", [False, True])
+@cases("of_a_turn", [True, False])
 def test_an_approval_after_its_deadline_is_refused(late: Any, *, swept: bool, of_a_turn: bool) -> None:
     world = World(approval_timeout_s=60)
     if of_a_turn:
@@ -221,7 +222,7 @@ def test_calls_over_http_use_the_executors_tools(system: System) -> None:
     assert system.http("POST", "/tools/execute", Context(2_000), body=body) == (status, made)
 
 
-@pytest.mark.parametrize("name", ["READ_FILE", "Run_Command", "GIT.status", "Execute_Command", "Deploy"])
+@cases("name", ["READ_FILE", "Run_Command", "GIT.status", "Execute_Command", "Deploy"])
 def test_names_of_other_tools_are_reserved_in_any_case(name: str) -> None:
     """Those of the catalogue, and of another declared tool."""
     tools = [DEPLOY, {**DEPLOY, "name": name, "read_only": True}]
@@ -255,7 +256,7 @@ UNSEEN = {
 }
 
 
-@pytest.mark.parametrize("path", UNSEEN.values(), ids=UNSEEN)
+@cases("path", UNSEEN.values(), ids=UNSEEN)
 def test_paths_with_invisible_characters_are_refused_everywhere(path: str) -> None:
     assert refusal(lambda: workspace_path(path)).code is ErrorCode.INVALID_PATH
     world = World()
@@ -270,6 +271,6 @@ def test_paths_with_invisible_characters_are_refused_everywhere(path: str) -> No
     assert error.details["field"] == "modified_arguments.path"
 
 
-@pytest.mark.parametrize("path", ["с пробелом.py", "naïve.py", "日本語/файл.md", "a+b@c,d=e.py", "emoji😀.md"])
+@cases("path", ["с пробелом.py", "naïve.py", "日本語/файл.md", "a+b@c,d=e.py", "emoji😀.md"])
 def test_paths_with_visible_characters_are_accepted(path: str) -> None:
     assert workspace_path(path) == path

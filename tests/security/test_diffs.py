@@ -10,6 +10,7 @@ from codelab.protocol.diffs import check_diff
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.tools import CATALOGUE
 
+from tests.cases import cases
 from tests.security.diffs import GIT, PATCH, Workspace, diffs
 from tests.security.test_denials import remember, states
 from tests.turns.world import World, refusal
@@ -48,7 +49,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("diff", REFUSED.values(), ids=REFUSED)
+@cases("diff", REFUSED.values(), ids=REFUSED)
 def test_ambiguous_diffs_are_refused_with_the_line(diff: str) -> None:
     error = refusal(lambda: CATALOGUE["apply_patch"].check({"diff": diff}))
     assert error.code in (ErrorCode.INVALID_ARGUMENTS, ErrorCode.INVALID_PATH)

@@ -27,6 +27,7 @@ from codelab_client.terminal.conversation import TerminalConversation
 from codelab_client.terminal.inline import InlineScreen
 from codelab_client.tools.workspace import DiskWorkspace
 
+from tests.cases import cases
 from tests.security.test_denials import make
 from tests.turns.world import World, refusal
 
@@ -261,7 +262,7 @@ def test_a_rule_of_the_server_is_whole_or_named() -> None:
 # -- paths -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@cases(
     ("path", "normal"),
     [
         (LONG_WAY, HOOK),
@@ -283,7 +284,7 @@ def test_paths_have_one_spelling(path: str, normal: str) -> None:
     assert workspace_path(normal) == normal
 
 
-@pytest.mark.parametrize("path", ["./~/x", ".//~root/x", "/./~", "./C:/x", "./\\\\host\\x", "a/./../b"])
+@cases("path", ["./~/x", ".//~root/x", "/./~", "./C:/x", "./\\\\host\\x", "a/./../b"])
 def test_a_normal_path_leads_nowhere_else(path: str) -> None:
     refusal(lambda: workspace_path(path))
 

@@ -11,6 +11,7 @@ import pytest
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.tools import CATALOGUE, KNOWN_TOOLS
 
+from tests.cases import cases
 from tests.processes import run
 from tests.protocol.test_tools import with_path
 from tests.security.test_denials import make
@@ -66,7 +67,7 @@ OPTIONS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("tool", PATHS)
+@cases("tool", PATHS)
 def test_paths_that_look_like_options_are_refused(tool: str) -> None:
     for what, option in OPTIONS.items():
         code, field = refused(tool, **with_path(tool, option))
@@ -74,13 +75,13 @@ def test_paths_that_look_like_options_are_refused(tool: str) -> None:
         assert field in KNOWN_TOOLS[tool].paths, what
 
 
-@pytest.mark.parametrize("tool", PATHS)
+@cases("tool", PATHS)
 def test_pathspec_magic_is_refused(tool: str) -> None:
     for magic in (":(exclude)a", ":!a", ":/", ":(attr:x)", ":"):
         assert refused(tool, **with_path(tool, magic))[0] is ErrorCode.INVALID_PATH, magic
 
 
-@pytest.mark.parametrize("tool", PATHS)
+@cases("tool", PATHS)
 def test_a_dash_inside_a_path_is_accepted(tool: str) -> None:
     for path in (".", "a-b", "src/-x", "src/--output=x", ".-x", "app/[id]/page.tsx", "\u00fc-x"):
         assert KNOWN_TOOLS[tool].check(with_path(tool, path)) == with_path(tool, path)
@@ -173,23 +174,23 @@ REMOTES = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("action", ["create", "switch", "delete", "list"])
+@cases("action", ["create", "switch", "delete", "list"])
 def test_branches_that_are_options_or_ranges_are_refused(action: str) -> None:
     for name in NO_BRANCHES:
         assert refused("git.branch", action=action, name=name) == (ErrorCode.INVALID_ARGUMENTS, "name"), name
 
 
-@pytest.mark.parametrize("name", [*NO_BRANCHES, *REMOTES])
+@cases("name", [*NO_BRANCHES, *REMOTES])
 def test_remotes_that_are_options_or_addresses_are_refused(name: str) -> None:
     assert refused("git.push", remote=name, branch="main") == (ErrorCode.INVALID_ARGUMENTS, "remote")
 
 
-@pytest.mark.parametrize("name", NO_BRANCHES)
+@cases("name", NO_BRANCHES)
 def test_pushed_branches_that_are_options_or_ranges_are_refused(name: str) -> None:
     assert refused("git.push", remote="origin", branch=name) == (ErrorCode.INVALID_ARGUMENTS, "branch")
 
 
-@pytest.mark.parametrize("name", BRANCHES)
+@cases("name", BRANCHES)
 def test_usual_names_are_accepted(name: str) -> None:
     for tool, arguments in (
         ("git.branch", {"action": "create", "name": name}),

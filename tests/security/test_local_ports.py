@@ -17,6 +17,7 @@ from codelab_local import LocalCloud
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
+from tests.cases import cases
 from tests.fakes.ide.ide import Ide
 from tests.functions import events
 from tests.processes import command_lines
@@ -56,7 +57,7 @@ def decision(session: str, call_id: str) -> dict[str, Any]:
     return events.message("forged=", events.authorizer_context(session, user="local"), body["type"], json.dumps(body))
 
 
-@pytest.mark.parametrize("prefix", ["", "/", f"/{'0' * 64}", "/worker/1", "/%2e"])
+@cases("prefix", ["", "/", f"/{'0' * 64}", "/worker/1", "/%2e"])
 def test_a_forged_event_approves_nothing(demo_cloud: LocalCloud, prefix: str) -> None:
     url = f"{internal(demo_cloud)}{prefix}/2015-03-31/functions/hitl_decision/invocations"
     for kind in ("RequestResponse", "Event"):
@@ -65,7 +66,7 @@ def test_a_forged_event_approves_nothing(demo_cloud: LocalCloud, prefix: str) ->
         assert answer.status_code == 403
 
 
-@pytest.mark.parametrize(
+@cases(
     ("method", "path"),
     [
         ("GET", "/_local/functions"),
@@ -138,7 +139,7 @@ def test_pages_cannot_use_the_emulator_even_with_the_keys(demo_cloud: LocalCloud
     assert "access-control-allow-origin" not in answer.headers
 
 
-@pytest.mark.parametrize(
+@cases(
     "path",
     [
         "/_ministack/reset",
@@ -155,7 +156,7 @@ def test_the_emulators_administration_is_not_reachable(demo_cloud: LocalCloud, p
     assert send(signed(demo_cloud, path, keys(demo_cloud), "s3", b"")).status_code == 403
 
 
-@pytest.mark.parametrize(
+@cases(
     ("service", "target"),
     [
         ("states", "AWSStepFunctions.ListStateMachines"),

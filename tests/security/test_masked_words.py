@@ -1,10 +1,11 @@
 """What a provider or a gateway says of an error is told to clients without the operator's secrets."""
 
-import pytest
 from codelab.llm.failures import masked
 
+from tests.cases import cases
 
-@pytest.mark.parametrize(
+
+@cases(
     ("words", "told"),
     [
         ("Incorrect API key provided: sk-abc123def456. See /keys", "Incorrect API key provided: … See /keys"),

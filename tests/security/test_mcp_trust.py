@@ -20,6 +20,7 @@ from codelab_client.trust import TrustFile
 
 from tests.client.calls import result
 from tests.client.mcp_config import PYTHON, sandboxed, write_config, write_server
+from tests.sampling import sampled
 from tests.waiting import run
 
 __all__ = ["sandboxed"]
@@ -101,20 +102,22 @@ def command(workspace: Path, sandbox: Sandbox, line: str) -> str:
 
 @pytest.mark.parametrize(
     "line",
-    [
-        "cat evil > tools/server.py",
-        "cat evil >> tools/server.py",
-        "rm -f tools/server.py; cp evil tools/server.py",
-        "mv evil tools/server.py",
-        "mv tools/server.py old; cp evil tools/server.py",
-        "ln -sf ../evil tools/server.py",
-        "mv tools old; mkdir tools; cp evil tools/server.py; cp old/small.py old/helper.py tools",
-        "rm -rf tools; mkdir tools; cp evil tools/server.py",
-        "cp -a tools new; cp evil new/server.py; mv -T --exchange new tools",
-        "umount tools/server.py; cat evil > tools/server.py",
-        "ln tools/server.py hard; cat evil > hard",
-        "chmod +w tools/server.py; truncate -s 0 tools/server.py",
-    ],
+    sampled(
+        [
+            "cat evil > tools/server.py",
+            "cat evil >> tools/server.py",
+            "rm -f tools/server.py; cp evil tools/server.py",
+            "mv evil tools/server.py",
+            "mv tools/server.py old; cp evil tools/server.py",
+            "ln -sf ../evil tools/server.py",
+            "mv tools old; mkdir tools; cp evil tools/server.py; cp old/small.py old/helper.py tools",
+            "rm -rf tools; mkdir tools; cp evil tools/server.py",
+            "cp -a tools new; cp evil new/server.py; mv -T --exchange new tools",
+            "umount tools/server.py; cat evil > tools/server.py",
+            "ln tools/server.py hard; cat evil > hard",
+            "chmod +w tools/server.py; truncate -s 0 tools/server.py",
+        ]
+    ),
 )
 def test_an_approved_command_rewrites_the_script_of_a_trusted_server(
     workspace: Path, sandboxed: None, bubblewrap: Sandbox, line: str

@@ -15,6 +15,7 @@ from codelab_client.mcp import McpError, McpTools, ServerConfig
 from codelab_client.mcp.bounded import MOST_BYTES, Lines
 from codelab_client.mcp.transports import _bounded
 
+from tests.cases import cases
 from tests.waiting import run
 
 PROGRAM = str(Path(__file__).with_name("shifty_server.py"))
@@ -225,7 +226,7 @@ def test_a_result_of_sixty_megabytes_is_not_read_into_memory(tmp_path: Path) -> 
     assert len(found["text"]) < 201_000
 
 
-@pytest.mark.parametrize("cut", range(8))
+@cases("cut", range(8))
 def test_a_long_answer_is_cut_at_any_byte(cut: int) -> None:
     """In the middle of a character, of an escape, between two blocks; the id may stand before or behind."""
     text = json.dumps([{"type": "text", "text": "aé\\\u2028\U0001f600" * 3}] * 3, ensure_ascii=cut % 2 == 0)

@@ -11,6 +11,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 from codelab_local import LocalCloud
 
+from tests.cases import cases
 from tests.local.test_object_store import s3
 from tests.security.raw import Answer, ask, keys, payload_bucket
 
@@ -59,9 +60,9 @@ def bucket(demo_cloud: LocalCloud) -> Iterator[str]:
         store.delete_object(Bucket=name, Key=key)
 
 
-@pytest.mark.parametrize("whose", [EVERYBODYS, THIS_STARTS])
-@pytest.mark.parametrize("path", ["/s3/", "/s3/x", "/s3/x/items/y"])
-@pytest.mark.parametrize(
+@cases("whose", [EVERYBODYS, THIS_STARTS])
+@cases("path", ["/s3/", "/s3/x", "/s3/x/items/y"])
+@cases(
     ("service", "target"),
     [
         ("dynamodb", "DynamoDB_20120810.ListTables"),
@@ -82,8 +83,8 @@ def test_no_other_service_is_reachable(
         assert b"<Error>" in answer.body, "it comes from the public port, not from the emulator"
 
 
-@pytest.mark.parametrize("whose", [EVERYBODYS, THIS_STARTS])
-@pytest.mark.parametrize(
+@cases("whose", [EVERYBODYS, THIS_STARTS])
+@cases(
     ("method", "target"),
     [
         ("GET", "/s3/"),
@@ -153,7 +154,7 @@ def test_every_start_has_new_keys(demo_cloud: LocalCloud, cloud: LocalCloud) -> 
         assert len(demo_cloud.info[name]) >= 20
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "value"),
     [
         ("x-amz-copy-source", "/{bucket}/other/one"),

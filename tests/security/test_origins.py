@@ -14,6 +14,7 @@ from codelab_local.emulator.signatures import Credentials
 from codelab_local.template.sam_template import read_template
 from websockets.sync.client import connect
 
+from tests.cases import cases
 from tests.conftest import TEMPLATE
 from tests.local.test_start_and_stop import refused_settings
 from tests.security.raw import ask, made_session, new_names, payload_bucket, sessions, upgrade
@@ -94,19 +95,19 @@ PLACES = [
 ]
 
 
-@pytest.mark.parametrize("origin", FOREIGN)
+@cases("origin", FOREIGN)
 def test_a_foreign_page_cannot_join_a_session(demo_cloud: LocalCloud, origin: str) -> None:
     assert upgrade(demo_cloud, "attacked", [("Origin", origin)]) == 403
 
 
-@pytest.mark.parametrize("host", FOREIGN_HOSTS)
+@cases("host", FOREIGN_HOSTS)
 def test_dns_rebinding_cannot_join_a_session(demo_cloud: LocalCloud, host: str) -> None:
     """Its origin then matches the Host of its requests."""
     assert upgrade(demo_cloud, "attacked", [("Origin", f"http://{host}")], host=host) == 403
     assert upgrade(demo_cloud, "attacked", [], host=host) == 403
 
 
-@pytest.mark.parametrize("host", FOREIGN_HOSTS)
+@cases("host", FOREIGN_HOSTS)
 def test_dns_rebinding_cannot_list_sessions(demo_cloud: LocalCloud, host: str) -> None:
     answer = ask(demo_cloud.info["port"], "/api/v1/sessions", [("Sec-Fetch-Site", "same-origin")], host=host)
     assert answer.status == 403
@@ -126,7 +127,7 @@ def test_dns_rebinding_cannot_read_files_with_a_tool(demo_cloud: LocalCloud) -> 
         assert "tool_call" not in seen
 
 
-@pytest.mark.parametrize("origin", FOREIGN)
+@cases("origin", FOREIGN)
 def test_a_foreign_page_cannot_post_text(demo_cloud: LocalCloud, origin: str) -> None:
     """Without a preflight, a request would be processed although the page cannot read the answer."""
     name = next(new_names)
@@ -137,8 +138,8 @@ def test_a_foreign_page_cannot_post_text(demo_cloud: LocalCloud, origin: str) ->
     assert name not in sessions(demo_cloud)
 
 
-@pytest.mark.parametrize(("method", "target"), PLACES)
-@pytest.mark.parametrize(
+@cases(("method", "target"), PLACES)
+@cases(
     ("host", "headers"),
     [
         ("127.0.0.1", [("Origin", "https://evil.test")]),
@@ -163,7 +164,7 @@ def test_a_foreign_page_cannot_embed_or_open_anything(demo_cloud: LocalCloud, mo
     assert ask(demo_cloud.info["port"], "/docs", headers).status == 403
 
 
-@pytest.mark.parametrize(
+@cases(
     ("target", "headers", "status"),
     [
         ("/health", [("Host", "localhost"), ("Host", "evil.test")], 403),
@@ -203,13 +204,13 @@ def test_programs_other_than_browsers_are_not_affected(demo_cloud: LocalCloud) -
     assert upgrade(demo_cloud, name, []) == 101
 
 
-@pytest.mark.parametrize("host", OWN_HOSTS)
+@cases("host", OWN_HOSTS)
 def test_every_loopback_name_is_trusted(demo_cloud: LocalCloud, host: str) -> None:
     assert ask(demo_cloud.info["port"], "/health", host=host).status == 200
     assert upgrade(demo_cloud, next(new_names), [], host=host) == 101
 
 
-@pytest.mark.parametrize("origin", LOOPBACK)
+@cases("origin", LOOPBACK)
 def test_a_web_ide_on_the_loopback_interface_works(demo_cloud: LocalCloud, origin: str) -> None:
     port, name = demo_cloud.info["port"], next(new_names)
     assert upgrade(demo_cloud, name, [("Origin", origin)]) == 101
@@ -281,7 +282,7 @@ def test_a_refusal_names_the_setting_that_would_allow_it(
     assert cure in opened.logs(), "a page's developer sees nothing of it in the browser"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("environment", "what"),
     [
         ({"ALLOWED_ORIGINS": "*"}, "AUTH_MODE=none"),

@@ -3,11 +3,11 @@
 import json
 from typing import Any
 
-import pytest
 from codelab.protocol.errors import ErrorCode
 from codelab.protocol.protected import PROTECTED, PROTECTED_FILES
 from codelab.protocol.tools import CATALOGUE
 
+from tests.cases import cases
 from tests.security.test_denials import Call, make, remember, states
 from tests.turns.world import World, refusal
 
@@ -90,25 +90,25 @@ ATTACKS: dict[str, Call] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
+@cases("attack", ATTACKS.values(), ids=ATTACKS)
 def test_an_autonomous_session_asks_for_protected_paths(attack: Call) -> None:
     assert states(autonomous(), attack) == ["awaiting_approval"]
 
 
-@pytest.mark.parametrize(
+@cases(
     "settings",
     [{"hitl_enabled": False}, {"hitl_dangerous_tools": "read_file"}, {"hitl_dangerous_tools": "+read_file"}],
     ids=str,
 )
-@pytest.mark.parametrize("autonomy", ["manual", "balanced", "autonomous"])
+@cases("autonomy", ["manual", "balanced", "autonomous"])
 def test_no_setting_turns_the_approval_off(settings: dict[str, Any], autonomy: str) -> None:
     world = World(**settings)
     world.configure(autonomy=autonomy)
     assert states(world, write(".git/config"), move("a.txt", ".git/config")) == ["awaiting_approval"] * 2
 
 
-@pytest.mark.parametrize("scope", ["session", "user"])
-@pytest.mark.parametrize("pattern", ["**", ".git/**", "*", None])
+@cases("scope", ["session", "user"])
+@cases("pattern", ["**", ".git/**", "*", None])
 def test_no_rule_allows_it(scope: str, pattern: str | None) -> None:
     world = World()
     (call_id,) = make(world, write(".git/config"))

@@ -21,6 +21,7 @@ from codelab.protocol.errors import ErrorCode
 from codelab.protocol.incoming import parse_frame
 from codelab.protocol.tools.declared import declared_tool
 
+from tests.cases import cases
 from tests.processes import run
 from tests.turns.world import refusal
 
@@ -71,7 +72,7 @@ def test_a_declared_tools_pattern_properties_cannot_hang_a_step() -> None:
     assert took(started) < _SECONDS
 
 
-@pytest.mark.parametrize(
+@cases(
     ("schema", "place"),
     [
         ({"properties": {"a": {"pattern": "(?=(a+)+$)b"}}}, "/schema/properties/a/pattern"),
@@ -111,12 +112,12 @@ TOO_MUCH: dict[str, tuple[Schema, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("schema", "place"), TOO_MUCH.values(), ids=TOO_MUCH)
+@cases(("schema", "place"), TOO_MUCH.values(), ids=TOO_MUCH)
 def test_too_large_schemas_are_refused_with_their_place(schema: Schema, place: str) -> None:
     assert refused(schema).startswith(place)
 
 
-@pytest.mark.parametrize("keyword", ["anyOf", "allOf", "oneOf"])
+@pytest.mark.parametrize("keyword", ["anyOf", *(pytest.param(it, marks=pytest.mark.deep) for it in ("allOf", "oneOf"))])
 def test_the_codec_itself_limits_doubling_references(keyword: str) -> None:
     """For the program's own schemas, which have no budget: in a process with 2 GB, within two minutes."""
     code = f"""

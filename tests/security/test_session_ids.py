@@ -13,30 +13,31 @@ from codelab_client.session.rest import Rest, RestError
 from pydantic import TypeAdapter, ValidationError
 
 from infra.docs import asyncapi
+from tests.cases import cases
 
 GOOD = ("a", "-", ":", "_", "...", "....", ".a", "..a", "...a", "a.", "a..", ".-", "..:", "x" * 128, "." * 128)
 BAD = (".", "..", "", "a/b", "../a", "./a", "..\n", ".\n", "a b", "%2e%2e", "x" * 129, "ä", "a\0")
 
 
-@pytest.mark.parametrize("name", GOOD)
+@cases("name", GOOD)
 def test_ids_with_dots_are_taken_everywhere(name: str) -> None:
     assert SESSION_ID.fullmatch(name)
     assert TypeAdapter(SessionName).validate_python(name) == name
     assert checked_session_id(name) == name
 
 
-@pytest.mark.parametrize("name", BAD)
+@cases("name", BAD)
 def test_the_websocket_refuses_it(name: str) -> None:
     assert not SESSION_ID.fullmatch(name)
 
 
-@pytest.mark.parametrize("name", BAD)
+@cases("name", BAD)
 def test_the_rest_api_refuses_it(name: str) -> None:
     with pytest.raises(ValidationError):
         TypeAdapter(SessionName).validate_python(name)
 
 
-@pytest.mark.parametrize("name", BAD)
+@cases("name", BAD)
 def test_the_client_refuses_it(name: str) -> None:
     address = Address.parse("ws://localhost:9")
     with pytest.raises(InvalidAddress):

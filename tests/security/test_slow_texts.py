@@ -14,6 +14,7 @@ from codelab.llm.parsing import NoJson, parse
 from codelab_client.differences import Difference, difference, hunks, spelled_out
 
 from evals.report import masked
+from tests.cases import cases
 
 #: Seconds of this process for what takes some milliseconds; the attacks took minutes.
 _MOST_S = 2.0
@@ -34,8 +35,8 @@ def test_a_file_of_backticks_is_put_into_a_fence(text: str) -> None:
     assert seconds(lambda: fenced(text)) < _MOST_S
 
 
-@pytest.mark.parametrize("text", ["```" + "\n" * 20_000, "```json" + " \n" * 20_000 + "x", "``` " * 20_000 + "x"])
-@pytest.mark.parametrize("prose", [False, True])
+@cases("text", ["```" + "\n" * 20_000, "```json" + " \n" * 20_000 + "x", "``` " * 20_000 + "x"])
+@cases("prose", [False, True])
 def test_a_model_begins_a_fence_and_ends_none(text: str, prose: bool) -> None:
     def refused() -> None:
         with pytest.raises(NoJson):
@@ -50,7 +51,7 @@ def test_a_model_nests_an_answer_beyond_what_can_be_read(text: str) -> None:
         parse(text + '{"a":' * 100_000 + ("\n```" if "```" in text else ""), prose=True)
 
 
-@pytest.mark.parametrize("begin", ["hf_", "glpat-", "sk-", "Bearer "])
+@cases("begin", ["hf_", "glpat-", "sk-", "Bearer "])
 def test_an_answer_in_an_evaluations_report_begins_keys_and_ends_none(begin: str) -> None:
     assert seconds(lambda: masked(begin * 80_000)) < _MOST_S
 
@@ -101,7 +102,7 @@ def test_lines_that_differ_in_tabs_and_blanks_are_compared() -> None:
     assert shown[0].notes
 
 
-@pytest.mark.parametrize("seed", range(20))
+@cases("seed", range(20))
 def test_a_difference_is_the_one_that_git_would_show(seed: int) -> None:
     chosen = random.Random(seed)
     old = [f"{chosen.randrange(9)}\n" for _ in range(chosen.randrange(40))]

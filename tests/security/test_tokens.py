@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from tests.cases import cases
 from tests.fakes.aws.recorder import QUERY
 from tests.fakes.model.script import call
 from tests.functions import events
@@ -77,7 +78,7 @@ def test_tokens_from_the_future_are_refused(system: System) -> None:
     assert_refused(system, signed(iat=from_now(120), exp=from_now(600)))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("claim", "absurd"),
     [*((claim, absurd) for claim in ("exp", "iat") for absurd in ABSURD), ("nbf", "infinite"), ("nbf", "deep")],
 )
@@ -89,7 +90,7 @@ def test_absurd_times_are_a_401(system: System, claim: str, absurd: str) -> None
     assert_refused(system, raw(body))
 
 
-@pytest.mark.parametrize(
+@cases(
     "token",
     [
         raw("[" * 7_000),

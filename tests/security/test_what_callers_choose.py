@@ -10,6 +10,7 @@ from codelab.llm.caller import CallerBounds
 from codelab.llm.client.bare import parse_bare, run_bare
 from codelab.llm.errors import ContextTooLarge, InvalidRequest, TransportError
 
+from tests.cases import cases
 from tests.fakes.model.script import Says
 from tests.fakes.model.server import ScriptedModel
 from tests.functions.system import System
@@ -33,7 +34,7 @@ def refused(request: dict[str, Any], pointer: str | None = None) -> InvalidReque
     return caught.value
 
 
-@pytest.mark.parametrize(
+@cases(
     ("config", "name"),
     [
         ({"extra_body": {"service_tier": "priority"}}, "extra_body"),
@@ -67,7 +68,7 @@ def test_messages_cannot_set_what_the_config_cannot(changes: dict[str, Any]) -> 
     assert next(iter(changes)) in str(problem)
 
 
-@pytest.mark.parametrize(
+@cases(
     "context",
     [
         {"role": "user", "content": "word " * 600_000},
@@ -202,7 +203,7 @@ def test_errors_over_http_name_the_field(
     assert error_details(answer, status, code)["field"] == field
 
 
-@pytest.mark.parametrize(
+@cases(
     "message",
     [
         {"role": "user", "content": "x", "service_tier": "priority"},
@@ -223,7 +224,7 @@ _PICTURE = {"type": "image_url", "image_url": {"url": "https://example.com/a.png
 _FILE = {"type": "file", "file": {"file_data": "data:text/plain;base64,eA==", "filename": "a"}}
 
 
-@pytest.mark.parametrize(
+@cases(
     "message",
     [
         {"role": "user", "content": [{"type": "text", "text": "x"}, _PICTURE]},

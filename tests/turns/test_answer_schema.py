@@ -1,6 +1,5 @@
 """The schema of an agent's answers, which is made once per agent."""
 
-import pytest
 from codelab.agents import Agent, agents
 from codelab.llm.config import RequestConfig
 from codelab.llm.content import BUILT_IN
@@ -10,6 +9,8 @@ from codelab.sessions.items import ToolsItem
 from codelab.turns import titles
 from codelab.turns.model_answers import ANSWER, answer_schema, tool_messages
 from codelab.turns.own_tools import tools_of_connection
+
+from tests.cases import cases
 
 
 def own_tool(name: str, path: str) -> Tool:
@@ -25,8 +26,8 @@ def with_tools(agent: Agent, *, titled: bool) -> object:
     return prepare(RequestConfig("m"), schema, [*tool_messages(agent), {"role": "user", "content": "x"}], BUILT_IN)[1]
 
 
-@pytest.mark.parametrize("titled", [True, False])
-@pytest.mark.parametrize("name", agents())
+@cases("titled", [True, False])
+@cases("name", agents())
 def test_it_has_a_branch_per_tool(name: str, titled: bool) -> None:
     agent = agents()[name].for_executor(ExecutorTools())
     joined = agents()[name].for_executor(ExecutorTools((own_tool("ide_lint", "file"), own_tool("ide_find", "query"))))

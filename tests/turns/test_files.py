@@ -1,9 +1,9 @@
 """The files that the agent is shown with every question, on the pure core."""
 
-import pytest
 from codelab.protocol.errors import ErrorCode
 from codelab.sessions.items import FileItem
 
+from tests.cases import cases
 from tests.turns.world import READ, World, refusal
 
 
@@ -38,7 +38,7 @@ def test_clear_empties_the_files_and_leaves_the_history() -> None:
     assert world.history() == [("user", "hello"), ("assistant", "Hi")]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("path", "code"),
     [("../secret", ErrorCode.PATH_OUTSIDE_WORKSPACE), ("C:\\x", ErrorCode.PATH_OUTSIDE_WORKSPACE),
      ("", ErrorCode.INVALID_PATH), ("x" * 256, ErrorCode.INVALID_PATH)],

@@ -7,8 +7,10 @@ from codelab.llm.profiles import PROFILES
 from codelab.sessions.register import Register
 from codelab.turns import models
 
+from tests.cases import cases
 
-@pytest.mark.parametrize(
+
+@cases(
     ("name", "window", "images", "thinking"),
     [
         ("gpt-4.1-mini", 1_047_576, True, ()),
@@ -75,7 +77,7 @@ def test_the_operators_numbers_and_facts_take_precedence() -> None:
     assert read_settings({"MAX_CONTEXT_TOKENS": "auto"}).max_context_tokens is None
 
 
-@pytest.mark.parametrize(
+@cases(
     ("variable", "value"),
     [
         ("MAX_CONTEXT_TOKENS", "lots"),

@@ -13,6 +13,7 @@ from codelab.sessions import keys
 from codelab.sessions.items import Audience
 from codelab.sessions.register import Phase
 
+from tests.cases import cases
 from tests.turns.world import OTHER, READ, RUN, VIEWER, WRITE, Call, World, refusal, unchanged
 
 PLAN: Call = ("propose_plan", {"steps": ["Test a.py", "Mend a.py"], "explanation": "It is broken."})
@@ -311,7 +312,7 @@ def test_after_a_rejected_plan_the_model_proposes_another_one() -> None:
     assert world.hello()["mode"] == "code"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("autonomy", "chosen", "expected"),
     [("manual", None, "manual"), ("autonomous", None, "autonomous"), (None, None, "code"), ("manual", "code", "code")],
 )
@@ -374,7 +375,7 @@ def test_a_cancelled_plan_is_not_accepted() -> None:
     assert world.hello()["mode"] == "plan"
 
 
-@pytest.mark.parametrize("mode", ["ask", "manual", "code", "autonomous"])
+@cases("mode", ["ask", "manual", "code", "autonomous"])
 def test_a_plan_that_waits_is_rejected_by_a_switch_to_another_mode(mode: str) -> None:
     world, (call_id,) = in_mode("plan", PLAN)
     world.configure(mode=mode)
@@ -395,7 +396,7 @@ def test_what_is_read_beside_the_plan_is_waited_for() -> None:
     assert world.register.phase is Phase.DISPATCHED
 
 
-@pytest.mark.parametrize("mode", ["ask", "manual", "code", "autonomous"])
+@cases("mode", ["ask", "manual", "code", "autonomous"])
 def test_a_plan_is_only_proposed_in_its_mode(mode: str) -> None:
     world, _ = in_mode(mode, PLAN)
     assert results(world)[-1]["error"]["code"] == ErrorCode.PERMISSION_DENIED

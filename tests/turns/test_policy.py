@@ -2,10 +2,11 @@
 
 from typing import Any
 
-import pytest
 from codelab.config import Settings
 from codelab.protocol.tools import KNOWN_TOOLS
 from codelab.turns.policy import needs_approval
+
+from tests.cases import cases
 
 
 def asked(*names: Any, **settings: Any) -> Any:
@@ -14,7 +15,7 @@ def asked(*names: Any, **settings: Any) -> Any:
     return {tool.name for tool in tools if needs_approval(tool, {}, configured)}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("settings", "expected"),
     [
         ({}, {"write_file", "apply_patch", "run_command"}),
@@ -52,7 +53,7 @@ def test_by_default_everything_that_changes_something_asks() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@cases(
     ("action", "settings", "asks"),
     [
         ("list", {}, False),

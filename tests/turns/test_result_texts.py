@@ -13,6 +13,7 @@ from codelab.sessions.items import CallItem, dumps
 from codelab.turns.result_texts import TEXT_FORM, text_of
 from codelab.turns.shown_results import shown_result
 
+from tests.cases import cases
 from tests.turns.world import World
 
 MODULES = ("engine", "sessions", "turns", "delivery", "protocol", "rest")
@@ -87,7 +88,7 @@ def test_texts_have_fewer_tokens_than_json(capsys: pytest.CaptureFixture[str]) -
     assert before / after > 1.2
 
 
-@pytest.mark.parametrize(
+@cases(
     ("tool", "result", "text"),
     [
         (
@@ -160,7 +161,7 @@ def test_each_form(tool: str, result: dict[str, Any], text: str) -> None:
     assert text_of(tool, result) == text
 
 
-@pytest.mark.parametrize(
+@cases(
     ("tool", "result"),
     [
         *(
@@ -215,7 +216,7 @@ def call_of(tool: str, **known: Any) -> CallItem:
     return CallItem("call_1", "t", "a", tool, {}, requires_approval=False, state="completed", at=0, **known)
 
 
-@pytest.mark.parametrize("tool", REALISTIC)
+@cases("tool", REALISTIC)
 def test_a_call_of_an_earlier_version_stays_json_for_its_whole_life(tool: str) -> None:
     result = REALISTIC[tool]
     new = call_of(tool, outcome={"result": result}, result_form=TEXT_FORM)

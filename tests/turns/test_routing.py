@@ -10,6 +10,7 @@ from codelab.turns import routing
 from codelab.turns.model_answers import ANSWER
 from codelab.turns.titles import with_title
 
+from tests.cases import cases
 from tests.turns.world import World, running
 
 KNOWN = set(agents())
@@ -140,7 +141,7 @@ def test_text_is_held_back_until_the_choice_is_known() -> None:
     assert choosing.take(TextDelta("agent", "ask")) == "Hello"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("problem", "fails"),
     [
         (InvalidAnswer("no such agent"), True),

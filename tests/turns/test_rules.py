@@ -7,6 +7,7 @@ import pytest
 from codelab.protocol.errors import ErrorCode
 from codelab.sessions.keys import USER_RULES
 
+from tests.cases import cases
 from tests.turns.world import READ, RUN, Call, World, calling, refusal
 
 
@@ -123,16 +124,16 @@ def test_what_denies_wins() -> None:
     assert asks(world, write("src/secret.py"), write("src/b.py")) == ["rejected", "runs"]
 
 
-@pytest.mark.parametrize(
+@cases(
     "path", ["src/secret.py", "./src/secret.py", "src//secret.py", "src\\secret.py", "SRC/Secret.PY", "src/secret.py."]
 )
-@pytest.mark.parametrize("pattern", [None, "src/secret.*", "src/**"])
+@cases("pattern", [None, "src/secret.*", "src/**"])
 def test_another_spelling_of_a_path_does_not_escape_what_denies(path: str, pattern: str | None) -> None:
     world = remembering(write("src/secret.py"), "reject", pattern=pattern)
     assert asks(world, write(path)) == ["rejected"]
 
 
-@pytest.mark.parametrize("path", ["src\\a.py", "SRC/a.py", "src\\..\\a.py", "src/../a.py", "x\\src/a.py"])
+@cases("path", ["src\\a.py", "SRC/a.py", "src\\..\\a.py", "src/../a.py", "x\\src/a.py"])
 def test_another_spelling_of_a_path_is_not_allowed(path: str) -> None:
     world = remembering(WRITE, "approve", pattern="src/**")
     assert asks(world, write(path)) != ["runs"]
@@ -171,8 +172,8 @@ def test_an_edit_is_remembered_as_it_was_edited() -> None:
 # -- what is refused -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("tool", ["run_command", "run_persistent"])
-@pytest.mark.parametrize("pattern", [None, "**"])
+@cases("tool", ["run_command", "run_persistent"])
+@cases("pattern", [None, "**"])
 def test_commands_are_asked_about_every_time(tool: str, pattern: str | None) -> None:
     world = World()
     arguments = {"command": "make", **({"process_id": "p"} if tool == "run_persistent" else {})}
@@ -197,7 +198,7 @@ def test_a_stored_rule_that_allows_commands_is_ignored() -> None:
     assert asks(world, RUN, ("run_persistent", {"command": "make", "process_id": "p"})) == ["asks", "asks"]
 
 
-@pytest.mark.parametrize("pattern", ["docs/**", "../**", "/src/**", "src/../**", "C:/**", "*.md"])
+@cases("pattern", ["docs/**", "../**", "/src/**", "src/../**", "C:/**", "*.md"])
 def test_a_pattern_must_cover_the_call_it_comes_with_and_stay_inside(pattern: str) -> None:
     world, (call_id,) = calling(WRITE)
     error = refusal(lambda: world.decision(call_id, "approve", remember={"scope": "user", "pattern": pattern}))
@@ -285,7 +286,7 @@ PERSISTENT: Call = ("run_persistent", {"command": "make", "process_id": "p"})
 ALL = (READ, BRANCHES, WRITE, PERSISTENT, RUN)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("settings", "autonomy", "expected"),
     [
         ({}, None, "runs runs asks asks asks"),
@@ -323,8 +324,8 @@ def test_a_rule_of_the_users_own_is_heeded_in_a_manual_session() -> None:
 # -- calls that the model has written as text ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("settings", [{}, {"hitl_enabled": False}, {"hitl_dangerous_tools": "read_file"}])
-@pytest.mark.parametrize("autonomy", ["manual", "balanced", "autonomous"])
+@cases("settings", [{}, {"hitl_enabled": False}, {"hitl_dangerous_tools": "read_file"}])
+@cases("autonomy", ["manual", "balanced", "autonomous"])
 def test_a_call_in_a_text_asks_whatever_is_configured(settings: dict[str, Any], autonomy: str) -> None:
     world = World(**settings)
     world.configure(autonomy=autonomy)
@@ -334,8 +335,8 @@ def test_a_call_in_a_text_asks_whatever_is_configured(settings: dict[str, Any], 
     assert asks(world, BRANCHES, is_text=True) == ["runs"], "it only reads"
 
 
-@pytest.mark.parametrize("scope", ["session", "user"])
-@pytest.mark.parametrize("pattern", [None, "src/**", "**"])
+@cases("scope", ["session", "user"])
+@cases("pattern", [None, "src/**", "**"])
 def test_a_call_in_a_text_asks_whatever_is_remembered(scope: str, pattern: str | None) -> None:
     world = World()
     remember(world, WRITE, "approve", scope, pattern)
@@ -361,8 +362,8 @@ def fetch(url: str) -> Call:
     return ("fetch_url", {"url": url})
 
 
-@pytest.mark.parametrize("autonomy", ["manual", "balanced", "autonomous"])
-@pytest.mark.parametrize("hitl_enabled", [True, False])
+@cases("autonomy", ["manual", "balanced", "autonomous"])
+@cases("hitl_enabled", [True, False])
 def test_a_fetch_asks_whatever_is_configured_until_its_host_is_allowed(autonomy: str, hitl_enabled: bool) -> None:
     world = World(hitl_enabled=hitl_enabled)
     world.register.settings["autonomy"] = autonomy

@@ -4,6 +4,7 @@ import pytest
 from codelab.turns import titles
 from codelab.turns.model_answers import ANSWER
 
+from tests.cases import cases
 from tests.turns.world import READ, World, dispatched
 
 
@@ -57,7 +58,7 @@ def test_an_answer_that_failed_names_nothing() -> None:
     assert world.register.title_is_draft
 
 
-@pytest.mark.parametrize(
+@cases(
     ("said", "title"),
     [
         ("Parser bug", "Parser bug"),

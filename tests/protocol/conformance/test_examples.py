@@ -8,6 +8,7 @@ from codelab.llm.config import RequestConfig
 from codelab.protocol.incoming import parse_frame
 from codelab.protocol.tools import find_tool
 
+from tests.cases import cases
 from tests.fakes.ide.dialects import DIALECTS, FIFTEEN_KEYS, Dialect, fifteen_keys
 from tests.frames import validator_of
 from tests.protocol.conformance.seed_examples import Example, arguments_of, examples, of_kind
@@ -32,8 +33,8 @@ def test_every_example_is_tested() -> None:
     assert all(example.kind for example in examples())
 
 
-@pytest.mark.parametrize("example", of_kind("client"), ids=ids)
-@pytest.mark.parametrize("dialect", DIALECTS.values(), ids=DIALECTS)
+@cases("example", of_kind("client"), ids=ids)
+@cases("dialect", DIALECTS.values(), ids=DIALECTS)
 def test_client_frames_are_parsed_alike_in_every_dialect(example: Example, dialect: Dialect) -> None:
     assert parse_frame(json.dumps(dialect(example.value))) == parse_frame(json.dumps(example.value))
 
@@ -43,7 +44,7 @@ def test_all_fifteen_keys_exist_in_order() -> None:
     assert len(FIFTEEN_KEYS) == 15
 
 
-@pytest.mark.parametrize("example", of_kind("server"), ids=ids)
+@cases("example", of_kind("server"), ids=ids)
 def test_server_frames_have_the_documents_fields_and_values(example: Example) -> None:
     validator = validator_of("ServerFrame", example.value["type"], closed=True)
     assert validator is not None
@@ -60,7 +61,7 @@ def calls() -> list[Example]:
     return [example for example in examples() if "tool_name" in example.value and example.kind != "answer"]
 
 
-@pytest.mark.parametrize("example", [found for found in calls() if found.kind != "request"], ids=ids)
+@cases("example", [found for found in calls() if found.kind != "request"], ids=ids)
 def test_calls_in_examples_are_valid_for_their_tools(example: Example) -> None:
     tool = find_tool(example.value["tool_name"])
     given = arguments_of(example.value)
