@@ -114,8 +114,9 @@ _SECTIONS: dict[str, dict[str, str]] = {
     "The local cloud": {
         "HOST": "the address that it listens on",
         "PORT": "the port",
-        "STATE_DIR": "a folder that keeps sessions across restarts. `make run` has one of its own for each checkout; `STATE_DIR=` keeps them in memory only",
-        "LLM_GGUF": "a model file that llama.cpp serves at `LLM_BASE_URL` while it runs; `codelab setup --gguf` sets it",
+        "STATE_DIR": "a folder that keeps sessions across restarts. `make run` has one of its own for each checkout; "
+        "`STATE_DIR=` keeps them in memory only",
+        "LLM_GGUF": "a model file that llama.cpp serves at `LLM_BASE_URL` meanwhile; `codelab setup --gguf` sets it",
         "LOCAL_CONCURRENCY": "functions that run at once",
         "INSPECT": "`1` prints the address of a page that shows [what the functions do](page.md#cloud-view)",
     },
