@@ -25,10 +25,12 @@ from codelab_local import LocalCloud
 from codelab_local.demo_model import completions
 from codelab_local.demo_model import server as demo_server
 
+from infra.docs.schemas import frames_of
 from tests.fakes.ide.ide import Ide
 from tests.fakes.model.script import Says, call
 from tests.fakes.model.server import ScriptedModel
 from tests.fakes.model.told_results import told_results
+from tests.frames import DOCUMENT
 from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
@@ -156,6 +158,31 @@ def test_the_client_has_fifty_lines_and_needs_one_package() -> None:
     imported = {name.name for node in nodes if isinstance(node, ast.Import) for name in node.names}
     assert imported - sys.stdlib_module_names == {"websockets.sync.client"}
     assert not any(isinstance(node, ast.ImportFrom) for node in nodes)
+
+
+def test_the_pseudocode_has_six_lines() -> None:
+    pseudocode = PAGE.partition("six lines:\n\n```\n")[2].partition("```\n")[0]
+    assert len(pseudocode.splitlines()) == 6
+
+
+def test_the_tables_have_the_fields_that_the_client_uses_as_the_schemas_have_them() -> None:
+    section = PAGE.partition("## The frames and fields it uses")[2].partition("\n## ")[0]
+    fields_of_frames, listed = set(), {"type"}
+    for table, definition in zip(section.split("| the server sends |"), ("ClientFrame", "ServerFrame"), strict=True):
+        schemas = frames_of(DOCUMENT, definition)
+        fields_of_frames |= {name for schema in schemas.values() for name in schema["properties"]}
+        schemas["any frame"] = {"properties": DOCUMENT["$defs"]["AgentStatusFrame"]["properties"], "required": []}
+        schemas["API Gateway"] = DOCUMENT["$defs"]["GatewayErrorFrame"]
+        rows = re.findall(r"^\| `?(any frame|API Gateway|\w+(?=` ))[^|]* \| (.*) \|$", table, re.MULTILINE)
+        assert len(rows) == table.count("\n| `") + 2 * (definition == "ServerFrame")
+        for frame, cell in rows:
+            fields = re.findall(r"(?:^|; |one of |, or |come with |but )`(\w+)(\??)`", cell)
+            for name, mark in fields:
+                assert name in schemas[frame]["properties"], (frame, name)
+                assert (mark == "") == (name in schemas[frame]["required"]), (frame, name)
+            listed |= {name for name, _ in fields}
+    constants = {node.value for node in ast.walk(ast.parse(CLIENT)) if isinstance(node, ast.Constant)}
+    assert constants & fields_of_frames <= listed
 
 
 @pytest.mark.deep
