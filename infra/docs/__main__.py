@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from codelab.protocol import protected
 from codelab.rest.app import create_app
@@ -15,6 +16,7 @@ from infra.docs import (
     characters,
     errors,
     frames,
+    named_schemas,
     one_request,
     parameters,
     protected_paths,
@@ -45,11 +47,18 @@ def documents() -> dict[str, str]:
         "docs/errors.md": errors.page(),
         "docs/parameters.md": parameters.page(ROOT / "template.yaml"),
         "docs/settings.md": settings.page(ROOT / "template.yaml"),
-        "docs/openapi.json": _json(create_app().openapi()),
+        "docs/openapi.json": _json(_openapi()),
         "docs/schemas/tools.json": _json(tools.schemas()),
         "infra/observability.yaml": template.text(ROOT / "template.yaml"),
         "clients/codelab_client/codelab_client/protected.py": _of_client(protected),
     }
+
+
+def _openapi() -> dict[str, Any]:
+    """The document that a running system serves, with a name for each schema."""
+    document: dict[str, Any] = create_app().openapi()
+    document["components"]["schemas"] = named_schemas.with_names(document["components"]["schemas"])
+    return document
 
 
 def _of_client(module: ModuleType) -> str:

@@ -1,15 +1,18 @@
 """The WebSocket API as an AsyncAPI 3.0 document, from the server's perspective."""
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import yaml
 from codelab.protocol import PROTOCOL_VERSION
 
+from infra.docs.named_schemas import with_names
 from infra.docs.schemas import EXTENSION, frames_of
 
 Document = dict[str, Any]
 
+_NULL = {"type": "null"}
 _HEADER = "# Written by `make docs` from the server's models; do not edit.\n"
 
 #: The server's reply to each client frame. Any frame may be answered by `error` instead.
@@ -29,7 +32,11 @@ An IDE keeps one WebSocket open. A user message starts a turn, the answer stream
 docs/protocol.md describes conversations, delivery and every scenario.
 
 Extension frames are sent only to connections that asked for them, with `extensions=1` or an extension frame such as
-`hello`. Both sides ignore fields that are not listed; in a client's frame, null means absent.
+`hello`. Both sides ignore fields that are not listed.
+
+This document is for generators, so it leaves out what they cannot express: that null means absent in a client's
+frame, and conditions between fields (a result has exactly one of `result` and `error`). docs/schemas/frames.json
+has them.
 
 If a frame is too large for a WebSocket message, upload it and send `{type, call_id?, payload_ref}` instead.
 """
@@ -166,7 +173,7 @@ def document(bundle: Document) -> Document:
         },
         "components": {
             "messages": messages,
-            "schemas": {name: _moved(schema) for name, schema in bundle["$defs"].items() if "oneOf" not in schema},
+            "schemas": _components(bundle, server.values()),
             "securitySchemes": _SECURITY,
         },
     }
@@ -214,6 +221,41 @@ def _summary(schema: Document) -> str:
 
 def _in_channel(message: str) -> Document:
     return {"$ref": f"#/channels/session/messages/{message}"}
+
+
+def _components(bundle: Document, server: Iterable[Document]) -> Document:
+    """The schemas of frames and their parts. All have names, those that may be null in the server's frames too."""
+    schemas: Document = {}
+    for name, schema in bundle["$defs"].items():
+        if "oneOf" not in schema:
+            schemas[name] = _moved(_without_conditions(schema if schema in server else _without_nulls(schema)))
+    for name, schema in list(schemas.items()):
+        for field_name, field in schema.get("properties", {}).items():
+            if _NULL in field.get("anyOf", []):
+                nullable = name.removesuffix("Frame") + field_name.capitalize()
+                schemas[nullable] = {"anyOf": field.pop("anyOf")}
+                field["$ref"] = f"#/components/schemas/{nullable}"
+    return with_names(schemas)
+
+
+def _without_conditions(schema: Document) -> Document:
+    """A schema without conditions between its fields: generators take them for types."""
+    return {key: value for key, value in schema.items() if key not in ("anyOf", "if", "then")}
+
+
+def _without_nulls(schema: Document) -> Document:
+    """A schema of what a client sends, without null as another word for absent."""
+    if "properties" not in schema:
+        return schema
+    return {**schema, "properties": {name: _not_null(field) for name, field in schema["properties"].items()}}
+
+
+def _not_null(field: Document) -> Document:
+    plain = {key: value for key, value in field.items() if (key, value) != ("default", None)}
+    branches = [_without_nulls(branch) for branch in plain.pop("anyOf", []) if branch != _NULL]
+    if isinstance(plain.get("type"), list):
+        (plain["type"],) = [name for name in plain["type"] if name != "null"]
+    return {**plain, **({"anyOf": branches} if len(branches) > 1 else branches[0] if branches else {})}
 
 
 def _moved(schema: Document) -> Document:

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from infra.docs.asyncapi import document
+from infra.docs.named_schemas import anonymous, with_names
 from infra.docs.schemas import EXTENSION, client_models, server_models
 from tests.frames import DOCUMENT
 
@@ -92,6 +93,32 @@ def test_every_message_has_a_valid_example() -> None:
         assert message["examples"]
         for example in message["examples"]:
             assert validator.is_valid(example["payload"]), message["name"]
+
+
+def test_every_schema_has_a_name() -> None:
+    components = WRITTEN["components"]["schemas"]
+    assert anonymous(components) == []
+    assert {name: schema["title"] for name, schema in components.items()} == {name: name for name in components}
+    assert [
+        name for name, schema in components.items() if {"properties", "anyOf"} <= schema.keys() or "if" in schema
+    ] == []
+
+
+def test_a_schema_without_a_name_is_found_and_named_once() -> None:
+    mode = {"enum": ["a", "b"], "description": "Which."}
+    pair = {
+        "type": "object",
+        "properties": {"mode": mode, "modes": {"items": mode}, "none": {"anyOf": [mode, {"type": "null"}]}},
+    }
+    components = {
+        "First": pair,
+        "Second": {"properties": {"kind": {"anyOf": [{"type": "string"}, {"properties": {}}]}}},
+    }
+    assert len(anonymous(components)) == 5
+    named = with_names(components)
+    assert anonymous(named) == []
+    assert named.keys() - components.keys() == {"FirstMode", "SecondKind", "SecondKindObject"}
+    assert named["First"]["properties"]["mode"] == {"$ref": "#/components/schemas/FirstMode", "description": "Which."}
 
 
 def test_extensions_are_tagged() -> None:

@@ -180,6 +180,8 @@ def test_the_tables_have_the_fields_that_the_client_uses_as_the_schemas_have_the
             for name, mark in fields:
                 assert name in schemas[frame]["properties"], (frame, name)
                 assert (mark == "") == (name in schemas[frame]["required"]), (frame, name)
+            if inner := re.findall(r"`(\w+)`(?=[^{]*})", cell):
+                assert set(inner) <= set(DOCUMENT["$defs"]["PendingCall"]["required"])
             listed |= {name for name, _ in fields}
     constants = {node.value for node in ast.walk(ast.parse(CLIENT)) if isinstance(node, ast.Constant)}
     assert constants & fields_of_frames <= listed

@@ -1,5 +1,7 @@
 """The application and its routes."""
 
+from operator import attrgetter
+
 from fastapi import FastAPI
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -47,6 +49,7 @@ def create_app() -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,  # behind API Gateway it would lead to another scheme and host
         separate_input_output_schemas=False,
+        generate_unique_id_function=attrgetter("name"),  # names the functions of generated clients
     )
     app.add_middleware(_Preflights)
     error_responses.install(app)

@@ -45,7 +45,7 @@ class ChangedContext(BaseModel):
     files: int
 
 
-class ContextFile(BaseModel):
+class StoredFile(BaseModel):
     """`reference`: only the path is stored; the agent reads the file when it needs it."""
 
     path: str
@@ -75,7 +75,7 @@ class Context(BaseModel):
 
     session_id: str
     messages: list[Message]
-    files: list[ContextFile]
+    files: list[StoredFile]
     total_tokens: int
 
 
@@ -110,8 +110,8 @@ def get_context(session_id: SessionId, user: User) -> Context:
     )
 
 
-def _shown(file: FileItem) -> ContextFile:
-    return ContextFile(
+def _shown(file: FileItem) -> StoredFile:
+    return StoredFile(
         path=file.path,
         added_at=timestamp(file.added_at),
         updated_at=timestamp(file.updated_at),
