@@ -46,6 +46,17 @@ exit codes:
   1    it is not, and nothing was changed
   2    wrong usage
 """
+_CONFORMANCE = """\
+environment:
+  CODELAB_TOKEN       the authentication token, in place of that of `codelab login`; a local server needs none
+  CODELAB_TOKEN_FILE  a file with the token
+
+exit codes:
+  0    it breaks no rule
+  1    it breaks a rule
+  2    wrong usage
+  3    it cannot be reached
+"""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -267,6 +278,28 @@ def parser() -> argparse.ArgumentParser:
         "--browser", action="store_true", help="the client has a browser's WebSocket, which hides HTTP statuses"
     )
     judge.set_defaults(command="judge")
+    conformance = commands.add_parser(
+        "conformance",
+        help="judge a server: which rules of the protocol it breaks",
+        description="Play the dialogues of docs/protocol.md to a server, in new sessions, and report which rules it "
+        "breaks. Its model answers ten messages.",
+        epilog=_CONFORMANCE,
+        **formatted,  # type: ignore[arg-type]
+    )
+    conformance.add_argument("url", metavar="URL", help="its WebSocket, such as ws://localhost:8000/ws/{session_id}")
+    conformance.add_argument(
+        "--read", default="Read main.dart", metavar="TEXT", help="a message on which its model reads a file"
+    )
+    conformance.add_argument(
+        "--write", default="Create test.py", metavar="TEXT", help="a message on which its model asks to write a file"
+    )
+    conformance.add_argument(
+        "--patience", type=float, default=60.0, metavar="SECONDS", help="how long it may take; default: 60"
+    )
+    conformance.add_argument(
+        "--insecure-token", action="store_true", help="send the token to any address, also unencrypted"
+    )
+    conformance.set_defaults(command="conformance")
     uninstall = commands.add_parser(
         "uninstall",
         help="remove what codelab keeps on this machine",

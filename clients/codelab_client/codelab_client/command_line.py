@@ -376,6 +376,15 @@ async def _judge(options: argparse.Namespace) -> int:
     return await command.run(options.client, options.port, lines, options.patience, is_browser=options.browser)
 
 
+async def _conformance(options: argparse.Namespace) -> int:
+    from codelab_client.conformance.command import run
+    from codelab_client.conformance.dialogues import Subject
+
+    address = Address.parse(options.url, insecure_token=options.insecure_token)
+    token = await newest_token(address)
+    return await run(Subject(address, token, options.patience, options.read, options.write))
+
+
 async def _uninstall(options: argparse.Namespace) -> int:
     from codelab_client.uninstall import uninstall
 
@@ -400,6 +409,7 @@ _COMMANDS = {
     "logout": _logout,
     "setup": _setup,
     "judge": _judge,
+    "conformance": _conformance,
     "uninstall": _uninstall,
 }
 

@@ -1,4 +1,4 @@
-"""The frames of the protocol, as far as the judge checks them and answers them by itself."""
+"""The frames of the protocol: how they are checked, and what the judge answers by itself."""
 
 import json
 from collections.abc import Mapping
@@ -19,19 +19,23 @@ def _schemas() -> dict[str, Any]:
 
 
 @cache
-def _validators() -> dict[str, Draft202012Validator]:
-    """A validator for each type of a client's frame, and for a frame by reference."""
+def _validators(sender: str) -> dict[str, Draft202012Validator]:
+    """A validator for each type of a frame of `ClientFrame` or `ServerFrame`, and for those without a type."""
     definitions = _schemas()["$defs"]
-    names = [branch["$ref"].rsplit("/", 1)[1] for branch in definitions["ClientFrame"]["oneOf"]]
-    types = {definitions[name]["properties"]["type"]["const"]: name for name in names} | {"": "ReferencedFrame"}
+    names = [branch["$ref"].rsplit("/", 1)[1] for branch in definitions[sender]["oneOf"]]
+    types = {definitions[name]["properties"]["type"]["const"]: name for name in names}
+    types[""] = "ReferencedFrame" if sender == "ClientFrame" else "GatewayErrorFrame"
     return {
         frame_type: Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": definitions})
         for frame_type, name in types.items()
     }
 
 
-def mistakes(message: str | bytes) -> tuple[dict[str, Any] | None, list[str]]:
-    """A message as a frame, None if it is not a JSON object, and what is wrong with it."""
+def mistakes(message: str | bytes, sender: str = "ClientFrame") -> tuple[dict[str, Any] | None, list[str]]:
+    """A message as a frame, None if it is not a JSON object, and what is wrong with it.
+
+    sender: `ClientFrame` or `ServerFrame`. A server may send frames of a later version, a client only those it knows.
+    """
     if isinstance(message, bytes):
         return None, ["binary data"]
     try:
@@ -40,11 +44,21 @@ def mistakes(message: str | bytes) -> tuple[dict[str, Any] | None, list[str]]:
         return None, [f"not JSON: {error}"]
     if not isinstance(frame, dict):
         return None, ["not a JSON object"]
-    validator = _validators().get("" if frame.get("payload_ref") is not None else str(frame.get("type")))
+    is_client = sender == "ClientFrame"
+    has_no_type = frame.get("payload_ref") is not None if is_client else "type" not in frame
+    validator = _validators(sender).get("" if has_no_type else str(frame.get("type")))
     if validator is None:
-        return frame, [f"unknown type {frame.get('type')!r}"]
+        return frame, [f"unknown type {frame.get('type')!r}"] * is_client
     errors = list(validator.iter_errors(frame))
     return frame, [f"{'.'.join(map(str, error.absolute_path)) or 'frame'}: {error.message[:200]}" for error in errors]
+
+
+@cache
+def extensions() -> frozenset[str]:
+    """The types of the server's frames that only a connection with extensions gets."""
+    definitions = _schemas()["$defs"]
+    frames = (definitions[branch["$ref"].rsplit("/", 1)[1]] for branch in definitions["ServerFrame"]["oneOf"])
+    return frozenset(frame["properties"]["type"]["const"] for frame in frames if frame.get("x-extension"))
 
 
 def example(definition: str) -> dict[str, Any]:

@@ -61,8 +61,9 @@ class Judgement:
 
 @dataclass
 class Report:
-    """All judgements on one client. gaps: scenarios that could not be played, and why."""
+    """All judgements on one client, or on one server. gaps: scenarios that could not be played, and why."""
 
+    rules: Mapping[str, Rule] = field(default_factory=lambda: RULES)
     judgements: list[Judgement] = field(default_factory=list)
     gaps: list[str] = field(default_factory=list)
 
@@ -87,7 +88,7 @@ class Report:
     def text(self) -> str:
         """One line per rule; below a broken one, why, the frame and the source."""
         lines, complaints, kept_rules = [], self.complaints, self.kept_rules
-        for name, rule in RULES.items():
+        for name, rule in self.rules.items():
             verdict = "BROKEN" if name in complaints else "held" if name in kept_rules else "not seen"
             lines.append(f"{verdict:9} {name}: {rule.sentence}")
             if (complaint := complaints.get(name)) is not None:
@@ -97,6 +98,6 @@ class Report:
                     lines.append(f"          {frame_text[:_SHOWN]}")
                 lines.append(f"          {rule.source}")
         lines += [f"skipped   {scenario}" for scenario in self.gaps]
-        missing_count = len(RULES) - len(complaints) - len(kept_rules)
+        missing_count = len(self.rules) - len(complaints) - len(kept_rules)
         lines.append(f"{len(kept_rules)} rules held, {len(complaints)} broken, {missing_count} not seen")
         return "\n".join(lines)
