@@ -118,6 +118,27 @@ async def test_there_is_no_complaint_about_the_system(demo_cloud: LocalCloud) ->
     assert not report.gaps, report.text()
 
 
+@pytest.mark.deep
+async def test_a_server_that_makes_no_sense_is_judged_to_the_end() -> None:
+    async def handle(client: ServerConnection) -> None:
+        async for _ in client:
+            for frame in (
+                "hello?",
+                "[]",
+                "{}",
+                '{"type": "tool_call", "seq": "x"}',
+                '{"type": "resumed", "open_calls": 1}',
+            ):
+                await client.send(frame)
+
+    async with serve(handle, "127.0.0.1", 0) as listener:
+        (socket,) = listener.sockets
+        address = Address.parse(f"ws://127.0.0.1:{socket.getsockname()[1]}")
+        report = await judge(Subject(address, patience=0.2))
+    assert not report.kept_rules
+    assert {"valid-frames", "introduces-itself", "refuses", "ends-turns"} <= report.complaints.keys()
+
+
 def test_the_sources_exist() -> None:
     headings = re.findall(r"^#+ (.+)$", PROTOCOL.read_text("utf-8"), re.MULTILINE)
     anchors = {re.sub(r"\W+", "-", heading.lower()) for heading in headings}

@@ -63,8 +63,8 @@ class Window:
         return None
 
     def logged(self) -> list[Frame]:
-        """The frames of the conversation, which have a `seq`."""
-        return [frame for frame in self.frames if "seq" in frame]
+        """The frames of the conversation, which have a `seq` and a `type`."""
+        return [frame for frame in self.frames if isinstance(frame.get("seq"), int) and "type" in frame]
 
     async def read(self) -> None:
         """Take frames until the connection ends."""
