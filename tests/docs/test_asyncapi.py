@@ -110,7 +110,7 @@ def test_a_schema_without_a_name_is_found_and_named_once() -> None:
         "type": "object",
         "properties": {"mode": mode, "modes": {"items": mode}, "none": {"anyOf": [mode, {"type": "null"}]}},
     }
-    components = {
+    components: dict[str, Any] = {
         "First": pair,
         "Second": {"properties": {"kind": {"anyOf": [{"type": "string"}, {"properties": {}}]}}},
     }

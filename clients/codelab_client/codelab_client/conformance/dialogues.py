@@ -31,13 +31,14 @@ _WRONG = {
 
 @dataclass
 class Subject:
-    """The server that is judged. read, write: messages on which its model reads, and writes, a file."""
+    """The server that is judged. reading_message, writing_message: on which its model
+    reads, and asks to write, a file."""
 
     address: Address
     token: str = ""
     patience: float = 60.0
-    read: str = "Read main.dart"
-    write: str = "Create test.py"
+    reading_message: str = "Read main.dart"
+    writing_message: str = "Create test.py"
     report: Report = field(default_factory=lambda: Report(RULES))
 
     @contextlib.asynccontextmanager
@@ -54,17 +55,17 @@ class Subject:
 
     async def idle(self, window: Window, begin: int) -> None:
         """Wait for the turn's end; answer calls that come until then, and reject those that wait."""
-        answered: set[str] = set()
+        answer_ids: set[str] = set()
         while await window.frame("agent_status", begin, patience=_SHORTLY_S, status="idle") is None:
             calls = [frame for frame in window.frames[begin:] if frame.get("type") == "tool_call"]
-            open_calls = {call_id: call for call in calls if (call_id := str(call.get("call_id"))) not in answered}
-            if not open_calls or len(answered) > _MOST_CALLS:
+            open_calls = {call_id: call for call in calls if (call_id := str(call.get("call_id"))) not in answer_ids}
+            if not open_calls or len(answer_ids) > _MOST_CALLS:
                 status = await window.frame("agent_status", begin, status="idle")
                 self.note("ends-turns", status is not None, f"no idle within {self.patience:g} s")
                 if status is None:
                     raise NotPlayed("the turn does not end")
             for call_id, call in open_calls.items():
-                answered.add(call_id)
+                answer_ids.add(call_id)
                 if call.get("requires_approval"):
                     await window.send("hitl_decision", call_id=call_id, decision="reject")
                 else:
@@ -138,13 +139,13 @@ async def a_message(subject: Subject) -> None:
         )
     if not is_repeat:
         return  # another turn has begun, whose frames would be replayed too
-    logged = [(frame["seq"], frame["type"]) for frame in window.logged()]
+    frames = [(frame["seq"], frame["type"]) for frame in window.logged()]
     async with subject.window(session_id) as window:
         await window.send("resume", last_seq=2)
-        resumed = await window.frame("resumed")
-        replayed = [(frame["seq"], frame["type"]) for frame in window.logged()]
-        is_whole = resumed is not None and replayed == logged[2:]
-        subject.note("replays", is_whole, f"after 2 came {replayed[:5]} …, before the break {logged[2:7]} …", resumed)
+        reply = await window.frame("resumed")
+        replay = [(frame["seq"], frame["type"]) for frame in window.logged()]
+        is_whole = reply is not None and replay == frames[2:]
+        subject.note("replays", is_whole, f"after 2 came {replay[:5]} …, before the break {frames[2:7]} …", reply)
 
 
 def _judge_pieces(subject: Subject, frames: list[Frame]) -> None:
@@ -161,8 +162,8 @@ async def a_seed_client(subject: Subject) -> None:
     async with opened(subject.address, subject.token, subject.report, subject.patience, new_session()) as window:
         await window.send("user_message", content="Hello!", role="user")
         await subject.idle(window, 0)
-        unasked = [frame for frame in window.frames if frame.get("type") in extensions()]
-        subject.note("hides-extensions", not unasked, "an extension", unasked[0] if unasked else None)
+        extras = [frame for frame in window.frames if frame.get("type") in extensions()]
+        subject.note("hides-extensions", not extras, "an extension", extras[0] if extras else None)
 
 
 async def a_call(subject: Subject) -> None:
@@ -170,7 +171,7 @@ async def a_call(subject: Subject) -> None:
     session_id = new_session()
     async with subject.window(session_id) as window, subject.window(session_id) as other:
         await other.answer("ping")
-        call = await subject.called(window, subject.read, "--read", approval=False)
+        call = await subject.called(window, subject.reading_message, "--read", approval=False)
         copy = await other.frame("tool_call", call_id=call["call_id"])
         is_single = call.get("execute", True) and copy is not None and copy.get("execute") is False
         subject.note("one-executor", is_single, "the other window has no copy with execute: false", copy)
@@ -189,16 +190,14 @@ async def an_approval(subject: Subject) -> None:
     """the user approves a call after a reconnect"""
     session_id = new_session()
     async with subject.window(session_id) as window:
-        call = await subject.called(window, subject.write, "--write", approval=True)
+        call = await subject.called(window, subject.writing_message, "--write", approval=True)
         await _judge_patience(subject, window, call)
         last_seq = max((frame["seq"] for frame in window.logged()), default=0)
     async with subject.window(session_id) as window:
         await window.send("resume", last_seq=last_seq)
-        resumed = await window.frame("resumed")
-        call_ids = json.dumps((resumed or {}).get("open_calls"))
-        subject.note(
-            "keeps-open-calls", call["call_id"] in call_ids, f"{call['call_id']} is not in open_calls", resumed
-        )
+        reply = await window.frame("resumed")
+        call_ids = json.dumps((reply or {}).get("open_calls"))
+        subject.note("keeps-open-calls", call["call_id"] in call_ids, f"{call['call_id']} is not in open_calls", reply)
         await window.send("hitl_decision", call_id=call["call_id"], decision="approve")
         release = await window.frame("tool_call", call_id=call["call_id"], requires_approval=False)
         is_same = release is not None and release.get("arguments") == call.get("arguments")
@@ -209,7 +208,7 @@ async def an_approval(subject: Subject) -> None:
 async def an_edit(subject: Subject) -> None:
     """the user edits a call"""
     async with subject.window() as window:
-        call = await subject.called(window, subject.write, "--write", approval=True)
+        call = await subject.called(window, subject.writing_message, "--write", approval=True)
         arguments = {**call.get("arguments", {}), "content": "edited\n"}
         await window.send("hitl_decision", call_id=call["call_id"], decision="edit", modified_arguments=arguments)
         release = await window.frame("tool_call", call_id=call["call_id"], requires_approval=False)
@@ -221,7 +220,7 @@ async def an_edit(subject: Subject) -> None:
 async def a_rejection(subject: Subject) -> None:
     """the user rejects a call"""
     async with subject.window() as window:
-        call = await subject.called(window, subject.write, "--write", approval=True)
+        call = await subject.called(window, subject.writing_message, "--write", approval=True)
         await window.send("hitl_decision", call_id=call["call_id"], decision="reject")
         release = await window.frame("tool_call", patience=_SHORTLY_S, call_id=call["call_id"], requires_approval=False)
         await subject.idle(window, 0)
@@ -231,7 +230,7 @@ async def a_rejection(subject: Subject) -> None:
 async def a_cancel(subject: Subject) -> None:
     """the user cancels the turn while a call waits"""
     async with subject.window() as window:
-        call = await subject.called(window, subject.write, "--write", approval=True)
+        call = await subject.called(window, subject.writing_message, "--write", approval=True)
         await window.send("cancel")
         end = await window.frame("turn_end")
         update = await window.frame("call_update", call_id=call["call_id"])
