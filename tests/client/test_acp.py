@@ -511,9 +511,7 @@ def test_a_tools_question_has_a_button_for_each_answer(open_editor: Open, folder
     [
         ({"action": "accept", "content": {"answer": "1"}}, '"blue"'),
         ({"action": "accept", "content": {"answer": "7"}}, "EXECUTION_FAILED"),
-        ({"action": "accept"}, "EXECUTION_FAILED"),
         ({"action": "decline"}, "EXECUTION_FAILED"),
-        ({"action": "cancel"}, "EXECUTION_FAILED"),
         ({}, "EXECUTION_FAILED"),
     ],
 )
@@ -537,7 +535,6 @@ def test_a_tools_question_is_a_form_in_an_editor_that_shows_forms(
     [
         ({"action": "accept", "content": {"colour": "blue", "count": 2, "more": 1}}, {"colour": "blue", "count": 2}),
         ({"action": "accept", "content": {"colour": "green"}}, "decline"),
-        ({"action": "decline"}, "decline"),
     ],
 )
 def test_an_mcp_server_asks_the_user_in_a_form(
@@ -594,7 +591,7 @@ def test_compact_lets_a_summary_replace_the_conversation(
     editor.prompt(session, "/compact")
     assert editor.text.startswith("The conversation is too short")
     name = f"acp-compact-{bool(offers)}"
-    for number in range(4):
+    for number in range(3):
         editor.prompt(session, model.script(f"{name}-{number}", Says("word " * 2_000, piece=10_000)))
     editor.messages.clear()
     assert editor.prompt(session, "/compact") == "end_turn"

@@ -356,7 +356,7 @@ class EditorConversation:
                 call = self.session.open_calls.get(call_id)
                 if call is not None and call.requires_approval:  # the decision was refused
                     self._ask(call)
-            case on.Compacted():
+            case on.Compacted() | on.ResyncRequired():  # after which its end may be missing
                 self._compaction_end.set()
             case on.TurnEnd():
                 self._end_turn(event)
