@@ -81,6 +81,16 @@ def begun(workspace: Path, user: User | None, commands: AllowedCommands | None =
 # -- files that nobody can read: the client does not start, so nothing that they may deny is lost ---------------------
 
 
+def steps(*works: Callable[[Path], object]) -> Callable[[Path], object]:
+    """One after the other."""
+
+    def make(folder: Path) -> None:
+        for work in works:
+            work(folder)
+
+    return make
+
+
 def linked(to: str) -> Callable[[Path], object]:
     def make(folder: Path) -> None:
         (folder / "permissions.toml").symlink_to(to)
@@ -105,9 +115,9 @@ UNREADABLE: dict[str, Callable[[Path], object]] = {
     "an absolute link": linked("/etc/hostname"),
     "a link to a device": linked("/dev/zero"),
     "a link to itself": linked("permissions.toml"),
-    "a link inside": lambda folder: (
-        (folder / "other.toml").write_text('[[deny]]\ntool = "*"\n'),
-        linked("other.toml")(folder),
+    "a link inside": steps(
+        lambda folder: (folder / "other.toml").write_text('[[deny]]\ntool = "*"\n'),
+        lambda folder: linked("other.toml")(folder),
     ),
     "a folder that is a link": folder_linked,
     "a FIFO": lambda folder: os.mkfifo(folder / "permissions.toml"),
@@ -416,22 +426,22 @@ NO_COMMANDS: dict[str, Callable[[Path], object]] = {
     "a name that turns its letters": lambda folder: command_file(folder, "un\u202eod.md"),
     "a name with an escape": lambda folder: command_file(folder, "x\x1b[2J.md"),
     "a name of letters that look the same": lambda folder: command_file(folder, "undо.md"),
-    "a name that is not UTF-8": lambda folder: (
-        folder.mkdir(parents=True),
-        Path(os.fsdecode(os.fsencode(folder) + b"/\xff.md")).write_text("x"),
+    "a name that is not UTF-8": steps(
+        lambda folder: folder.mkdir(parents=True),
+        lambda folder: Path(os.fsdecode(os.fsencode(folder) + b"/\xff.md")).write_text("x"),
     ),
     "a name of a thousand letters": lambda folder: command_file(folder, f"{'a' * 200}.md"),
     "a folder below": lambda folder: command_file(folder, "below/x.md"),
     "a folder": lambda folder: (folder / "x.md").mkdir(parents=True),
-    "a FIFO": lambda folder: (folder.mkdir(parents=True), os.mkfifo(folder / "x.md")),
+    "a FIFO": steps(lambda folder: folder.mkdir(parents=True), lambda folder: os.mkfifo(folder / "x.md")),
     "a link out of the workspace": linked_command("/etc/hostname"),
     "a link up and out": linked_command("../../../outside/permissions.toml"),
     "a link to a device": linked_command("/dev/zero"),
     "a link to itself": linked_command("x.md"),
-    "a folder that is a link out": lambda folder: (
-        folder.parent.mkdir(exist_ok=True),
-        command_file(folder.parents[2] / "outside", "x.md"),
-        folder.symlink_to(folder.parents[2] / "outside"),
+    "a folder that is a link out": steps(
+        lambda folder: folder.parent.mkdir(exist_ok=True),
+        lambda folder: command_file(folder.parents[2] / "outside", "x.md"),
+        lambda folder: folder.symlink_to(folder.parents[2] / "outside"),
     ),
     "too large": lambda folder: command_file(folder, "x.md", "x" * 60_000),
     "not UTF-8": lambda folder: command_file(folder, "x.md", b"\xff\xfe"),
@@ -521,13 +531,18 @@ def test_a_projects_text_sends_no_picture_of_the_user(workspace: Path) -> None:
 
 # -- hooks ------------------------------------------------------------------------------------------------------------
 
+
+def hooks_file(text: str) -> Callable[[Path], object]:
+    return lambda folder: (folder / "hooks.toml").write_bytes(text.encode("utf-8", "surrogateescape"))
+
+
 HOOK = '[[before_call]]\ncommand = ["sh", "check.sh"]\n'
 NO_HOOKS: dict[str, Callable[[Path], object]] = {
     "a link out": lambda folder: (folder / "hooks.toml").symlink_to("../../outside/permissions.toml"),
     "a FIFO": lambda folder: os.mkfifo(folder / "hooks.toml"),
     "too large": lambda folder: (folder / "hooks.toml").write_text("#" * 200_000),
     **{
-        name: lambda folder, text=text: (folder / "hooks.toml").write_bytes(text.encode("utf-8", "surrogateescape"))
+        name: hooks_file(text)
         for name, text in {
             "not TOML": "before_call = [",
             "not UTF-8": f"{HOOK}# \udcff",
@@ -593,13 +608,15 @@ def sandbox() -> None:
 CHANGED: dict[str, Callable[[Path], object]] = {
     "its script": lambda root: (root / "check.sh").write_text("exit 2 # other"),
     "its script, to as many bytes": lambda root: (root / "check.sh").write_text("exit 3"),
-    "its script is a link": lambda root: ((root / "check.sh").rename(root / "x"), (root / "check.sh").symlink_to("x")),
-    "its script is a link out": lambda root: (
-        (root / "check.sh").unlink(),
-        (root / "check.sh").symlink_to("../outside/x"),
-        (root.parent / "outside" / "x").write_text("exit 2"),
+    "its script is a link": steps(
+        lambda root: (root / "check.sh").rename(root / "x"), lambda root: (root / "check.sh").symlink_to("x")
     ),
-    "its script is a FIFO": lambda root: ((root / "check.sh").unlink(), os.mkfifo(root / "check.sh")),
+    "its script is a link out": steps(
+        lambda root: (root / "check.sh").unlink(),
+        lambda root: (root / "check.sh").symlink_to("../outside/x"),
+        lambda root: (root.parent / "outside" / "x").write_text("exit 2"),
+    ),
+    "its script is a FIFO": steps(lambda root: (root / "check.sh").unlink(), lambda root: os.mkfifo(root / "check.sh")),
     "its script is gone": lambda root: (root / "check.sh").unlink(),
 }
 

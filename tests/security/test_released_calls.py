@@ -14,6 +14,7 @@ from codelab.protocol.tools import CATALOGUE
 from codelab_client import one_prompt
 from codelab_client.execution import DeclaredTool
 from codelab_client.policy import Policy
+from codelab_client.project.permissions import ProjectPermissions
 from codelab_client.session import Refused, Session, connect
 from codelab_client.session import events as on
 from codelab_client.session.decisions import digest
@@ -556,7 +557,10 @@ async def test_one_prompt_refuses_what_nobody_approved_here(
     gateway.ends = True
     options = {"gateway": gateway, "decided_elsewhere": decided_elsewhere}
     async with playing(tmp_path, **options) as (_, session, executor):
-        assert await one_prompt.run(session, "hello", policy, as_json=False, ask=False) == code
+        assert (
+            await one_prompt.run(session, "hello", policy, ProjectPermissions(tmp_path), as_json=False, ask=False)
+            == code
+        )
         assert bool(executor.calls) == (code == 0)
         assert ("--decided-elsewhere" in capsys.readouterr().err) == (code != 0)
 
@@ -578,7 +582,7 @@ async def test_a_yes_to_one_prompts_question_is_none_to_a_call_released_meanwhil
 
         monkeypatch.setattr(one_prompt, "_answer", answer)
         gateway.asks = True
-        await one_prompt.run(session, "hello", Policy(), as_json=False, ask=True)
+        await one_prompt.run(session, "hello", Policy(), ProjectPermissions(tmp_path), as_json=False, ask=True)
         assert not executor.calls
 
 
