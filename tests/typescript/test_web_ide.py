@@ -11,7 +11,7 @@ from codelab_local import LocalCloud
 from tests.fakes.http import Site, answering
 from tests.node import node_with
 from tests.security.chromium import Chromium, find
-from tests.typescript import NODE, PACKAGE
+from tests.typescript import NODE, PACKAGE, sole_builder
 from tests.typescript.test_package import npm
 
 EXAMPLE = PACKAGE.parents[1] / "examples/web-ide"
@@ -37,10 +37,11 @@ def test_the_agent_changes_a_file_after_its_difference_was_approved(demo_cloud: 
     program = find()
     assert program is not None, "make test-deep needs Chromium: apt-get install chromium"
     node_with(PACKAGE, NODE)
-    npm("run", "build", cwd=PACKAGE)
     node_with(EXAMPLE, NODE)
-    for script in ("check", "build"):
-        npm("run", script, cwd=EXAMPLE)
+    with sole_builder():
+        npm("run", "build", cwd=PACKAGE)
+        for script in ("check", "build"):
+            npm("run", script, cwd=EXAMPLE)
     files = {"/": "index.html", "/dist/main.js": "dist/main.js"}
     kinds = {".html": "text/html; charset=utf-8", ".js": "text/javascript"}
     served = {
@@ -54,7 +55,7 @@ def test_the_agent_changes_a_file_after_its_difference_was_approved(demo_cloud: 
         page.run(f"{FILE}.click()")
         page.run(WRITE.replace("TEXT", json.dumps("Replace “Hello” with “Good morning” in greeting.py")))
         page.run("document.querySelector('form').requestSubmit()")
-        page.wait_for(APPROVE)
+        page.wait_for(f"!!{APPROVE}")
         page.wait_for("document.querySelector('li .cm-deletedChunk')?.textContent.includes('Hello')")
         assert "Good morning" not in page.run("return document.querySelector('.editor').textContent")
         if os.environ.get("UPDATE_PICTURE"):
