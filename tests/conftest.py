@@ -135,12 +135,6 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """As many processes as processors and one more, four at most: each collects all tests and starts a cloud."""
-    return min(4, (os.cpu_count() or 1) + 1)
-
-
-@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling:
     return FilesOfACloudTogether(config, log)
 
