@@ -7,7 +7,7 @@ export type { WebSocketConstructor, WebSocketLike } from "./link.ts";
 export type { SessionOptions, Timing } from "./options.ts";
 export type * from "./protocol.ts";
 export { Rest, type HistoryMessage, type HistoryPage, type SessionSummary } from "./rest.ts";
-export type { Answer, PromptOptions, Session } from "./session.ts";
+export type { ActingMode, Answer, PromptOptions, Session } from "./session.ts";
 export type { Token } from "./tokens.ts";
 export type { CallContext, CatalogueTools, OwnTool, Tool } from "./tools.ts";
 export type { Turn } from "./turn.ts";
