@@ -1,7 +1,7 @@
 import { type Signal, useSignal, useSignalEffect } from '@preact/signals';
 import type { RefObject } from 'preact';
 import { useEffect, useId, useLayoutEffect, useMemo, useRef } from 'preact/hooks';
-import { type Answer, ToolError } from '@codelab/client';
+import { type ActingMode, type Answer, ToolError } from '@codelab/client';
 import { counted, n, t } from '../i18n/index.ts';
 import { executes, live } from '../live.ts';
 import { DiffView, StatedView } from '../review/diff.tsx';
@@ -16,6 +16,7 @@ import type { Folder } from '../workspace/folder.ts';
 import { folder, lastChanged, version } from '../workspace/open.ts';
 import type { CallState, CallView } from './entries.ts';
 import { Long } from './markdown.tsx';
+import { Explanation, linesOf, ModeChoice, proposedPlan, Steps, StepsForm } from './proposed_plan.tsx';
 import { visible, visibleJson, visibleLine } from './safe.ts';
 import { tellUndone } from './undone.tsx';
 
@@ -33,11 +34,12 @@ export function CallCard({ call }: { call: Signal<CallView> }) {
   const args = frame.arguments ?? {};
   const subject = subjectOf(args);
   const result = outcome ? resultText(outcome) : shown;
+  const plan = proposedPlan(frame);
   return (
     <article class={`call ${state}`} aria-labelledby={title} ref={card} tabIndex={-1} onKeyDown={asking ? typesOn : undefined}>
       <header id={title}>
         <Icon name="tool" />
-        <code class="tool">{visible(frame.tool_name)}</code>
+        {plan ? <b>{t('plan')}</b> : <code class="tool">{visible(frame.tool_name)}</code>}
         {subject && (
           <bdi class="subject" title={subject}>
             {subject}
@@ -45,15 +47,22 @@ export function CallCard({ call }: { call: Signal<CallView> }) {
         )}
         {!asking && changes && <Counts changes={changes} />}
         {!asking && decision === 'edit' && <span class="badge">{t('call.byyou')}</span>}
-        <span class="state">{t(`call.${state}`)}</span>
+        <span class="state">{t(plan && state === 'completed' ? 'proposed.accepted' : `call.${state}`)}</span>
       </header>
       {frame.reason && <p class="note">{t('call.rule')}: {visible(frame.reason)}</p>}
-      {!asking && decision === 'edit' && <p class="note">{t('call.edited')}</p>}
+      {!asking && decision === 'edit' && !plan && <p class="note">{t('call.edited')}</p>}
       {!asking && feedback && <p class="note">{t('call.feedback')}: {visible(feedback)}</p>}
       {asking && <Asked call={call.value} decided={decided === true} card={card} />}
       {!asking && changes && <Changed call={call.value} changes={changes} />}
       {SETTLED.has(state) && !changes && <StatedChanges tool={frame.tool_name} args={args} isExecuted={state === 'completed' || state === 'failed'} />}
-      {!asking && (
+      {!asking && plan && (
+        <details open={state !== 'completed'}>
+          <summary>{counted('proposed.steps', plan.steps.length)}</summary>
+          <Explanation text={plan.explanation} />
+          <Steps steps={plan.steps} />
+        </details>
+      )}
+      {!asking && !plan && (
         <details>
           <summary>{t('call.arguments')}</summary>
           <pre dir="ltr" tabIndex={0}>
@@ -66,7 +75,7 @@ export function CallCard({ call }: { call: Signal<CallView> }) {
           {visible(output)}
         </pre>
       )}
-      {result !== undefined && (
+      {result !== undefined && !plan && (
         <details>
           <summary>{t('call.result')}</summary>
           <pre dir="ltr" tabIndex={0}>
@@ -165,7 +174,9 @@ function Asked({ call, decided, card }: { call: CallView; decided: boolean; card
   const mode = useSignal<'ask' | 'edit' | 'reject' | 'always'>('ask');
   const feedback = useSignal('');
   const problem = useSignal('');
-  const edited = useSignal(visibleJson(args ?? {}));
+  const plan = proposedPlan(frame);
+  const edited = useSignal(plan ? linesOf(plan.steps) : visibleJson(args ?? {}));
+  const chosenMode = useSignal<ActingMode | undefined>(undefined);
   const changes = useSignal<Change[] | string | undefined>(undefined);
   const looking = useRef<Promise<unknown>>(Promise.resolve());
   const seen = useSignal(false);
@@ -193,10 +204,12 @@ function Asked({ call, decided, card }: { call: CallView; decided: boolean; card
     gone.value = !live.value?.session.openCalls.get(frame.call_id)?.requires_approval;
     if (gone.value || !seen.value) return;
     const from = live.value;
-    from?.conversation.decided(frame.call_id, given.decision, Array.isArray(changes.value) && changes.value.length ? changes.value : undefined);
+    from?.conversation.decided(frame.call_id, given, Array.isArray(changes.value) && changes.value.length ? changes.value : undefined);
     // The call must not be released before it is known what was shown.
     void looking.current.then(() => from?.session.answer(frame.call_id, given));
   };
+  const actingMode = chosenMode.value ?? live.value?.conversation.actingMode.value ?? 'code';
+  const approve = () => answer({ decision: 'approve', ...(plan && { mode: actingMode }) });
   const isReviewed = REVIEWED.includes(frame.tool_name) && Array.isArray(changes.value) && changes.value.length > 0;
   const openReview = () => {
     if (!Array.isArray(changes.value) || !seen.value) return;
@@ -219,7 +232,7 @@ function Asked({ call, decided, card }: { call: CallView; decided: boolean; card
     if (seen.value) mode.value = next;
   };
   const deeds: Record<string, (() => void) | undefined> = {
-    KeyY: args && (() => answer({ decision: 'approve' })),
+    KeyY: args && approve,
     KeyE: isReviewed ? openReview : args && (() => choose('edit')),
     KeyN: () => choose('reject'),
     KeyA: remember ? () => choose('always') : undefined,
@@ -255,8 +268,20 @@ function Asked({ call, decided, card }: { call: CallView; decided: boolean; card
         </p>
       )}
       {!args && <p class="note">{t('call.too_large', { n: n(frame.payload_bytes ?? 0) })}</p>}
-      {args && mode.value !== 'edit' && <Preview tool={frame.tool_name} args={args} changes={changes.value} />}
-      {mode.value === 'edit' && (
+      {plan && <Explanation text={plan.explanation} />}
+      {plan && mode.value !== 'edit' && <Steps steps={plan.steps} />}
+      {args && plan && <Arguments args={args} but={['steps', 'explanation']} />}
+      {args && !plan && mode.value !== 'edit' && <Preview tool={frame.tool_name} args={args} changes={changes.value} />}
+      {plan && (mode.value === 'ask' || mode.value === 'edit') && <ModeChoice mode={actingMode} onChoice={(choice) => (chosenMode.value = choice)} />}
+      {plan && mode.value === 'edit' && (
+        <StepsForm
+          steps={plan.steps}
+          text={edited}
+          onAccept={(steps) => answer({ decision: 'edit', arguments: { ...args, steps }, mode: actingMode })}
+          onCancel={() => (mode.value = 'ask')}
+        />
+      )}
+      {!plan && mode.value === 'edit' && (
         <form
           onSubmit={(event) => {
             event.preventDefault();
@@ -338,8 +363,8 @@ function Asked({ call, decided, card }: { call: CallView; decided: boolean; card
       )}
       {mode.value === 'ask' && (
         <div class="buttons">
-          <button {...common} class="primary" disabled={decided || !args} aria-keyshortcuts="Alt+Y" onClick={() => answer({ decision: 'approve' })}>
-            {t('call.approve')}
+          <button {...common} class="primary" disabled={decided || !args} aria-keyshortcuts="Alt+Y" onClick={approve}>
+            {t(plan ? 'proposed.accept' : 'call.approve')}
             <Keys letter="Y" />
           </button>
           {isReviewed ? (
@@ -363,7 +388,7 @@ function Asked({ call, decided, card }: { call: CallView; decided: boolean; card
               <Keys letter="A" />
             </button>
           ) : (
-            <small>{t('call.never')}</small>
+            !plan && <small>{t('call.never')}</small>
           )}
         </div>
       )}

@@ -1,5 +1,5 @@
 import { batch, signal } from '@preact/signals';
-import type { HistoryMessage, Outcome, SessionEvent, SessionInfoFrame, Status, ToolCallDraftFrame, ToolCallFrame } from '@codelab/client';
+import type { ActingMode, Answer, HistoryMessage, Outcome, SessionEvent, SessionInfoFrame, Status, ToolCallDraftFrame, ToolCallFrame } from '@codelab/client';
 import type { Change } from '../workspace/changes.ts';
 import type { Folder } from '../workspace/folder.ts';
 import { type Attached, type CallView, callEntry, type Entry, type PlanStep, type Queued } from './entries.ts';
@@ -9,6 +9,8 @@ const OUTPUT_CHARS = 20_000;
 
 /** Codes of refusals that the same message may not meet again. */
 const PASSING: ReadonlySet<string> = new Set(['BUSY', 'DATABASE_ERROR', 'RATE_LIMITED']);
+
+const ACTING_MODES: readonly string[] = ['manual', 'code', 'autonomous'] satisfies ActingMode[];
 
 /** The server tells so many characters of a message that waits. */
 const PREVIEW_CHARS = 200;
@@ -27,6 +29,8 @@ export class Conversation {
   readonly title = signal('');
   readonly plan = signal<readonly PlanStep[]>([]);
   readonly info = signal<SessionInfoFrame | undefined>(undefined);
+  /** The mode in which the agent acts, now or after `ask` and `plan`. */
+  readonly actingMode = signal<ActingMode>('code');
   readonly tokens = signal(0);
   readonly contextUsed = signal<number | undefined>(undefined);
   readonly cost = signal<number | undefined>(undefined);
@@ -106,8 +110,9 @@ export class Conversation {
     this.#add({ kind: 'error', key: `failed-${this.#discarded++}`, turnId: '', text: error.message, code: error.code ?? '' });
 
   /** This page decides about a call. `changes`: what it would change, as the user has seen it. */
-  decided(callId: string, decision: NonNullable<CallView['decision']>, changes: readonly Change[] | undefined): void {
-    this.#update(callId, { decided: true, decision, ...(changes && { changes }) });
+  decided(callId: string, answer: Answer, changes: readonly Change[] | undefined): void {
+    const edited = answer.decision === 'edit' ? answer.arguments : undefined;
+    this.#update(callId, { decided: true, decision: answer.decision, edited, ...(changes && { changes }) });
   }
 
   /** This page has executed a call, in a folder. */
@@ -186,7 +191,9 @@ export class Conversation {
           reason: event.reason,
         });
       case 'mode_switched':
-        if (this.info.value && (event.seq ?? 0) > this.info.value.last_seq) this.info.value = { ...this.info.value, mode: event.to_mode };
+        if (!this.info.value || (event.seq ?? 0) <= this.info.value.last_seq) return;
+        this.info.value = { ...this.info.value, mode: event.to_mode };
+        this.#acts(event.to_mode);
         return;
       case 'plan':
         this.plan.value = event.items;
@@ -218,10 +225,17 @@ export class Conversation {
         this.agent.value = event.agent;
         this.title.value = event.title;
         this.plan.value = event.plan;
+        // In `ask` and `plan`, the older name of the setting tells in which mode the agent acted before.
+        this.#acts(event.settings['autonomy'] === 'balanced' ? 'code' : event.settings['autonomy']);
+        this.#acts(event.mode);
         this.#queueOf(event);
         return;
       default:
     }
+  }
+
+  #acts(mode: unknown): void {
+    if (ACTING_MODES.includes(String(mode))) this.actingMode.value = mode as ActingMode;
   }
 
   #turnEnd(event: Extract<SessionEvent, { type: 'turn_end' }>): void {
@@ -325,7 +339,9 @@ export class Conversation {
   #settled(event: Extract<SessionEvent, { type: 'call_update' }>): void {
     const entry = this.#get(event.call_id, 'call');
     if (!entry) return;
-    const { frame, outcome } = entry.call.value;
+    const { frame, outcome, edited } = entry.call.value;
+    // Whoever settles a call is told only its state.
+    const args = event.arguments ?? (event.state === 'completed' && !event.decision ? edited : undefined);
     const told = event.error ? { error: event.error } : 'result' in event ? { result: event.result } : undefined;
     this.#update(event.call_id, {
       state: event.state,
@@ -333,7 +349,7 @@ export class Conversation {
       outcome: outcome ?? (told as Outcome | undefined),
       ...(event.decision && { decision: event.decision }),
       ...(event.feedback && { feedback: event.feedback }),
-      ...(event.arguments && { frame: { ...frame, arguments: event.arguments } }),
+      ...(args && { frame: { ...frame, arguments: args } }),
     });
   }
 

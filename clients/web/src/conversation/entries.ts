@@ -69,6 +69,8 @@ export interface CallView {
   /** What a human decided about it, and said. */
   decision?: 'approve' | 'edit' | 'reject' | undefined;
   feedback?: string | undefined;
+  /** The arguments that the user of this page has put in place of the agent's. */
+  edited?: Record<string, unknown> | undefined;
   /** What it would change, as a human was shown it here; once it is executed here, what it has changed. */
   changes?: readonly Change[] | undefined;
   /** The folder in which this page has made the changes; undefined if it has not, or if they are taken back. */
