@@ -17,6 +17,8 @@ const FORMS = {
   'proposed.steps': [['# step', '# steps'], ['# шаг', '# шага', '# шагов']],
   'meter.tokens': [['# token in this session', '# tokens in this session'], ['# токен в этой сессии', '# токена в этой сессии', '# токенов в этой сессии']],
   'menu.options': [['# suggestion', '# suggestions'], ['# вариант', '# варианта', '# вариантов']],
+  'together.look': [['Look at # more change', 'Look at # more changes'], ['Посмотреть ещё # изменение', 'Посмотреть ещё # изменения', 'Посмотреть ещё # изменений']],
+  'together.approve': [['Approve this # change', 'Approve these # changes'], ['Одобрить # изменение', 'Одобрить # изменения', 'Одобрить # изменений']],
   'call.written': [['being written, # line', 'being written, # lines'], ['пишется, # строка', 'пишется, # строки', 'пишется, # строк']],
   'call.added': [['# line added', '# lines added'], ['Добавлена # строка', 'Добавлены # строки', 'Добавлено # строк']],
   'call.removed': [['# line removed', '# lines removed'], ['Удалена # строка', 'Удалены # строки', 'Удалено # строк']],

@@ -14,14 +14,14 @@ import { type Change, changesOf, make } from '../workspace/changes.ts';
 import { Changed as FileChanged, viewOf } from '../workspace/expectations.ts';
 import type { Folder } from '../workspace/folder.ts';
 import { folder, lastChanged, version } from '../workspace/open.ts';
+import { LOOK_MS, useTogether } from './approve_together.tsx';
 import type { CallState, CallView } from './entries.ts';
+import { focusNext, isCurrent, isInView, isWriting, mayTakeFocus } from './focus.ts';
 import { Long } from './markdown.tsx';
 import { Explanation, linesOf, ModeChoice, proposedPlan, Steps, StepsForm } from './proposed_plan.tsx';
 import { visible, visibleJson, visibleLine } from './safe.ts';
 import { tellUndone } from './undone.tsx';
 
-/** A click decides only if the user has had time to see the question (milliseconds): cards move while text arrives. */
-const LOOK_MS = 500;
 const SETTLED: ReadonlySet<CallState> = new Set(['completed', 'failed', 'rejected', 'expired', 'cancelled']);
 const REVIEWED = ['write_file', 'edit_file', 'apply_patch'];
 
@@ -206,7 +206,12 @@ function Asked({ call, decided, card }: { call: CallView; decided: boolean; card
     const from = live.value;
     from?.conversation.decided(frame.call_id, given, Array.isArray(changes.value) && changes.value.length ? changes.value : undefined);
     // The call must not be released before it is known what was shown.
-    void looking.current.then(() => from?.session.answer(frame.call_id, given));
+    void looking.current
+      .then(() => from?.session.answer(frame.call_id, given))
+      .then(
+        () => given.decision === 'reject' && from?.conversation.rejected(frame.call_id, given.feedback),
+        () => {}, // an `error` event tells
+      );
   };
   const actingMode = chosenMode.value ?? live.value?.conversation.actingMode.value ?? 'code';
   const approve = () => answer({ decision: 'approve', ...(plan && { mode: actingMode }) });
@@ -228,6 +233,8 @@ function Asked({ call, decided, card }: { call: CallView; decided: boolean; card
     if (mode.value !== 'ask') card.current!.querySelector<HTMLElement>('.asked form :is(input, textarea), .asked .buttons button')?.focus();
   }, [mode.value]);
   const { remember } = frame;
+  const mayBeTogether = isReviewed && remember != null && seen.value && !decided && mode.value === 'ask';
+  const end = useTogether(frame.call_id, mayBeTogether ? { card, changes: changes.value as Change[], approve } : undefined);
   const choose = (next: 'edit' | 'reject' | 'always') => {
     if (seen.value) mode.value = next;
   };
@@ -392,48 +399,13 @@ function Asked({ call, decided, card }: { call: CallView; decided: boolean; card
           )}
         </div>
       )}
+      <span ref={end} />
     </div>
   );
 }
 
 function Keys({ letter }: { letter: string }) {
   return <kbd aria-hidden="true">Alt+{letter}</kbd>;
-}
-
-/** Whether a card that appears may have the focus: not while somebody writes, or does anything else that has it. */
-function mayTakeFocus(): boolean {
-  const has = document.activeElement;
-  if (document.querySelector('dialog[open]')) return false;
-  if (has?.id === 'message') return (has as HTMLTextAreaElement).value === '';
-  return !has || has === document.body;
-}
-
-/** Give the focus of a card that no longer asks to the next one, or to the message field: a touch would open the keyboard there. */
-function focusNext(from: HTMLElement): void {
-  const next = [...document.querySelectorAll<HTMLElement>('.call.asking')].find((one) => one !== from);
-  if (next) next.focus();
-  else if (!matchMedia('(hover: none)').matches) document.getElementById('message')?.focus();
-}
-
-/** Whether somebody writes: on some keyboards, Alt makes letters. */
-function isWriting(): boolean {
-  const has = document.activeElement;
-  if (has instanceof HTMLTextAreaElement && has.id === 'message') return has.value !== '';
-  return has !== null && (has.matches('input, textarea, select') || has.shadowRoot !== null);
-}
-
-/** Whether keys decide about this card: the one that has the focus, else the first that waits. */
-function isCurrent(card: HTMLElement): boolean {
-  if (document.querySelector('dialog[open]')) return false;
-  const cards = [...document.querySelectorAll('.call.asking')];
-  return (cards.find((one) => one.contains(document.activeElement)) ?? cards[0]) === card;
-}
-
-/** Whether a card's question and its buttons can be seen, or as much of them as there is room for. */
-function isInView(card: HTMLElement): boolean {
-  const { top, bottom } = card.closest('.scroller')!.getBoundingClientRect();
-  const own = card.getBoundingClientRect();
-  return own.bottom > top && own.bottom <= bottom + 1;
 }
 
 function Preview({ tool, args, changes }: { tool: string; args: Record<string, unknown>; changes: Change[] | string | undefined }) {

@@ -115,6 +115,11 @@ export class Conversation {
     this.#update(callId, { decided: true, decision: answer.decision, edited, ...(changes && { changes }) });
   }
 
+  /** The server has this page's rejection. It tells so in a `call_update` too, but only when the other calls of the step are settled. */
+  rejected(callId: string, feedback: string | undefined): void {
+    if (this.#get(callId, 'call')?.call.value.state === 'asking') this.#update(callId, { state: 'rejected', decided: false, feedback });
+  }
+
   /** This page has executed a call, in a folder. */
   made(callId: string, changes: readonly Change[], madeIn: Folder): void {
     this.#update(callId, { changes, madeIn });

@@ -9,6 +9,7 @@ import { showFiles } from '../shell/panes.ts';
 import { Problem } from '../shell/problem.tsx';
 import { folder } from '../workspace/open.ts';
 import { actOf } from './act.ts';
+import { ApproveTogether } from './approve_together.tsx';
 import { CallCard } from './call.tsx';
 import { Composer, edit } from './composer.tsx';
 import { DraftCard } from './draft.tsx';
@@ -61,6 +62,7 @@ export function ConversationView({ live }: { live: Live }) {
           {entries.map((entry) => (
             <EntryView key={entry.key} entry={entry} />
           ))}
+          <ApproveTogether />
           <Again live={live} />
           <Retry live={live} />
         </div>
