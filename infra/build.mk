@@ -85,7 +85,7 @@ build: .venv-sam/.synced  ## build the stack for Lambda (arm64, python3.13; no D
 	    { echo "$$out" >&2; exit 1; }; \
 	done; \
 	echo "build: sam build with $$folder/python3.13"; \
-	out=$$(PATH="$$folder:$$PATH" PIP_NO_INDEX=1 PIP_FIND_LINKS="$$PWD/$(WHEELS)" $(SAM) build --parallel 2>&1) || \
+	out=$$(PATH="$$folder:$$PATH" PIP_NO_INDEX=1 PIP_FIND_LINKS="$$PWD/$(WHEELS)" $(SAM) build --parallel --cached 2>&1) || \
 	  { echo "$$out" >&2; exit 1; }; echo "build: bytecode"; \
 	for built in .aws-sam/build/*/; do built=$${built%/}; \
 	  place=/var/task; [ ! -d "$$built/python" ] || place=/opt; \

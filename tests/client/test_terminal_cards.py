@@ -605,6 +605,8 @@ def test_one_of_something_is_not_told_as_many(number: int) -> None:
     assert told({"content": "x\n" * number}).rstrip().endswith(form("line", "lines"))
     for noun, plural in (("file", "files"), ("match", "matches"), ("commit", "commits"), ("branch", "branches")):
         assert told({plural: ["x"] * number}).rstrip().endswith(form(noun, plural))
+    message = "\n".join(["x"] * (number + 20))
+    assert f"… {number + 10:,} more lines (Ctrl-O" in cards.rendered(cards.user_message(message), 80, colour=False)
     shown_count = told({"stdout": "x\n" * 2_000}).count("  x")
     assert f"… {form('more line', 'more lines')} (Ctrl-O" in told({"stdout": "x\n" * (shown_count + number)})
     assert f"… {form('more character', 'more characters')} (Ctrl-O" in told({"stdout": "x" * (3_000 + number)})

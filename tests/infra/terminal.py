@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-#: How long a question may stand, in seconds: the command waits for an answer that never comes. It may work for any time.
+#: How long a question may stand, in seconds: the command waits for an answer that never comes. It may work for longer.
 PATIENCE = 300.0
 
 

@@ -66,7 +66,7 @@ def user_message(text: str) -> RenderableType:
     if len(lines) <= _MESSAGE_LINES:
         return whole
     beginning = "\n".join(lines[: _MESSAGE_LINES // 2])
-    return Folded(_typed(f"{beginning}\n… {_more_lines(len(lines) - _MESSAGE_LINES // 2)}{UNFOLDS}"), whole)
+    return Folded(_typed(f"{beginning}\n… {counted(len(lines) - _MESSAGE_LINES // 2, 'more line')}{UNFOLDS}"), whole)
 
 
 def _typed(text: str) -> RenderableType:
