@@ -70,7 +70,7 @@ def resume(session: Session, last_seq: int) -> Iterator[Frame]:
 
 @dataclass
 class Measured:
-    """Milliseconds of the main thread: per frame, and per picture."""
+    """Milliseconds of the main thread's processor time, which other work changes little: per frame, and per picture."""
 
     frames: list[float]
     pictures: list[float]
@@ -93,7 +93,7 @@ def traced(browser: Browser, tab: Page, action: Callable[[], None]) -> Measured:
     browser.start_tracing(page=tab, categories=_CATEGORIES)
     action()
     main = _main_thread(json.loads(browser.stop_tracing())["traceEvents"])
-    tasks = sorted((e for e in main if e["name"] == "RunTask" and "dur" in e), key=lambda e: e["ts"])
+    tasks = sorted((e for e in main if e["name"] == "RunTask" and "tdur" in e), key=lambda e: e["ts"])
     starts = [task["ts"] for task in tasks]
 
     def tasks_with(names: set[str]) -> list[float]:
@@ -102,10 +102,10 @@ def traced(browser: Browser, tab: Page, action: Callable[[], None]) -> Measured:
             if event["name"] in names:
                 at = bisect_right(starts, event["ts"]) - 1
                 if at >= 0 and event["ts"] <= tasks[at]["ts"] + tasks[at]["dur"]:
-                    found[at] = tasks[at]["dur"] / 1000
+                    found[at] = tasks[at]["tdur"] / 1000
         return list(found.values())
 
-    durations = [task["dur"] / 1000 for task in tasks]
+    durations = [task["tdur"] / 1000 for task in tasks]
     span = (starts[-1] - starts[0]) / 1000
     return Measured(tasks_with({"WebSocketReceive"}), tasks_with(_DRAWS), max(durations), sum(durations) / span)
 

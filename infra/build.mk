@@ -80,12 +80,13 @@ LAMBDA_WHEELS := --only-binary=:all: --implementation cp --python-version 3.13 \
 build: .venv-sam/.synced  ## build the stack for Lambda (arm64, python3.13; no Docker)
 	@folder=$$($(find_python3_13)); rm -rf $(WHEELS); mkdir -p $(WHEELS); \
 	echo "build: wheels, verified by hash"; \
-	for entry in $(REQUIREMENTS); do for target in "" "$(LAMBDA_WHEELS)"; do \
+	for target in "" "$(LAMBDA_WHEELS)"; do \
 	  out=$$("$$folder/python3.13" -m pip download --require-hashes --no-deps $$target --dest $(WHEELS) \
-	    --requirement "$${entry%%=*}/requirements.txt" 2>&1) || { echo "$$out" >&2; exit 1; }; \
-	done; done; \
+	    $(foreach entry,$(REQUIREMENTS),--requirement $(firstword $(subst =, ,$(entry)))/requirements.txt) 2>&1) || \
+	    { echo "$$out" >&2; exit 1; }; \
+	done; \
 	echo "build: sam build with $$folder/python3.13"; \
-	out=$$(PATH="$$folder:$$PATH" PIP_NO_INDEX=1 PIP_FIND_LINKS="$$PWD/$(WHEELS)" $(SAM) build --parallel 2>&1) || \
+	out=$$(PATH="$$folder:$$PATH" PIP_NO_INDEX=1 PIP_FIND_LINKS="$$PWD/$(WHEELS)" $(SAM) build --parallel --cached 2>&1) || \
 	  { echo "$$out" >&2; exit 1; }; echo "build: bytecode"; \
 	for built in .aws-sam/build/*/; do built=$${built%/}; \
 	  place=/var/task; [ ! -d "$$built/python" ] || place=/opt; \

@@ -27,7 +27,7 @@ _PROJECT = {"main.py": 'def greet(name):\n    print(f"Hello, {name}!")\n\n\ngree
 #: What the user types, and what must be on the screen before.
 _SCRIPT = (
     ("/help lists the commands", "Replace “Hello” with “Good morning” in main.py\r"),
-    ("Run write_file?", "y"),
+    ("Run write_file main.py?", "y"),
     ("was changed", "Run `python3 main.py`\r"),
     ("Run run_command?", ""),
 )

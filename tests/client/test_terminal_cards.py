@@ -352,7 +352,7 @@ def test_one_very_long_line_is_folded_too_and_unfolds_whole() -> None:
     card = cards.finished("run_command", {"command": "cat"}, ToolOutcome({"exit_code": 0, "stdout": "x" * 60_000}))
     assert isinstance(card, cards.Folded)
     assert len(shown := cards.rendered(card, 80, colour=False)) < 5_000
-    assert "… 57000 more characters (Ctrl-O shows them)" in shown
+    assert "… 57,000 more characters (Ctrl-O shows them)" in shown
     assert cards.rendered(card.whole, 80, colour=False).count("x") == 60_000
 
 
@@ -592,3 +592,21 @@ async def test_a_text_of_others_is_no_command_in_the_input(tmp_path: Path, monke
             screen._submit(None, form, screen._typed_for, form)  # type: ignore[arg-type]
             await talk.settle()
             assert [content for _, content in talk.session.sent] == [text]
+
+
+@pytest.mark.parametrize("number", [1, 2, 5, 11, 21, 22, 101, 1_200])
+def test_one_of_something_is_not_told_as_many(number: int) -> None:
+    def told(result: dict[str, Any]) -> str:
+        return cards.rendered(cards.finished("tool", {}, ToolOutcome(result)), 80, colour=False)
+
+    def form(noun: str, plural: str) -> str:
+        return f"{number:,} {noun if number == 1 else plural}"
+
+    assert told({"content": "x\n" * number}).rstrip().endswith(form("line", "lines"))
+    for noun, plural in (("file", "files"), ("match", "matches"), ("commit", "commits"), ("branch", "branches")):
+        assert told({plural: ["x"] * number}).rstrip().endswith(form(noun, plural))
+    message = "\n".join(["x"] * (number + 20))
+    assert f"… {number + 10:,} more lines (Ctrl-O" in cards.rendered(cards.user_message(message), 80, colour=False)
+    shown_count = told({"stdout": "x\n" * 2_000}).count("  x")
+    assert f"… {form('more line', 'more lines')} (Ctrl-O" in told({"stdout": "x\n" * (shown_count + number)})
+    assert f"… {form('more character', 'more characters')} (Ctrl-O" in told({"stdout": "x" * (3_000 + number)})

@@ -87,6 +87,50 @@ def test_a_plan_is_accepted_by_a_key(codelab: Codelab, model: ScriptedModel) -> 
     until(lambda: re.search(r"(?m)plan 0/1 · autonomous · ", terminal.shown()))
 
 
+def test_several_changes_are_approved_at_once_when_all_have_been_shown(
+    codelab: Codelab, model: ScriptedModel, folder: Path
+) -> None:
+    long = "".join(f"row {number}\n" for number in range(100))
+    calls = [
+        call("write_file", path="one.txt", content="first\n"),
+        call("run_command", command="true"),
+        call("write_file", path="two.txt", content=long),
+        call("write_file", path=".vscode/tasks.json", content="{}\n"),
+        call("write_file", path="three.txt", content="third\n"),
+    ]
+    terminal = codelab(columns=120)
+    terminal.type(model.script("key-together", Says("", calls), Says("Done.")) + "\r")
+    terminal.expect("Run write_file one.txt? (4 more)  y yes  n no  e edit  a always  A 3 changes")
+    assert "row 0" not in terminal.all_lines()
+    time.sleep(LOOK_S)
+    terminal.type("A")
+    terminal.expect("Run these 3 changes: write_file one.txt, write_file two.txt, write_file three.txt?")
+    for content in ("+first", "+row 0", "+row 50", "+row 99", "+third"):
+        assert content in terminal.all_lines()
+    assert not (folder / "one.txt").exists()
+    time.sleep(LOOK_S)
+    terminal.type(ESCAPE)
+    terminal.expect("Run write_file one.txt? (4 more)")
+    time.sleep(LOOK_S)
+    terminal.type("A")
+    terminal.expect("y yes, all")
+    time.sleep(LOOK_S)
+    terminal.type("y")
+    terminal.expect("Run run_command? (1 more)  y yes  n no")
+    until(lambda: (folder / "three.txt").exists())
+    assert (folder / "one.txt").read_text() == "first\n"
+    assert (folder / "two.txt").read_text() == long
+    time.sleep(LOOK_S)
+    terminal.type("A")
+    terminal.expect("Only several changes of files that are not protected can be approved at once")
+    terminal.type("y")
+    terminal.expect("Run write_file .vscode/tasks.json?")
+    time.sleep(LOOK_S)
+    terminal.type("n\r")
+    terminal.expect("Done.")
+    assert not (folder / ".vscode").exists()
+
+
 def test_escape_stops_the_turn_and_twice_changes_the_last_message(codelab: Codelab, model: ScriptedModel) -> None:
     first = model.script("key-first", Says("The first answer."))
     slow = model.script("key-slow", Says("word " * 3_000, delay=0.05))

@@ -222,3 +222,41 @@ def test_a_call_is_shown_while_it_is_written_and_then_asks(tab: Tab, model: Scri
     assert card.count() == 0
     tab.press("Approve")
     tab.ended()
+
+
+def test_several_changes_are_approved_together_once_all_were_on_the_screen(tab: Tab, model: ScriptedModel) -> None:
+    long = "".join(f"row {number}\n" for number in range(60))
+    calls = [
+        call("write_file", path="one.txt", content="one\n"),
+        call("write_file", path=".vscode/tasks.json", content="{}\n"),
+        call("delete_file", path="main.py"),
+        *(call("write_file", path=f"{name}.txt", content=long) for name in ("two", "three")),
+    ]
+    tab.page.set_viewport_size({"width": 360, "height": 640})
+    tab.say(model.script("together", Says("", calls=calls), Says("Done.")))
+    ready(tab, 5)
+    bar = tab.page.locator(".together")
+    assert bar.locator("p").inner_text() == "one.txt, two.txt, three.txt"
+    look = bar.get_by_role("button", name="Look at")
+    while look.count():
+        last = look.inner_text()
+        look.click()
+        until(lambda last=last: bar.get_by_role("button").inner_text() != last)
+        assert tab.page.locator(".call.asking").count() == 5, "nothing is decided"
+    assert violations(tab) == []
+    assert tab.run("() => document.documentElement.scrollWidth <= innerWidth")
+    bar.locator("[aria-disabled=false]").wait_for()
+    bar.get_by_role("button", name="Approve these 3 changes").click()
+    until(lambda: tab.file("three.txt"))
+    assert tab.file("one.txt") == "one\n"
+    assert tab.file("two.txt") == long
+    assert bar.count() == 0
+    assert tab.page.locator(".call.asking .subject").all_inner_texts() == [".vscode/tasks.json", "main.py"]
+    assert tab.run("() => document.activeElement.classList.contains('asking')"), "the next question has the focus"
+    for _question in range(2):
+        ready(tab).first.get_by_role("button", name="Reject").click()
+        reason = tab.page.get_by_role("textbox", name="What should the agent do")
+        reason.press("Enter")
+        reason.wait_for(state="detached")
+    tab.ended()
+    assert tab.file(".vscode/tasks.json") is None

@@ -165,8 +165,11 @@ export class Conversation {
 
   /** Decide about a call. If the server refuses the decision, the state says so, and the call keeps waiting. */
   async answer(callId: string, answer: Answer): Promise<void> {
-    this.dispatch({ type: "decided", callId, decision: answer.decision });
-    await this.session.answer(callId, answer).catch(() => {}); // its `error` is an event
+    this.dispatch({ type: "decided", callId, answer });
+    await this.session.answer(callId, answer).then(
+      () => this.dispatch({ type: "decision_accepted", callId, answer }),
+      () => {}, // its `error` is an event
+    );
   }
 
   /** Stop the running turn. */

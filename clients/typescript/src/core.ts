@@ -217,6 +217,7 @@ export class SessionCore {
     await this.#recorded(async (decisions) => {
       if (answer.decision === "reject") await decisions.rejected(callId);
       else if (call && args) await decisions.approved(callId, call.tool_name, args, answer.remember);
+      if (answer.decision !== "reject" && answer.mode) await decisions.acceptedPlan(callId, answer.mode);
     });
     const frame: HitlDecisionFrame = {
       type: "hitl_decision",
@@ -225,6 +226,7 @@ export class SessionCore {
       ...(answer.decision === "edit" && { modified_arguments: answer.arguments }),
       ...(answer.decision === "reject" && answer.feedback && { feedback: answer.feedback }),
       ...(answer.remember && { remember: answer.remember }),
+      ...(answer.decision !== "reject" && answer.mode && { mode: answer.mode }),
     };
     return this.request<AckFrame>(frame, false);
   }

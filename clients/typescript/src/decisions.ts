@@ -84,6 +84,12 @@ export class Decisions {
     await this.#consent(mode === "autonomous" ? [...others, ["autonomy"]] : others);
   }
 
+  /** The user accepts a plan, which is carried out in this mode. */
+  async acceptedPlan(callId: string, mode: string): Promise<void> {
+    await this.choseMode(mode);
+    if (mode === "autonomous") this.#unsure.set(callId, JSON.stringify(["autonomy"]));
+  }
+
   sawRules(rules: readonly RuleInfo[]): void {
     for (const rule of rules) this.#rules.set(rule.rule_id, rule.tool_name);
   }

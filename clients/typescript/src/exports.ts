@@ -10,7 +10,7 @@ export type { SessionOptions, Timing } from "./options.ts";
 export type * from "./protocol.ts";
 export { reduce, type Action } from "./reduce.ts";
 export { Rest, type HistoryMessage, type HistoryPage, type SessionSummary } from "./rest.ts";
-export type { Answer, PromptOptions, Session } from "./session.ts";
+export type { ActingMode, Answer, PromptOptions, Session } from "./session.ts";
 export { EMPTY } from "./state.ts";
 export type * from "./state.ts";
 export type { Token } from "./tokens.ts";

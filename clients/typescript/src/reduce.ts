@@ -2,6 +2,7 @@ import type { SessionEvent, SessionEventOf } from "./events.ts";
 import type { Outcome } from "./journal.ts";
 import type { Attachment, ErrorCode, SessionInfoFrame, ToolCallDraftFrame, ToolCallFrame } from "./protocol.ts";
 import type { HistoryMessage } from "./rest.ts";
+import type { ActingMode, Answer } from "./session.ts";
 import type {
   AssistantMessage,
   CallPart,
@@ -25,7 +26,9 @@ export type Action =
   /** `retryAt`: when it may be sent again, in milliseconds since the epoch. */
   | { type: "prompt_refused"; id: string; message: string; code?: ErrorCode | undefined; retryAt?: number | undefined }
   /** The user decides about a call. */
-  | { type: "decided"; callId: string; decision: "approve" | "edit" | "reject" }
+  | { type: "decided"; callId: string; answer: Answer }
+  /** The server has that decision. */
+  | { type: "decision_accepted"; callId: string; answer: Answer }
   /** What a call would change, or has changed. */
   | { type: "diffed"; callId: string; diff: readonly FileChange[] }
   /** What the user wanted was refused, or could not be sent. */
@@ -45,6 +48,7 @@ const OUTPUT_CHARS = 20_000;
 const PREVIEW_CHARS = 200;
 /** Codes of refusals that the same message may not meet again. */
 const PASSING: ReadonlySet<string | undefined> = new Set(["BUSY", "DATABASE_ERROR", "RATE_LIMITED"]);
+const ACTING_MODES: ReadonlySet<unknown> = new Set<ActingMode>(["manual", "code", "autonomous"]);
 const OPEN: ReadonlySet<CallState> = new Set(["asking", "approved", "running", "elsewhere"]);
 
 type State = ConversationState;
@@ -122,7 +126,7 @@ function next(state: State, event: SessionEvent | Action, seq: number | undefine
     }
     case "mode_switched":
       if (!state.info || (seq ?? 0) <= state.info.last_seq) return state;
-      return { ...state, info: { ...state.info, mode: event.to_mode } };
+      return acting({ ...state, info: { ...state.info, mode: event.to_mode } }, event.to_mode);
     case "plan": {
       state = { ...state, plan: event.items };
       if (isTold(state, event.turn_id, seq)) return state;
@@ -151,7 +155,10 @@ function next(state: State, event: SessionEvent | Action, seq: number | undefine
     case "turn_end":
       return ended(state, event);
     case "session_info": {
-      const { status, agent, title, plan } = event;
+      const { status, agent, title, plan, mode } = event;
+      // In `ask` and `plan`, the older name of the setting tells in which mode the agent acted before.
+      const before = event.settings?.["autonomy"];
+      state = acting(acting(state, before === "balanced" ? "code" : before), mode);
       return { ...state, info: event, status, agent, title, plan, queue: queueOf(state, event) };
     }
     case "resync_required": // an earlier one is that of another session with this id
@@ -175,8 +182,17 @@ function next(state: State, event: SessionEvent | Action, seq: number | undefine
       state = withUser(state, id, { state: "refused" });
       return beside(state, { type: "error", id: `refused-${id}`, message, code, refused: id, isPassing, retryAt });
     }
-    case "decided":
-      return withCall(state, event.callId, { isDeciding: true, decision: event.decision });
+    case "decided": {
+      const { callId, answer } = event;
+      const edited = answer.decision === "edit" ? answer.arguments : undefined;
+      return withWaiting(state, callId, { isDeciding: true, decision: answer.decision, edited });
+    }
+    case "decision_accepted": {
+      // A rejection is told in a `call_update` too, but only when the other calls of the step are settled.
+      const { callId, answer } = event;
+      if (answer.decision !== "reject") return state;
+      return withWaiting(state, callId, { state: "rejected", isDeciding: false, feedback: answer.feedback });
+    }
     case "diffed":
       return withCall(state, event.callId, { diff: event.diff });
     case "failed":
@@ -193,6 +209,11 @@ function next(state: State, event: SessionEvent | Action, seq: number | undefine
     default:
       return state;
   }
+}
+
+/** Know in which mode the agent acts, unless `mode` is one in which it does not. */
+function acting(state: State, mode: unknown): State {
+  return ACTING_MODES.has(mode) ? { ...state, actingMode: mode as ActingMode } : state;
 }
 
 // -- places ----------------------------------------------------------------------------------------------------
@@ -319,7 +340,9 @@ function called(state: State, call: ToolCallFrame): State {
 function settled(state: State, event: SessionEventOf<"call_update">): State {
   const place = placeOf(state, event.call_id, "call");
   if (!place) return state;
-  const { call, outcome } = partAt(state, place) as CallPart;
+  const { call, outcome, edited } = partAt(state, place) as CallPart;
+  // Whoever settles a call is told only its state.
+  const args = event.arguments ?? (event.state === "completed" && !event.decision ? edited : undefined);
   const told = event.error ? { error: event.error } : "result" in event ? { result: event.result } : undefined;
   return withCall(state, event.call_id, {
     state: event.state,
@@ -327,7 +350,7 @@ function settled(state: State, event: SessionEventOf<"call_update">): State {
     outcome: outcome ?? (told as Outcome | undefined),
     ...(event.decision && { decision: event.decision }),
     ...(event.feedback && { feedback: event.feedback }),
-    ...(event.arguments && { call: { ...call, arguments: event.arguments } as ToolCallFrame }),
+    ...(args && { call: { ...call, arguments: args } as ToolCallFrame }),
   });
 }
 
@@ -343,6 +366,11 @@ function withCall(state: State, callId: string, change: Partial<CallPart>): Stat
   if (!place) return state;
   const part = { ...(partAt(state, place) as CallPart), ...change };
   return withApproval(replaced(state, place, part), part);
+}
+
+/** Change a call if it waits for a human. */
+function withWaiting(state: State, callId: string, change: Partial<CallPart>): State {
+  return state.approvals.some(({ id }) => id === callId) ? withCall(state, callId, change) : state;
 }
 
 /** A call has changed: does a human have to decide about it? */

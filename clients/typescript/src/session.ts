@@ -20,10 +20,16 @@ import type { Rest } from "./rest.ts";
 import { Turn } from "./turn.ts";
 import type { Wire } from "./wire.ts";
 
-/** A human's decision about a call. `edit` needs all arguments, not only the changed ones. */
+/** A mode in which the agent acts. */
+export type ActingMode = "manual" | "code" | "autonomous";
+
+/**
+ * A human's decision about a call. `edit` needs all arguments, not only the changed ones. `mode`: in which a plan is
+ * carried out; absent: the one before `plan`.
+ */
 export type Answer =
-  | { decision: "approve"; remember?: Remember }
-  | { decision: "edit"; arguments: Record<string, unknown>; remember?: Remember }
+  | { decision: "approve"; remember?: Remember; mode?: ActingMode }
+  | { decision: "edit"; arguments: Record<string, unknown>; remember?: Remember; mode?: ActingMode }
   | { decision: "reject"; feedback?: string; remember?: Remember };
 
 export interface PromptOptions {

@@ -11,6 +11,7 @@ import type {
   ToolCallFrame,
   TurnEndFrame,
 } from "./protocol.ts";
+import type { ActingMode } from "./session.ts";
 
 /**
  * What a session shows: its messages, and what is known of it now. Never changed: `reduce` makes the next state from it,
@@ -32,6 +33,8 @@ export interface ConversationState {
   readonly plan: readonly PlanStep[];
   /** The last `session_info`, with the mode that is set now. */
   readonly info: SessionInfoFrame | undefined;
+  /** The mode in which the agent acts: the one that is set or, in `ask` and `plan`, the one before. */
+  readonly actingMode: ActingMode;
   readonly usage: Usage;
   readonly connection: ConnectionState;
   /** Whether there are messages before the first one. */
@@ -182,6 +185,8 @@ export interface CallPart {
   readonly feedback?: string | undefined;
   /** A decision made here is on its way. */
   readonly isDeciding?: boolean | undefined;
+  /** @internal The arguments that were put in place of the agent's here. */
+  readonly edited?: Record<string, unknown> | undefined;
   /** What it would change in this client's files, or has changed: the client says that, with a `diffed` event. */
   readonly diff?: readonly FileChange[] | undefined;
 }
@@ -256,6 +261,7 @@ export const EMPTY: ConversationState = {
   title: "",
   plan: [],
   info: undefined,
+  actingMode: "code",
   usage: { tokens: 0, cost: undefined, context: undefined },
   connection: { state: "connecting" },
   hasEarlier: false,

@@ -249,3 +249,24 @@ test("a switch of the mode says what the user has seen of it: a session_info may
   await session.configure({ mode: "ask" });
   expect(served.frames.filter((frame) => frame["mode"])).toMatchObject([{ last_seq: 50 }]);
 });
+
+test("a plan is carried out in the mode that its acceptance names, unless the server refuses that", async () => {
+  const { session, served, ran, call, asked, decide, outcome } = await play();
+  const plan: Call = ["propose_plan", { steps: ["Write src/a.py"] }];
+  call("p1", plan, true);
+  await asked("p1");
+  await decide("p1", { decision: "edit", arguments: plan[1], mode: "autonomous" });
+  expect(served.frames.find((frame) => frame["type"] === "hitl_decision")).toMatchObject({ decision: "edit", mode: "autonomous" });
+  served.tell({ type: "error", message: "no", error_code: "INVALID_CALL_ID", details: {}, retryable: false, call_id: "p1" });
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  call("w1", WRITE);
+  expect(await outcome("w1")).toMatchObject({ error: { code: "PERMISSION_DENIED" } });
+  expect(ran).toEqual([]);
+
+  call("p2", plan, true);
+  await asked("p2");
+  await decide("p2", { decision: "approve", mode: "autonomous" });
+  call("w2", WRITE);
+  expect(await outcome("w2")).toHaveProperty("result");
+  session.close();
+});

@@ -71,13 +71,35 @@ describe("approvals", () => {
   test("are the calls that wait, until they are decided", () => {
     let state = after(asks("c1"), asks("c2"));
     expect(state.approvals.map(({ id }) => id)).toEqual(["c1", "c2"]);
-    state = reduce(state, { type: "decided", callId: "c1", decision: "approve" });
+    state = reduce(state, { type: "decided", callId: "c1", answer: { decision: "approve" } });
     expect(state.approvals[0]).toMatchObject({ isDeciding: true });
     expect(reduce(state, frame("error", { call_id: "c1", message: "no" })).approvals[0]).toMatchObject({ isDeciding: false });
     state = reduce(state, frame("tool_call", { ...call("c1"), requires_approval: false }));
     state = reduce(state, frame("call_update", { call_id: "c2", state: "rejected", decision: "reject", feedback: "why" }));
     expect(state.approvals).toEqual([]);
     expect(shown(state)).toEqual(["c1 approved", "c2 rejected"]);
+  });
+
+  test("end with a rejection that the server has, before it tells: other calls of the step may wait", () => {
+    const answer = { decision: "reject", feedback: "why" } as const;
+    let state = after(asks("c1"), asks("c2"), { type: "decided", callId: "c1", answer });
+    expect(shown(state)).toEqual(["c1 asking", "c2 asking"]);
+    state = reduce(state, { type: "decision_accepted", callId: "c1", answer });
+    expect(shown(state)).toEqual(["c1 rejected", "c2 asking"]);
+    expect(state.messages[0]).toMatchObject({ parts: [{ decision: "reject", feedback: "why", isDeciding: false }, {}] });
+    expect(state.approvals.map(({ id }) => id)).toEqual(["c2"]);
+    const approved: Action = { type: "decision_accepted", callId: "c2", answer: { decision: "approve" } };
+    expect(shown(reduce(state, approved))).toEqual(["c1 rejected", "c2 asking"]);
+    expect(reduce(state, { type: "decided", callId: "c1", answer: { decision: "approve" } })).toEqual(state);
+  });
+
+  test("have the arguments that were put in place of the agent's, once the call is executed so", () => {
+    const answer = { decision: "edit", arguments: { steps: ["mine"] } } as const;
+    const settled = (more: object) =>
+      after(asks("c1", { arguments: { steps: ["its"] } }), { type: "decided", callId: "c1", answer }, frame("call_update", { call_id: "c1", ...more }));
+    expect(settled({ state: "completed" }).messages).toMatchObject([{ parts: [{ call: { arguments: { steps: ["mine"] } } }] }]);
+    const others = [{ state: "rejected" }, { state: "completed", decision: "approve" }];
+    for (const other of others) expect(settled(other).messages).toMatchObject([{ parts: [{ call: { arguments: { steps: ["its"] } } }] }]);
   });
 
   test("end with their turn, and are those of the history too", () => {
@@ -207,6 +229,15 @@ test("a text is discarded with its thoughts, and one that was cut off too", () =
   const thought = frame("assistant_thought", { message_id: "a", content: "hm" });
   expect(shown(after(thought, text("a", "x"), frame("message_discarded", { message_id: "a" })))).toEqual([]);
   expect(shown(after(text("a", "x", { is_final: false }), text("a", "", { aborted: true })))).toEqual([]);
+});
+
+test("the acting mode is the one that is set or, in `ask` and `plan`, the one before", () => {
+  const info = (mode: string, autonomy: string) => frame("session_info", { turn_id: undefined, mode, settings: { autonomy }, last_seq: 4 });
+  const switched = (to_mode: string, seq = 5) => frame("mode_switched", { turn_id: undefined, to_mode, seq });
+  const modes = [[], [info("plan", "balanced")], [info("plan", "manual")], [info("autonomous", "autonomous")]].map((events) => after(...events).actingMode);
+  expect(modes).toEqual(["code", "code", "manual", "autonomous"]);
+  expect(after(info("code", "balanced"), switched("manual"), switched("plan", 6)).actingMode).toBe("manual");
+  expect(after(info("code", "balanced"), switched("manual", 3)).actingMode).toBe("code"); // the log tells it again
 });
 
 test("what happens beside the turns stands by itself", () => {

@@ -1,12 +1,14 @@
 """Which question a line answers: the one that was on the screen when it was typed, and no other."""
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from codelab_client.safe_text import exact_line
 from codelab_client.session import events as on
 from codelab_client.session.decisions import described
+from codelab_client.tools.risks import always_asks
 
 if TYPE_CHECKING:
     from codelab_client.terminal.conversation import TerminalConversation
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
 LOOK_S = 0.5
 #: What a user types to decide about a call.
 WORDS = frozenset({"y", "yes", "n", "no", "a", "e"})
+
+#: Calls that may be approved together: their cards show all that they change, in files.
+_CHANGES = frozenset({"write_file", "edit_file", "apply_patch"})
 
 _ELSEWHERE = (
     "Approved elsewhere: in another window, over HTTP, by a rule or by the session's mode, or by nobody. This "
@@ -59,6 +64,22 @@ def always(call: on.ToolCall, conversation: "TerminalConversation") -> str:
         return ""
     extent = ", in the sandbox, until what it names or a protected file changes" if is_allowable else ""
     return f"{exact_line(call.tool_name)} {exact_line(described(call.tool_name, call.arguments))}{extent}"
+
+
+def together(calls: Iterable[on.ToolCall]) -> list[on.ToolCall]:
+    """Those of the calls that wait which may be approved at once: changes of files that are not protected.
+
+    Empty unless the first one, which is on the screen, is one of several.
+    """
+    first, *others = calls
+    changes = [call for call in (first, *others) if _is_change(call)]
+    return changes if len(changes) > 1 and changes[0] is first else []
+
+
+def _is_change(call: on.ToolCall) -> bool:
+    if call.tool_name not in _CHANGES or call.arguments is None or isinstance(call, on.CallDecidedElsewhere):
+        return False
+    return bool(call.scopes) and not always_asks(call.tool_name, call.arguments)
 
 
 class Numbers:

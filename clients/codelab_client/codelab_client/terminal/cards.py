@@ -15,6 +15,7 @@ from codelab_client.execution import ToolOutcome
 from codelab_client.protected import is_protected
 from codelab_client.safe_text import exact, exact_line, safe, safe_line, shortened
 from codelab_client.terminal.changes import edited, written
+from codelab_client.terminal.counts import counted
 from codelab_client.terminal.palette import DARK, Palette, rich_theme
 from codelab_client.terminal.wrapping import Indented, Whole
 from codelab_client.tools.risks import normal_path
@@ -65,7 +66,7 @@ def user_message(text: str) -> RenderableType:
     if len(lines) <= _MESSAGE_LINES:
         return whole
     beginning = "\n".join(lines[: _MESSAGE_LINES // 2])
-    return Folded(_typed(f"{beginning}\n… {_more_lines(len(lines) - _MESSAGE_LINES // 2)}{UNFOLDS}"), whole)
+    return Folded(_typed(f"{beginning}\n… {counted(len(lines) - _MESSAGE_LINES // 2, 'more line')}{UNFOLDS}"), whole)
 
 
 def _typed(text: str) -> RenderableType:
@@ -194,7 +195,7 @@ def _listing(tool: str, arguments: Mapping[str, Any], workspace: Path) -> Differ
 
 
 def _beginning(listing: Difference, most_lines: int) -> Difference:
-    note = f"… {_more_lines(len(listing.lines) - most_lines)}{UNFOLDS}"
+    note = f"… {counted(len(listing.lines) - most_lines, 'more line')}{UNFOLDS}"
     return Difference(listing.lines[:most_lines], (note, *listing.notes))
 
 
@@ -286,12 +287,8 @@ def _with_output(line: Text, output: str) -> RenderableType:
     if end == text:
         return whole
     hidden_count = text.count("\n") - end.count("\n")
-    note = f"… {_more_lines(hidden_count)}" if hidden_count else f"… {len(text) - len(end)} more characters"
-    return Folded(Group(line, _output(f"{note}{UNFOLDS}\n{end}")), whole)
-
-
-def _more_lines(count: int) -> str:
-    return "1 more line" if count == 1 else f"{count} more lines"
+    note = counted(hidden_count, "more line") if hidden_count else counted(len(text) - len(end), "more character")
+    return Folded(Group(line, _output(f"… {note}{UNFOLDS}\n{end}")), whole)
 
 
 def _output(text: str) -> RenderableType:
@@ -303,10 +300,10 @@ def _gist(result: Any) -> str:
     if not isinstance(result, dict):
         return ""
     if isinstance(result.get("content"), str):
-        return f"{len(result['content'].splitlines())} lines"
-    for name in ("files", "matches", "commits", "branches"):
-        if isinstance(result.get(name), list):
-            return f"{len(result[name])} {name}"
+        return counted(len(result["content"].splitlines()), "line")
+    for plural, noun in (("files", "file"), ("matches", "match"), ("commits", "commit"), ("branches", "branch")):
+        if isinstance(result.get(plural), list):
+            return counted(len(result[plural]), noun, plural)
     if isinstance(result.get("exit_code"), int):
         return f"exit code {result['exit_code']}" if result["exit_code"] else ""
     return ""

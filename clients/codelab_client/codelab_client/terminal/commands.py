@@ -20,6 +20,7 @@ from codelab_client.session.rest import Rest, RestError, of_session
 from codelab_client.terminal import cards
 from codelab_client.terminal.conversation import TerminalConversation
 from codelab_client.terminal.conversations import TITLE, conversations, newest
+from codelab_client.terminal.counts import counted
 from codelab_client.terminal.mcp_servers import McpServers
 from codelab_client.terminal.picker import Choice
 from codelab_client.trust import TrustFile
@@ -415,7 +416,7 @@ class Commands:
         cost = f"${conversation.cost_usd:.4f}" if conversation.cost_usd is not None else "the server tells no prices"
         tokens = conversation.tokens
         self._say(
-            f"since the start: {conversation.turns} turns, {tokens['prompt_tokens']:,} tokens in, "
+            f"since the start: {counted(conversation.turns, 'turn')}, {tokens['prompt_tokens']:,} tokens in, "
             f"{tokens['completion_tokens']:,} out, {cost}",
             "",
         )
@@ -460,9 +461,11 @@ class Commands:
         if usage:
             details = usage.get("prompt_details") or {}
             parts = ", ".join(f"{name.removesuffix('_tokens')} {value}" for name, value in details.items())
+            number = usage.get("llm_calls")
+            calls = counted(number, "call") if isinstance(number, int) else "? calls"
             self._say(
                 f"last turn: {usage.get('prompt_tokens')} tokens in ({safe_line(parts)}), "
-                f"{usage.get('completion_tokens')} out, {usage.get('llm_calls')} calls of the model",
+                f"{usage.get('completion_tokens')} out, {calls} of the model",
                 "",
             )
         content = await self._rest.get("/usage")

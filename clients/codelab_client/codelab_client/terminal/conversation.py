@@ -23,7 +23,7 @@ from codelab_client.session.call_drafts import CallDrafts
 from codelab_client.session.gate import denial
 from codelab_client.session.journal import state_folder
 from codelab_client.terminal import cards
-from codelab_client.terminal.asked import origin
+from codelab_client.terminal.asked import origin, together
 from codelab_client.terminal.call_order import CallOrder
 from codelab_client.terminal.local_commands import LocalCommands
 from codelab_client.terminal.markdown_blocks import complete_length
@@ -455,6 +455,25 @@ class TerminalConversation:
                     call_id, tool=tool, arguments=arguments, remember=session_scope, mode=mode or self._plan_mode(call)
                 )
             )
+
+    def show_together(self) -> list[on.ToolCall]:
+        """Print all of the calls that may be approved together, and ask anew. Returns them."""
+        calls = together(self.approvals)
+        self.unfold()
+        for call in calls[1:]:
+            with self.executor.showing(call):
+                self.screen.show(cards.call(call.tool_name, call.arguments or {}, self.workspace))
+        self.asked_at = time.monotonic()
+        return calls
+
+    def approve_together(self, calls: Sequence[on.ToolCall]) -> None:
+        """Approve the calls that were shown, without those that were settled meanwhile."""
+        waiting = [call for call in self.approvals if any(call is shown for shown in calls)]
+        self.approvals = deque(call for call in self.approvals if call not in waiting)
+        for call in waiting:
+            self.start(self.session.approve(call.call_id, tool=call.tool_name, arguments=call.arguments))
+        if not self.questions:
+            self._show_next()
 
     def edit(self, call_id: str, arguments: Mapping[str, Any]) -> None:
         """Approve a call with other arguments."""

@@ -33,12 +33,13 @@ from codelab_client.safe_text import exact_line, safe
 from codelab_client.session import events as on
 from codelab_client.session.journal import state_folder
 from codelab_client.terminal import cards
-from codelab_client.terminal.asked import LOOK_S, Target, always, target
+from codelab_client.terminal.asked import LOOK_S, Target, always, target, together
 from codelab_client.terminal.attention import Attention
 from codelab_client.terminal.clipboard import copied_by, pasted_image, sequence
 from codelab_client.terminal.commands import Commands, is_command
 from codelab_client.terminal.completion import Suggestions
 from codelab_client.terminal.conversation import TerminalConversation
+from codelab_client.terminal.counts import counted
 from codelab_client.terminal.editor import EditError, edited
 from codelab_client.terminal.first_lines import first_lines
 from codelab_client.terminal.keyboard import Keyboard
@@ -64,7 +65,7 @@ _MENU_ROWS = 4
 _PATH_CHARS = 60
 _PLAIN_STYLE = Style.from_dict({"bottom-toolbar": "noreverse", "ask": "bold", "prompt": "bold"})
 
-Mode = Literal["", "feedback", "always"]
+Mode = Literal["", "feedback", "always", "together"]
 _T = TypeVar("_T")
 
 
@@ -79,6 +80,7 @@ class InlineScreen:
         self._colour = not os.environ.get("NO_COLOR")
         self._mode: Mode = ""
         self._mode_of = ""  # the call that it is about
+        self._together: list[on.ToolCall] = []  # what would be approved at once: all of it has been shown
         self._typed_for: Target | None = None  # what was asked when the user began to type
         self._typed_at = self._interrupted_at = self._escaped_at = 0.0
         self._hint, self._hint_at = "", 0.0
@@ -272,13 +274,18 @@ class InlineScreen:
             users = "  u in all sessions" if "user" in call.scopes else ""
             choices = "f in this folder" if is_elsewhere else f"s in this session{users}"
             return f"Allow from now on: {always(call, conversation)}\n{choices}  Esc back"
+        if self._mode == "together":
+            names = ", ".join(cards.summary(one.tool_name, one.arguments or {}) for one in self._together)
+            return f"Run these {counted(len(self._together), 'change')}: {names}?\ny yes, all  Esc back"
         suffix = f" ({len(conversation.approvals) - 1} more)" if len(conversation.approvals) > 1 else ""
         if call.is_plan:
             mode = conversation.session.acting_mode
             return f"Carry out this plan?{suffix}  y yes ({mode})  a yes (autonomous)  e edit  n no"
         edit = "" if is_elsewhere else "  e edit"
         ever = "  a always" if always(call, conversation) else ""
-        return f"Run {exact_line(call.tool_name)}{_path_of(call)}?{suffix}  y yes  n no{edit}{ever}"
+        changes = together(conversation.approvals)
+        all_of_them = f"  A {counted(len(changes), 'change')}" if changes else ""
+        return f"Run {exact_line(call.tool_name)}{_path_of(call)}?{suffix}  y yes  n no{edit}{ever}{all_of_them}"
 
     def _make_room_for_menu(self) -> None:
         """Below the input there is room for the menu, as far as half of the screen has it."""
@@ -300,6 +307,8 @@ class InlineScreen:
         in_mode = Condition(lambda: bool(self._mode))
         chooses_scope = Condition(lambda: self._mode == "always" and self._may_decide()) & is_empty
 
+        approves_together = Condition(lambda: self._mode == "together" and self._may_decide()) & is_empty
+
         @keys.add("y", filter=may_decide)
         def _(event: KeyPressEvent) -> None:
             if not self._unfold_call():
@@ -318,6 +327,20 @@ class InlineScreen:
                 self._hint_for("Such calls always need your approval")
             elif not self._unfold_call():
                 self._enter("always")
+
+        @keys.add("A", filter=may_decide)
+        def _(event: KeyPressEvent) -> None:
+            if together(self.conversation.approvals):
+                self._unfold_call()
+                self._enter("together")
+                self._together = self.conversation.show_together()
+            else:
+                self._hint_for("Only several changes of files that are not protected can be approved at once")
+
+        @keys.add("y", filter=approves_together)
+        def _(event: KeyPressEvent) -> None:
+            self._mode = ""
+            self.conversation.approve_together(self._together)
 
         @keys.add("e", filter=may_decide)
         def _(event: KeyPressEvent) -> None:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len
 
 from codelab_client.safe_text import exact_line, safe_line, shortened
+from codelab_client.terminal.counts import counted
 
 if TYPE_CHECKING:
     from codelab_client.terminal.conversation import TerminalConversation
@@ -58,7 +59,7 @@ def _writing(conversation: "TerminalConversation") -> str:
     if draft is None:
         return ""
     subject = shortened(exact_line(draft.path or draft.tool_name), _SUBJECT_CHARS)
-    count = f", {draft.lines:,} {'line' if draft.lines == 1 else 'lines'}" if draft.lines else ""
+    count = f", {counted(draft.lines, 'line')}" if draft.lines else ""
     return f"writing {subject}{count}"
 
 
@@ -66,7 +67,7 @@ def _tokens(conversation: "TerminalConversation") -> str:
     """Those of the last turn."""
     numbers = [conversation.usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
     counts = [number for number in numbers if isinstance(number, int)]
-    return f"{sum(counts):,} tokens" if len(counts) == len(numbers) else ""
+    return counted(sum(counts), "token") if len(counts) == len(numbers) else ""
 
 
 def _context(conversation: "TerminalConversation") -> str:

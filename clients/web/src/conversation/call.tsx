@@ -1,7 +1,7 @@
 import { useSignal, useSignalEffect } from '@preact/signals';
 import type { RefObject } from 'preact';
 import { useEffect, useId, useLayoutEffect, useMemo, useRef } from 'preact/hooks';
-import { type Answer, type CallPart, type CallState, ToolError } from '@codelab/client';
+import { type ActingMode, type Answer, type CallPart, type CallState, ToolError } from '@codelab/client';
 import { counted, n, t } from '../i18n/index.ts';
 import { executes, live } from '../live.ts';
 import { DiffView, StatedView } from '../review/diff.tsx';
@@ -14,12 +14,13 @@ import { type Change, changesOf, make } from '../workspace/changes.ts';
 import { Changed as FileChanged, viewOf } from '../workspace/expectations.ts';
 import type { Folder } from '../workspace/folder.ts';
 import { folder, lastChanged, version } from '../workspace/open.ts';
+import { LOOK_MS, useTogether } from './approve_together.tsx';
+import { focusNext, isCurrent, isInView, isWriting, mayTakeFocus } from './focus.ts';
 import { Long } from './markdown.tsx';
+import { Explanation, linesOf, ModeChoice, proposedPlan, Steps, StepsForm } from './proposed_plan.tsx';
 import { visible, visibleJson, visibleLine } from './safe.ts';
 import { tellUndone } from './undone.tsx';
 
-/** A click decides only if the user has had time to see the question (milliseconds): cards move while text arrives. */
-const LOOK_MS = 500;
 const SETTLED: ReadonlySet<CallState> = new Set(['completed', 'failed', 'rejected', 'expired', 'cancelled']);
 const REVIEWED = ['write_file', 'edit_file', 'apply_patch'];
 
@@ -33,11 +34,12 @@ export function CallCard({ part }: { part: CallPart }) {
   const args = call.arguments ?? {};
   const subject = subjectOf(args);
   const result = outcome ? resultText(outcome) : shown;
+  const plan = proposedPlan(call);
   return (
     <article class={`call ${state}`} aria-labelledby={title} ref={card} tabIndex={-1} onKeyDown={asking ? typesOn : undefined}>
       <header id={title}>
         <Icon name="tool" />
-        <code class="tool">{visible(call.tool_name)}</code>
+        {plan ? <b>{t('plan')}</b> : <code class="tool">{visible(call.tool_name)}</code>}
         {subject && (
           <bdi class="subject" title={subject}>
             {subject}
@@ -45,15 +47,22 @@ export function CallCard({ part }: { part: CallPart }) {
         )}
         {!asking && changes && <Counts changes={changes} />}
         {!asking && decision === 'edit' && <span class="badge">{t('call.byyou')}</span>}
-        <span class="state">{t(`call.${state}`)}</span>
+        <span class="state">{t(plan && state === 'completed' ? 'proposed.accepted' : `call.${state}`)}</span>
       </header>
       {call.reason && <p class="note">{t('call.rule')}: {visible(call.reason)}</p>}
-      {!asking && decision === 'edit' && <p class="note">{t('call.edited')}</p>}
+      {!asking && decision === 'edit' && !plan && <p class="note">{t('call.edited')}</p>}
       {!asking && feedback && <p class="note">{t('call.feedback')}: {visible(feedback)}</p>}
       {asking && <Asked part={part} card={card} />}
       {!asking && changes && <Changed part={part} changes={changes} />}
       {SETTLED.has(state) && !changes && <StatedChanges tool={call.tool_name} args={args} isExecuted={state === 'completed' || state === 'failed'} />}
-      {!asking && (
+      {!asking && plan && (
+        <details open={state !== 'completed'}>
+          <summary>{counted('proposed.steps', plan.steps.length)}</summary>
+          <Explanation text={plan.explanation} />
+          <Steps steps={plan.steps} />
+        </details>
+      )}
+      {!asking && !plan && (
         <details>
           <summary>{t('call.arguments')}</summary>
           <pre dir="ltr" tabIndex={0}>
@@ -66,7 +75,7 @@ export function CallCard({ part }: { part: CallPart }) {
           {visible(output)}
         </pre>
       )}
-      {result !== undefined && (
+      {result !== undefined && !plan && (
         <details>
           <summary>{t('call.result')}</summary>
           <pre dir="ltr" tabIndex={0}>
@@ -165,7 +174,9 @@ function Asked({ part, card }: { part: CallPart; card: RefObject<HTMLElement | n
   const mode = useSignal<'ask' | 'edit' | 'reject' | 'always'>('ask');
   const feedback = useSignal('');
   const problem = useSignal('');
-  const edited = useSignal(visibleJson(args ?? {}));
+  const plan = proposedPlan(call);
+  const edited = useSignal(plan ? linesOf(plan.steps) : visibleJson(args ?? {}));
+  const chosenMode = useSignal<ActingMode | undefined>(undefined);
   const changes = useSignal<Change[] | string | undefined>(undefined);
   const looking = useRef<Promise<unknown>>(Promise.resolve());
   const seen = useSignal(false);
@@ -196,10 +207,12 @@ function Asked({ part, card }: { part: CallPart; card: RefObject<HTMLElement | n
     if (!from) return;
     const { source } = from.conversation;
     if (Array.isArray(changes.value) && changes.value.length) source.dispatch({ type: 'diffed', callId: call.call_id, diff: changes.value });
-    source.dispatch({ type: 'decided', callId: call.call_id, decision: given.decision });
+    source.dispatch({ type: 'decided', callId: call.call_id, answer: given });
     // The call must not be released before it is known what was shown.
-    void looking.current.then(() => from.session.answer(call.call_id, given));
+    void looking.current.then(() => source.answer(call.call_id, given));
   };
+  const actingMode = chosenMode.value ?? live.value?.conversation.actingMode.value ?? 'code';
+  const approve = () => answer({ decision: 'approve', ...(plan && { mode: actingMode }) });
   const isReviewed = REVIEWED.includes(call.tool_name) && Array.isArray(changes.value) && changes.value.length > 0;
   const openReview = () => {
     if (!Array.isArray(changes.value) || !seen.value) return;
@@ -218,11 +231,13 @@ function Asked({ part, card }: { part: CallPart; card: RefObject<HTMLElement | n
     if (mode.value !== 'ask') card.current!.querySelector<HTMLElement>('.asked form :is(input, textarea), .asked .buttons button')?.focus();
   }, [mode.value]);
   const { remember } = call;
+  const mayBeTogether = isReviewed && remember != null && seen.value && !decided && mode.value === 'ask';
+  const end = useTogether(call.call_id, mayBeTogether ? { card, changes: changes.value as Change[], approve } : undefined);
   const choose = (next: 'edit' | 'reject' | 'always') => {
     if (seen.value) mode.value = next;
   };
   const deeds: Record<string, (() => void) | undefined> = {
-    KeyY: args && (() => answer({ decision: 'approve' })),
+    KeyY: args && approve,
     KeyE: isReviewed ? openReview : args && (() => choose('edit')),
     KeyN: () => choose('reject'),
     KeyA: remember ? () => choose('always') : undefined,
@@ -258,8 +273,20 @@ function Asked({ part, card }: { part: CallPart; card: RefObject<HTMLElement | n
         </p>
       )}
       {!args && <p class="note">{t('call.too_large', { n: n(call.payload_bytes ?? 0) })}</p>}
-      {args && mode.value !== 'edit' && <Preview tool={call.tool_name} args={args} changes={changes.value} />}
-      {mode.value === 'edit' && (
+      {plan && <Explanation text={plan.explanation} />}
+      {plan && mode.value !== 'edit' && <Steps steps={plan.steps} />}
+      {args && plan && <Arguments args={args} but={['steps', 'explanation']} />}
+      {args && !plan && mode.value !== 'edit' && <Preview tool={call.tool_name} args={args} changes={changes.value} />}
+      {plan && (mode.value === 'ask' || mode.value === 'edit') && <ModeChoice mode={actingMode} onChoice={(choice) => (chosenMode.value = choice)} />}
+      {plan && mode.value === 'edit' && (
+        <StepsForm
+          steps={plan.steps}
+          text={edited}
+          onAccept={(steps) => answer({ decision: 'edit', arguments: { ...args, steps }, mode: actingMode })}
+          onCancel={() => (mode.value = 'ask')}
+        />
+      )}
+      {!plan && mode.value === 'edit' && (
         <form
           onSubmit={(event) => {
             event.preventDefault();
@@ -341,8 +368,8 @@ function Asked({ part, card }: { part: CallPart; card: RefObject<HTMLElement | n
       )}
       {mode.value === 'ask' && (
         <div class="buttons">
-          <button {...common} class="primary" disabled={decided || !args} aria-keyshortcuts="Alt+Y" onClick={() => answer({ decision: 'approve' })}>
-            {t('call.approve')}
+          <button {...common} class="primary" disabled={decided || !args} aria-keyshortcuts="Alt+Y" onClick={approve}>
+            {t(plan ? 'proposed.accept' : 'call.approve')}
             <Keys letter="Y" />
           </button>
           {isReviewed ? (
@@ -366,52 +393,17 @@ function Asked({ part, card }: { part: CallPart; card: RefObject<HTMLElement | n
               <Keys letter="A" />
             </button>
           ) : (
-            <small>{t('call.never')}</small>
+            !plan && <small>{t('call.never')}</small>
           )}
         </div>
       )}
+      <span ref={end} />
     </div>
   );
 }
 
 function Keys({ letter }: { letter: string }) {
   return <kbd aria-hidden="true">Alt+{letter}</kbd>;
-}
-
-/** Whether a card that appears may have the focus: not while somebody writes, or does anything else that has it. */
-function mayTakeFocus(): boolean {
-  const has = document.activeElement;
-  if (document.querySelector('dialog[open]')) return false;
-  if (has?.id === 'message') return (has as HTMLTextAreaElement).value === '';
-  return !has || has === document.body;
-}
-
-/** Give the focus of a card that no longer asks to the next one, or to the message field: a touch would open the keyboard there. */
-function focusNext(from: HTMLElement): void {
-  const next = [...document.querySelectorAll<HTMLElement>('.call.asking')].find((one) => one !== from);
-  if (next) next.focus();
-  else if (!matchMedia('(hover: none)').matches) document.getElementById('message')?.focus();
-}
-
-/** Whether somebody writes: on some keyboards, Alt makes letters. */
-function isWriting(): boolean {
-  const has = document.activeElement;
-  if (has instanceof HTMLTextAreaElement && has.id === 'message') return has.value !== '';
-  return has !== null && (has.matches('input, textarea, select') || has.shadowRoot !== null);
-}
-
-/** Whether keys decide about this card: the one that has the focus, else the first that waits. */
-function isCurrent(card: HTMLElement): boolean {
-  if (document.querySelector('dialog[open]')) return false;
-  const cards = [...document.querySelectorAll('.call.asking')];
-  return (cards.find((one) => one.contains(document.activeElement)) ?? cards[0]) === card;
-}
-
-/** Whether a card's question and its buttons can be seen, or as much of them as there is room for. */
-function isInView(card: HTMLElement): boolean {
-  const { top, bottom } = card.closest('.scroller')!.getBoundingClientRect();
-  const own = card.getBoundingClientRect();
-  return own.bottom > top && own.bottom <= bottom + 1;
 }
 
 function Preview({ tool, args, changes }: { tool: string; args: Record<string, unknown>; changes: Change[] | string | undefined }) {

@@ -22,6 +22,7 @@ export class Conversation {
   readonly title;
   readonly plan;
   readonly info;
+  readonly actingMode;
   readonly usage;
   readonly hasEarlier;
   /** By call. */
@@ -40,6 +41,7 @@ export class Conversation {
     this.title = this.#signal('title');
     this.plan = this.#signal('plan');
     this.info = this.#signal('info');
+    this.actingMode = this.#signal('actingMode');
     this.usage = this.#signal('usage');
     this.hasEarlier = this.#signal('hasEarlier');
   }

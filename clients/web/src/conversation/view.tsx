@@ -10,6 +10,7 @@ import { showFiles } from '../shell/panes.ts';
 import { Problem } from '../shell/problem.tsx';
 import { folder } from '../workspace/open.ts';
 import { actOf } from './act.ts';
+import { ApproveTogether } from './approve_together.tsx';
 import { AttachmentView } from './attachments.tsx';
 import { CallCard } from './call.tsx';
 import { Composer, edit } from './composer.tsx';
@@ -64,6 +65,7 @@ export function ConversationView({ live }: { live: Live }) {
           {messages.map((message) => (
             <MessageView key={message.id} message={message} end={ends.get(message)} />
           ))}
+          <ApproveTogether />
           <Again live={live} />
           <Retry live={live} />
         </div>

@@ -1,4 +1,5 @@
 import { computed, effect, signal } from '@preact/signals';
+import { proposedPlan } from '../conversation/proposed_plan.tsx';
 import { readable, visible, visibleLine } from '../conversation/safe.ts';
 import { counted, t } from '../i18n/index.ts';
 import { live } from '../live.ts';
@@ -35,7 +36,8 @@ export function signalWaiting(): void {
       if (told.has(frame.call_id)) continue;
       told.add(frame.call_id);
       if (!document.hidden || !wantsNotices.peek() || Notification.permission !== 'granted') continue;
-      const body = `${visible(frame.tool_name)} ${visibleLine(frame.paths?.join(', ') ?? '')}`.trim();
+      const name = proposedPlan(frame) ? t('plan') : visible(frame.tool_name);
+      const body = `${name} ${visibleLine(frame.paths?.join(', ') ?? '')}`.trim();
       const notice = new Notification(t('notify.title'), { body, tag: frame.call_id, icon: '/favicon-waiting.svg' });
       notice.onclick = () => window.focus();
     }
