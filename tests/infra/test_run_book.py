@@ -110,7 +110,7 @@ def _is_used(client: Terminal, file: Path) -> None:
     """A change is asked for, approved and undone."""
     file.write_text('print("Hello")\n')
     client.type('Replace "Hello" with "Good morning" in main.py\r')
-    client.expect("Run write_file?")
+    client.expect("Run write_file main.py?")
     decide(client, "y")
     client.expect("was changed")
     assert file.read_text() == 'print("Good morning")\n'
