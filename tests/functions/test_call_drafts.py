@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from itertools import groupby
 from typing import Any
 
 import pytest
@@ -121,4 +122,7 @@ def test_an_answer_that_is_repaired_withdraws_its_draft(extended: System, monkey
     invalid = {**SAID, "calls": [{**CALL, "more": 1}]}
     monkeypatch.setattr(extended, "model", slow(extended, (invalid, 1), (SAID, 3)))
     turn(extended)
-    assert [draft.get("withdrawn", False) for draft in drafts(extended)] == [False, True, False]
+    # How many there are depends on the time that passes meanwhile.
+    states = [draft.get("withdrawn", False) for draft in drafts(extended)]
+    assert [state for state, _ in groupby(states)] == [False, True, False]
+    assert states.count(True) == 1

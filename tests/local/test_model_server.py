@@ -134,12 +134,12 @@ def test_what_cannot_be_served_changes_nothing(server: ModelServer, project: Pat
     for variables, complaint in (
         ({"LLM_GGUF": f"{path}x", "LLM_BASE_URL": address}, "is not a file"),
         ({"LLM_GGUF": str(project), "LLM_BASE_URL": address}, "is not a file"),
-        ({"LLM_GGUF": path}, "needs an LLM_BASE_URL of this machine"),
+        ({"LLM_GGUF": path}, "needs an address of this machine in LLM_BASE_URL"),
         (
             {"LLM_GGUF": path, "LLM_BASE_URL": "https://api.example.com:8443/v1"},
-            "needs an LLM_BASE_URL of this machine",
+            "needs an address of this machine in LLM_BASE_URL",
         ),
-        ({"LLM_GGUF": path, "LLM_BASE_URL": "http://localhost/v1"}, "needs an LLM_BASE_URL of this machine"),
+        ({"LLM_GGUF": path, "LLM_BASE_URL": "http://localhost/v1"}, "needs an address of this machine in LLM_BASE_URL"),
     ):
         with pytest.raises(StartError, match=complaint):
             ServedFile.of(variables, MODEL)

@@ -1,6 +1,7 @@
 """Cards of calls: the question is found, decided by keys, and stays with its difference once it is decided."""
 
 import threading
+from functools import partial
 from typing import Any
 
 import pytest
@@ -224,6 +225,10 @@ def test_a_call_is_shown_while_it_is_written_and_then_asks(tab: Tab, model: Scri
     tab.ended()
 
 
+def _differs(button: Any, before: str) -> bool:
+    return bool(button.inner_text() != before)
+
+
 def test_several_changes_are_approved_together_once_all_were_on_the_screen(tab: Tab, model: ScriptedModel) -> None:
     long = "".join(f"row {number}\n" for number in range(60))
     calls = [
@@ -239,9 +244,9 @@ def test_several_changes_are_approved_together_once_all_were_on_the_screen(tab: 
     assert bar.locator("p").inner_text() == "one.txt, two.txt, three.txt"
     look = bar.get_by_role("button", name="Look at")
     while look.count():
-        last = look.inner_text()
+        before = look.inner_text()
         look.click()
-        until(lambda last=last: bar.get_by_role("button").inner_text() != last)
+        until(partial(_differs, bar.get_by_role("button"), before))
         assert tab.page.locator(".call.asking").count() == 5, "nothing is decided"
     assert violations(tab) == []
     assert tab.run("() => document.documentElement.scrollWidth <= innerWidth")

@@ -4,6 +4,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from codelab_client import doctor
@@ -75,7 +76,8 @@ async def test_the_setup_of_the_terminal_loads_no_module_of_the_workspace(
 
     monkeypatch.setattr(commands, "subprocess", SimpleNamespace(call=call))
     screen = SimpleNamespace(lend=lend, show=lambda _: None)
-    terminal = Commands(SimpleNamespace(screen=screen), None, None, SimpleNamespace(command=None))  # type: ignore[arg-type]
+    conversation: Any = SimpleNamespace(screen=screen, workspace=workspace)
+    terminal = Commands(conversation, None, None, SimpleNamespace(command=None))  # type: ignore[arg-type]
     await terminal.run("/setup")
     assert not owned.exists()
     assert "usage: codelab setup" in outputs[0]

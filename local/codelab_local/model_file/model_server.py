@@ -38,7 +38,9 @@ class ServedFile:
             raise StartError(f"{model.file}={text} is not a file")
         address = urlsplit(variables.get(model.url, ""))
         if address.hostname not in ("127.0.0.1", "localhost") or not address.port:
-            raise StartError(f"{model.file} needs a {model.url} of this machine, like http://127.0.0.1:8081/v1")
+            raise StartError(
+                f"{model.file} needs an address of this machine in {model.url}, like http://127.0.0.1:8081/v1"
+            )
         return cls(path, variables.get(model.name) or path.stem, address.port)
 
 

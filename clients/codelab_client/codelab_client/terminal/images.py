@@ -41,8 +41,9 @@ def attached(
     typed_text: what of the message the user has typed; None: all of it. Elsewhere in it, only mentions count.
     limits: those of the server; without any, it takes no attachments. A path that leads to no file is only a text.
     """
-    named_files = [file for file in _files(text, workspace) if file[1] or typed_text is None]
-    named_files += _files(typed_text, workspace) if typed_text is not None else []
+    named_files = list(_files(text, workspace))
+    if typed_text not in (None, text):
+        named_files = [*(file for file in named_files if file[1]), *_files(typed_text or "", workspace)]
     files = list(dict.fromkeys(file for file in named_files if file[0].is_file()))
     limit = limits.get("attachments")
     if type(limit) is not int or not files:
