@@ -117,7 +117,7 @@ def test_several_changes_are_approved_at_once_when_all_have_been_shown(
     time.sleep(LOOK_S)
     terminal.type("y")
     terminal.expect("Run run_command? (1 more)  y yes  n no")
-    until(lambda: (folder / "three.txt").exists())
+    until(lambda: all((folder / f"{name}.txt").exists() for name in ("one", "two", "three")))  # in any order
     assert (folder / "one.txt").read_text() == "first\n"
     assert (folder / "two.txt").read_text() == long
     time.sleep(LOOK_S)
