@@ -98,7 +98,7 @@ def test_a_model_and_a_permission_are_chosen_from_lists(codelab: Codelab, folder
     terminal.type("/allowed-tools\r")
     terminal.expect("Nothing runs unasked")
     terminal.type("/cost\r")
-    terminal.expect("since the start: 1 turns")
+    terminal.expect("since the start: 1 turn,")
 
 
 def test_copies_and_calls_go_to_the_terminal_if_they_are_wanted(
