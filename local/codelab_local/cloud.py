@@ -161,7 +161,7 @@ class Cloud:
         """Give the functions other variables of the caller: whatever runs goes on with the old ones.
 
         Everything else that `caller` could set stays as it was at the start. Raises :class:`StartError`, and then
-        nothing has changed.
+        they keep the old ones.
         """
         assert self._deployment is not None
         before = self._settings

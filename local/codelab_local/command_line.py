@@ -63,9 +63,15 @@ def _run_with_sessions(settings: Settings, parsed: argparse.Namespace) -> int:
         return asyncio.run(_run(settings, parsed))
     except StateError as error:
         assert folder is not None
-        sys.stderr.write(f"{error}\nIt is set aside as {kept_sessions.set_aside(folder)}; this start begins anew\n")
+        set_aside = kept_sessions.set_aside(folder)
+        sys.stderr.write(f"{error}\nIt is set aside as {set_aside}; this start begins anew\n")
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPPING)
-    return asyncio.run(_run(settings, parsed))
+    try:
+        return asyncio.run(_run(settings, parsed))
+    except StartError:  # so it is not what was kept: a template that was changed, for example, is wrong
+        kept_sessions.put_back(set_aside, folder)
+        sys.stderr.write(f"This does not start either, so what was kept is in {folder} again\n")
+        raise
 
 
 async def _run(settings: Settings, parsed: argparse.Namespace) -> int:

@@ -175,6 +175,30 @@ def test_without_a_place_for_them_sessions_are_in_memory(tmp_path: Path, monkeyp
 
 
 @pytest.mark.deep
+def test_sessions_stay_where_the_template_is_wrong(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    shutil.copytree(APP, project, ignore=shutil.ignore_patterns("__pycache__"))
+    template = project / "template.yaml"
+    home = {"XDG_STATE_HOME": str(tmp_path / "home"), "TMPDIR": str(tmp_path)}
+
+    def cloud() -> LocalCloud:
+        return LocalCloud(template, environment=home, keep_sessions=True, show_logs=False)
+
+    with cloud() as running:
+        running.client("dynamodb").put_item(TableName=table_of(running), Item=KEYS[0])
+    right = template.read_text()
+    wrong = "Parameters:\n  Wrong: {Type: String, Default: b, AllowedValues: [a]}\n"
+    template.write_text(right.replace("Parameters:\n", wrong))
+    assert template.read_text() != right
+    with pytest.raises(RuntimeError, match=r"what was kept is in .* again"):
+        cloud().start()
+    template.write_text(right)
+    with cloud() as running:
+        assert kept(running) == [KEYS[0]]
+    assert len(list((tmp_path / "home" / "sample" / "checkouts").iterdir())) == 1
+
+
+@pytest.mark.deep
 def test_sessions_are_kept_and_set_aside_if_they_cannot_be_used(tmp_path: Path) -> None:
     def cloud(**environment: str) -> LocalCloud:
         home = {"XDG_STATE_HOME": str(tmp_path / "home"), "TMPDIR": str(tmp_path), **environment}

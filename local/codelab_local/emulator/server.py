@@ -72,7 +72,11 @@ class Emulator:
         lock = None
         if self._state_dir is not None:
             lock = locked(self._state_dir)
-            _check(self._state_dir / "services")
+            try:
+                _check(self._state_dir / "services")
+            except StateError:
+                os.close(lock)
+                raise
             environment |= {
                 "PERSIST_STATE": "1",
                 "STATE_DIR": str(self._state_dir / "services"),

@@ -58,7 +58,7 @@ class ModelServer:
         return self._process is not None and self._process.poll() is None
 
     def serve(self, file: ServedFile | None) -> None:
-        """Serve this file from now on, and no other. Raises :class:`StartError`, and then nothing has changed."""
+        """Serve this file from now on, and no other. Raises :class:`StartError`."""
         if file == self._served and (file is None or self.is_running):
             return
         if file is not None and not self._python.exists():
@@ -72,14 +72,17 @@ class ModelServer:
             return
         # The others of the machine are the editor's and the system's own.
         threads = max(1, (os.cpu_count() or 1) - 1)
-        self._process = subprocess.Popen(
-            [self._python, _SCRIPT, file.path, file.name, str(_WINDOW), str(threads), str(file.port)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-            preexec_fn=before_exec(os.getpid(), 9),
-        )
+        try:
+            self._process = subprocess.Popen(
+                [self._python, _SCRIPT, file.path, file.name, str(_WINDOW), str(threads), str(file.port)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+                preexec_fn=before_exec(os.getpid(), 9),
+            )
+        except OSError as error:
+            raise StartError(f"llama.cpp in {self._python.parents[1]} does not start: {error.strerror}") from None
 
     def look(self) -> None:
         """Tell the user once if it has ended by itself."""

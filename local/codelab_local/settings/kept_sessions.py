@@ -4,6 +4,7 @@ import errno
 import hashlib
 import os
 import re
+import shutil
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -44,6 +45,15 @@ def set_aside(folder: Path) -> Path:
     except OSError as error:
         raise StartError(f"cannot set {folder} aside: {error.strerror}. Move it away") from None
     return target
+
+
+def put_back(set_aside_folder: Path, folder: Path) -> None:
+    """Take back `set_aside`, and remove what has been made in its place. Raises :class:`StartError`."""
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        set_aside_folder.rename(folder)
+    except OSError as error:
+        raise StartError(f"cannot move {set_aside_folder} back to {folder}: {error.strerror}") from None
 
 
 def _adopt(former: Path, folder: Path) -> str:

@@ -227,10 +227,7 @@ def _deploy_stack(aws: AwsApi, template: Template, parameters: dict[str, str]) -
         else:
             _raise_if_unknown(error)
             raise StartError(f"CloudFormation rejects the template: {error}") from None
-    try:
-        _wait_for_stack(aws)
-    except StartError as error:
-        raise StateError(f"cannot update the stack in STATE_DIR: {error}") if kept else error from None
+    _wait_for_stack(aws, kept=kept)
     return kept
 
 
@@ -239,7 +236,7 @@ def _raise_if_unknown(error: AwsError) -> None:
         raise _UnknownTypes(f"CloudFormation rejects the template: {error}", match[1]) from None
 
 
-def _wait_for_stack(aws: AwsApi) -> None:
+def _wait_for_stack(aws: AwsApi, *, kept: bool) -> None:
     deadline = time.monotonic() + DEPLOY_TIMEOUT
     while time.monotonic() < deadline:
         answer = aws.cloudformation("DescribeStacks", {"StackName": STACK})
@@ -247,7 +244,8 @@ def _wait_for_stack(aws: AwsApi) -> None:
         if status in ("CREATE_COMPLETE", "UPDATE_COMPLETE"):
             return
         if not status.endswith("IN_PROGRESS"):
-            raise StartError(f"cannot deploy the template ({status}): {_first_failure(aws)}")
+            error = StateError if kept else StartError
+            raise error(f"cannot deploy the template ({status}): {_first_failure(aws)}")
         time.sleep(0.01)
     raise StartError(f"the deployment of the template timed out after {DEPLOY_TIMEOUT:.0f} s")
 

@@ -85,8 +85,9 @@ async def _set_up_file(request: SetupOptions, before: Model | None) -> int:
         raise SetupError("With --gguf there is no other provider, address or key")
     assert request.gguf is not None
     model = gguf.model_of(request.gguf, request.model, before)
-    async with gguf.served(model):
-        if request.test:
+    checkout = await gguf.install()
+    if request.test:
+        async with gguf.served(model, checkout):
             model = await _tried(model)
     model_file.keep(replace(model, window=gguf.WINDOW), in_keyring=False)
     _say_where(model, "")

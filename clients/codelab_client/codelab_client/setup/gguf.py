@@ -42,12 +42,8 @@ def model_of(text: str, name: str | None, before: Model | None) -> Model:
 
 
 @contextlib.asynccontextmanager
-async def served(model: Model) -> AsyncIterator[None]:
+async def served(model: Model, checkout: Path) -> AsyncIterator[None]:
     """Serve the file during the block, unless the local cloud does. Raises SetupError."""
-    checkout = local_cloud.checkout()
-    if checkout is None:
-        raise SetupError("Only the local cloud of a checkout serves model files: run the `codelab` of its .venv")
-    await _install(checkout)
     if await _answers(model):
         yield
         return
@@ -74,8 +70,11 @@ async def served(model: Model) -> AsyncIterator[None]:
         await _end(process)
 
 
-async def _install(checkout: Path) -> None:
-    """Have llama.cpp in the checkout. Raises SetupError."""
+async def install() -> Path:
+    """Have llama.cpp in the checkout. Returns the checkout. Raises SetupError."""
+    checkout = local_cloud.checkout()
+    if checkout is None:
+        raise SetupError("Only the local cloud of a checkout serves model files: run the `codelab` of its .venv")
     if not (checkout / ".venv-llama" / ".synced").exists():
         sys.stderr.write(safe("Installing llama.cpp in .venv-llama of the checkout …\n"))
     process = await asyncio.create_subprocess_exec(
@@ -83,6 +82,7 @@ async def _install(checkout: Path) -> None:
     )
     if await process.wait():
         raise SetupError("llama.cpp cannot be installed here; a llama-server that you start yourself is found, too")
+    return checkout
 
 
 async def _answers(model: Model) -> bool:

@@ -71,9 +71,9 @@ def together(calls: Iterable[on.ToolCall]) -> list[on.ToolCall]:
 
     Empty unless the first one, which is on the screen, is one of several.
     """
-    first, *others = calls
-    changes = [call for call in (first, *others) if _is_change(call)]
-    return changes if len(changes) > 1 and changes[0] is first else []
+    waiting = list(calls)
+    changes = [call for call in waiting if _is_change(call)]
+    return changes if len(changes) > 1 and changes[0] is waiting[0] else []
 
 
 def _is_change(call: on.ToolCall) -> bool:
