@@ -31,8 +31,10 @@ _WRONG = {
 
 @dataclass
 class Subject:
-    """The server that is judged. reading_message, writing_message: on which its model
-    reads, and asks to write, a file."""
+    """The server that is judged.
+
+    reading_message, writing_message: on which its model reads, and asks to write, a file.
+    """
 
     address: Address
     token: str = ""
