@@ -47,7 +47,9 @@ class Terminal:
     def __init__(
         self, command: Sequence[str], environment: Mapping[str, str], cwd: Path, *, columns: int = 80, rows: int = 60
     ) -> None:
-        self._command, self._environment, self._cwd = command, {**environment, "TERM": "xterm-256color"}, cwd
+        # Another size than the terminal's would be believed: test processes inherit one that readline has exported.
+        inherited = {name: value for name, value in environment.items() if name not in {"COLUMNS", "LINES"}}
+        self._command, self._environment, self._cwd = command, {**inherited, "TERM": "xterm-256color"}, cwd
         self._screen = _Screen(columns, rows, history=100_000)
         self._stream = pyte.ByteStream(self._screen)
         self._shown: str | None = None  # the screen as text, until more is written

@@ -67,16 +67,17 @@ def test_a_call_is_shown_while_it_is_written_and_costs_posts_only(
     extended.connect("c1", "s2", extensions=True)
     greet(extended, "c1", drafts=True)
     more = turn(extended)
-    [draft] = drafts(extended)
+    *earlier, draft = posted = drafts(extended)  # a sender that looks at the right moment sees less, and then all of it
     assert (draft["tool_name"], draft["path"], draft["lines"], draft["tail"]) == ("write_file", "new.py", 1, "one\n")
     frames = extended.aws.frames("c1")
     kinds = [frame["type"] for frame in frames]
     assert kinds.index("assistant_message") < kinds.index("tool_call_draft") < kinds.index("tool_call")
-    assert "seq" not in draft
-    assert [frame["seq"] for frame in frames if "seq" in frame] == list(range(1, len(frames)))
+    assert not any("seq" in frame for frame in posted)
+    assert [frame["chars"] for frame in earlier] == sorted({frame["chars"] for frame in earlier} - {draft["chars"]})
+    assert [frame["seq"] for frame in frames if "seq" in frame] == list(range(1, len(frames) - len(earlier)))
     events = [sk for pk, sk in extended.all_keys() if sk.startswith("EVENT#") and pk.endswith("#s2")]
-    assert len(events) == len(frames) - 1, "it is not in the log"
-    assert more == sorted([*calls, POST])
+    assert len(events) == len(frames) - len(posted), "they are not in the log"
+    assert more == sorted([*calls, *[POST] * len(posted)])
 
 
 def test_a_plain_turn_costs_the_same(extended: System, monkeypatch: pytest.MonkeyPatch) -> None:
