@@ -131,6 +131,25 @@ def _a_shorter_plan(frame: Frame) -> Sequence[Reaction]:
     return decision("edit", modified_arguments={"steps": ["Mend a.py"]}, mode="autonomous")(frame)
 
 
+def _subagent(script: str, agent: str = "universal") -> dict[str, Any]:
+    return call("delegate", agent=agent, task=f"[[{script}]] look")
+
+
+_DELEGATING: list[Frame] = [
+    {"type": "hello", "capabilities": {"tools_supported": ["read_file", "write_file", "run_command", "delegate"]}}
+]
+_FOUND = says("It is ", "in a.py.")
+_ONE_SUBAGENT = {
+    "ask": [says("Asking. ", calls=[_subagent("look", "explore")]), _ANSWER],
+    "look": [says("Reading. ", calls=[READ_A]), _FOUND],
+}
+_ONE_WRITER = {"ask": [says("Asking. ", calls=[_subagent("write")]), _ANSWER], **_WRITING}
+
+
+def _cancel_in_time(frame: Frame) -> Sequence[Reaction]:
+    return [(SOON, {"type": "cancel", "turn_id": frame["turn_id"]})]
+
+
 CONVERSATIONS = [
     Conversation("simple", {"hi": [says("Hello, ", "Ann. ", "How are you?")]}, [say("hi")]),
     Conversation(
@@ -568,5 +587,60 @@ CONVERSATIONS = [
             ("an invoke that was lost", Fault(1, Kind.KILLED_BEFORE, INVOKE, 1)),
             ("frames that nobody posted", Fault(2, Kind.KILLED_BEFORE, POST, 3)),
         )
+    ),
+    Conversation("a subagent", _ONE_SUBAGENT, [say("ask")], before=_DELEGATING, execute=execute),
+    Conversation(
+        "a subagent without calls",
+        {"ask": _ONE_SUBAGENT["ask"], "look": [_FOUND]},
+        [say("ask")],
+        before=_DELEGATING,
+    ),
+    Conversation(
+        "two subagents, of which one needs an approval, and a call beside them",
+        {
+            "both": [says("Asking. ", calls=[_subagent("look"), _subagent("write"), READ_B]), _ANSWER],
+            "look": [says("Reading. ", calls=[READ_A, READ_C]), _FOUND],
+            "write": _WRITING["write"],
+        },
+        [say("both")],
+        side_by_side=True,
+        before=_DELEGATING,
+        decide=decision("approve"),
+        execute=execute,
+    ),
+    Conversation(
+        "a subagent that is not allowed to",
+        _ONE_WRITER,
+        [say("ask")],
+        before=_DELEGATING,
+        decide=decision("reject", feedback="not that file"),
+    ),
+    Conversation("a subagent that nobody allows to", _ONE_WRITER, [say("ask")], before=_DELEGATING),
+    Conversation(
+        "a cancelled turn with subagents",
+        {
+            "both": [says("Asking. ", calls=[_subagent("look"), _subagent("write")]), _ANSWER],
+            "look": [says("Reading. ", calls=[READ_A]), _FOUND],
+            "write": _WRITING["write"],
+        },
+        [say("both")],
+        loose=True,
+        side_by_side=True,
+        before=_DELEGATING,
+        decide=_cancel_in_time,
+    ),
+    Conversation(
+        "a connection that is lost with subagents",
+        {
+            "both": [says("Asking. ", calls=[_subagent("look"), _subagent("write")]), _ANSWER],
+            "look": [says("Reading. ", calls=[READ_A]), _FOUND],
+            "write": _WRITING["write"],
+        },
+        [say("both")],
+        side_by_side=True,
+        before=_DELEGATING,
+        decide=decision("approve"),
+        execute=execute,
+        leaves_at=_is("tool_call", requires_approval=True),
     ),
 ]

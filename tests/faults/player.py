@@ -49,7 +49,8 @@ class Conversation:
     `execute` answer calls, once a call; `refused` answers an error that names a call; `during` are sent once, when the
     model pauses for `pause_ms` (`pauses_once`: and does so for one attempt alone); at the first frame for which
     `leaves_at` holds the client loses its connection. `accident` befalls every run. `loose`: how much of a stopped
-    answer was said is a matter of chance.
+    answer was said, and which calls of children were made before it, is a matter of chance. `side_by_side`: so is the order
+    in which children go on.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Conversation:
     before: Sequence[Frame] = ()
     accident: Fault | None = None
     loose: bool = False
+    side_by_side: bool = False
     #: The faults that it is played with; empty for all.
     only: frozenset[Kind] = frozenset()
 

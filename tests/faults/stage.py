@@ -170,11 +170,14 @@ class Stage:
         return {unescape(key) for key in re.findall("<Key>([^<]*)</Key>", listing)}
 
     def due_at(self, pk: str) -> int | None:
-        """When the session is due, as its register says."""
-        key = {"pk": {"S": pk}, "sk": {"S": "REGISTER"}}
-        item = self._call("GetItem", {"TableName": TABLE, "Key": key, "ConsistentRead": True}).get("Item", {})
-        due: int | None = from_dynamodb(item).get("due_at")
-        return due
+        """When the session or one of its children is due, as their registers say."""
+        register = {
+            "FilterExpression": "sk = :register AND begins_with(pk, :pk)",
+            "ExpressionAttributeValues": {":register": {"S": "REGISTER"}, ":pk": {"S": pk}},
+        }
+        items = self._call("Scan", {"TableName": TABLE, "ConsistentRead": True, **register})["Items"]
+        times: list[int] = [item["due_at"] for item in map(from_dynamodb, items) if "due_at" in item]
+        return min(times, default=None)
 
     def _call(self, action: str, body: dict[str, Any]) -> Any:
         return self._api.target("dynamodb", f"DynamoDB_20120810.{action}", body)

@@ -88,7 +88,10 @@ class Sweep:
             # The writer invokes nothing and the sweep does, so there is one event more. The accident meets another, and
             # an owner that was stopped says more before another has its step.
             exact = False
-        return player.hit, complaints(found, self.wanted, loose=self._conversation.loose, exact=exact)
+        conversation = self._conversation
+        return player.hit, complaints(
+            found, self.wanted, loose=conversation.loose, exact=exact, side_by_side=conversation.side_by_side
+        )
 
     def _told(self, point: Point, kind: str, what: str) -> str:
         event = self.seen[point.fault.event]

@@ -4,7 +4,7 @@ import itertools
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,11 +33,14 @@ class Outcome:
     items: dict[str, dict[str, Any]]
     objects: Objects
     world: World
+    #: The keys of children that were not erased.
+    left: Sequence[str] = ()
 
     @classmethod
     def of(cls, stored: list[Stored], objects: Objects, world: World) -> "Outcome":
         items = [from_dynamodb(item) for item in stored]
-        return cls({item["sk"]: item for item in items}, objects, world)
+        own = {item["sk"]: item for item in items if "/" not in item["pk"]}
+        return cls(own, objects, world, left=sorted({item["pk"] for item in items if "/" in item["pk"]}))
 
     def of_kind(self, kind: str) -> list[dict[str, Any]]:
         return [self.items[sk] for sk in sorted(self.items) if sk.startswith(kind + "#")]
@@ -65,6 +68,12 @@ class Outcome:
                 decided = json.loads(item["decision"]).get("decision")
                 found.append([item["tool"], item["state"], decided, item["edited_arguments"], item["outcome"]])
         return found
+
+    def child_calls(self) -> list[Any]:
+        """What became of the calls of children."""
+        items = [item for item in self.of_kind("CALL") if item.get("delegation")]
+        names = ("tool", "arguments", "state", "edited_arguments", "outcome")
+        return sorted([str(item.get(name)) for name in names] for item in items)
 
     def messages(self) -> list[str]:
         """The assistant's messages as the client shows them in the end."""
@@ -113,15 +122,21 @@ class Outcome:
 
 
 def complaints(
-    found: Outcome, wanted: Outcome | None = None, *, loose: bool = False, exact: bool = False
+    found: Outcome,
+    wanted: Outcome | None = None,
+    *,
+    loose: bool = False,
+    exact: bool = False,
+    side_by_side: bool = False,
 ) -> list[Complaint]:
     """What is wrong with the run by itself, and in comparison with an undisturbed one.
 
-    `loose`: of a stopped answer any beginning will do. `exact`: nobody has died, so the log must be the same.
+    `loose`: of a stopped answer any beginning will do, and any of the calls of children. `exact`: nobody has died, so
+    the log must be the same; but in any order, and without statuses, if children work `side_by_side`.
     """
     wrong = [*_register(found), *_inputs(found), *_calls(found), *_finals(found), *_log(found), *_objects(found)]
     if wanted is not None:
-        wrong += _differences(found, wanted, loose=loose, exact=exact)
+        wrong += _differences(found, wanted, loose=loose, exact=exact, side_by_side=side_by_side)
     return wrong
 
 
@@ -132,7 +147,7 @@ def _register(found: Outcome) -> Iterator[Complaint]:
         return
     if (register["phase"], register["status"]) != ("idle", "idle"):
         yield STUCK, f"phase {register['phase']}, status {register['status']}"
-    left = {"due_at", "due_shard", "calls", "inbox", "steering", "lease", "lease_until", "alive_until", "cancelled_at"}
+    left = {"due_at", "due_shard", "calls", "child_calls", "inbox", "steering", "lease", "lease_until", "alive_until", "cancelled_at"}
     left = (left | {"message_id", "compact_at", "compact_lease", "compact_until", "compact_tries"}) & set(register)
     left |= {"reasoning"} & set(register)
     left |= {name for name in register if name.startswith(("post#", "slot"))}
@@ -142,6 +157,8 @@ def _register(found: Outcome) -> Iterator[Complaint]:
         yield STUCK, f"the reasoning {reasoning} is left over"
     for slot in found.of_kind("SLOT"):
         yield STUCK, f"the slot {slot} is left over"
+    for child in found.left:
+        yield STUCK, f"the child {child} is left over"
     if register.get("last_seq", 0) != len(found.events):
         yield LOST, f"last_seq is {register['last_seq']} of {len(found.events)} frames"
     if register.get("history_n", 0) != len(found.of_kind("MESSAGE")):
@@ -177,7 +194,7 @@ def _calls(found: Outcome) -> Iterator[Complaint]:
     for item in found.of_kind("CALL"):
         if item["state"] in ("awaiting_approval", "executing"):
             yield STUCK, f"{item['sk']} is {item['state']}"
-        if item["sk"].removeprefix("CALL#") not in made:
+        if item["sk"].removeprefix("CALL#") not in made and not item.get("delegation"):
             yield DOUBLED, f"{item['sk']} belongs to no answer"
 
 
@@ -221,7 +238,9 @@ def _objects(found: Outcome) -> Iterator[Complaint]:
                 yield LOST, f"{sk}: {name} is in no object"
 
 
-def _differences(found: Outcome, wanted: Outcome, *, loose: bool, exact: bool) -> Iterator[Complaint]:
+def _differences(
+    found: Outcome, wanted: Outcome, *, loose: bool, exact: bool, side_by_side: bool
+) -> Iterator[Complaint]:
     def same(a: str, b: str) -> bool:
         return a == b or (loose and b.startswith(a))
 
@@ -232,6 +251,10 @@ def _differences(found: Outcome, wanted: Outcome, *, loose: bool, exact: bool) -
         yield DOUBLED if len(here) > len(there) else LOST, f"the history is {here}, not {there}"
     if found.calls() != wanted.calls():
         yield LOST, f"the calls are {found.calls()}, not {wanted.calls()}"
+    made, to_make = found.child_calls(), wanted.child_calls()
+    if made != to_make and not (loose and all(made.count(call) <= to_make.count(call) for call in made)):
+        kind = DOUBLED if len(made) > len(to_make) else LOST
+        yield kind, f"the calls of children are {made}, not {to_make}"
     texts, right = found.messages(), wanted.messages()
     if len(texts) != len(right) or not all(map(same, texts, right)):
         yield DOUBLED if len(texts) > len(right) else LOST, f"the client reads {texts}, not {right}"
@@ -251,5 +274,12 @@ def _differences(found: Outcome, wanted: Outcome, *, loose: bool, exact: bool) -
         yield LOST, f"the client was refused: {refusals}"
     if exact and found.tokens() > wanted.tokens():
         yield DOUBLED, f"{found.tokens()} tokens were counted, not {wanted.tokens()}"
-    if exact and found.log() != wanted.log():
-        yield DOUBLED if len(found.log()) > len(wanted.log()) else LOST, f"the log is {found.log()}, not {wanted.log()}"
+    log, right_log = found.log(), wanted.log()
+    if side_by_side:
+        log, right_log = _in_any_order(log), _in_any_order(right_log)
+    if exact and log != right_log:
+        yield DOUBLED if len(log) > len(right_log) else LOST, f"the log is {log}, not {right_log}"
+
+
+def _in_any_order(log: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    return sorted((frame for frame in log if frame[0] != "agent_status"), key=str)

@@ -22,6 +22,7 @@ from codelab.turns.steps import Lease
 from tests.turns.world import IDE, READ, RUN, WRITE, Call, World
 
 CALLERS = (IDE, Caller("ann", "s1", "conn-2"), Caller("ann", "s1", "conn-3", extensions=True, viewer=True))
+DELEGATE: Call = ("delegate", {"agent": "universal", "task": "Look"})
 CALLS: tuple[Call, ...] = (
     READ,
     WRITE,
@@ -34,6 +35,8 @@ CALLS: tuple[Call, ...] = (
     ("update_plan", {"items": [{"text": "Read", "status": "in_progress"}]}),
     ("read_result", {"call_id": "call_unknown"}),
     ("propose_plan", {"steps": ["Read", "Write"]}),
+    DELEGATE,
+    ("delegate", {"agent": "nobody", "task": "Look"}),
 )
 RESULTS: tuple[dict[str, Any], ...] = (
     {"result": {"content": "x"}},
@@ -80,12 +83,29 @@ class Walk:
         self.ends: dict[str, tuple[Lease, int]] = {}
         self.call_ids: list[str] = ["call_unknown"]
         self.said: set[str] = set()
+        #: The leases of children's owners, by the session's id, the newest last.
+        self.child_leases: dict[str, list[Lease]] = {}
         #: The frames that were looked at.
         self.checked = 0
         #: How many compactions were accepted, and the claims of those who began one, dead or alive.
         self.compactions = 0
         self.claims: list[str] = []
+        if choose.random() < 0.3:
+            self._begins_with_children()
 
+    def _begins_with_children(self) -> None:
+        """The agent has delegated, and its children have answered with calls."""
+        self.say()
+        self.acquire()
+        lease, _ = self.leases[-1]
+        self.ends.pop(lease.token, None)
+        calls = [DELEGATE] * self.choose.randrange(1, 5) + [READ] * self.choose.randrange(2)
+        self.call_ids += self.world.answer("", *calls, lease=lease)
+        for _ in range(8):
+            self.choose.choice((self.child_acquires, self.child_commits))()
+
+    #: Chosen more often while children work.
+    OF_CHILDREN = ("result", "decide", "child_acquires", "child_commits", "child_commits", "child_dies", "child_fails")
     EVENTS = (
         "say", "say", "repeat", "acquire", "acquire", "acquire_any", "stream", "commit", "commit", "commit_any", "fail",
         "renew", "stray_streams", "stray_streams", "break_off",
@@ -94,11 +114,14 @@ class Walk:
         "join", "leave",
         "wait", "owner_dies", "execute", "revoke", "hello",
         "another_begins", "another_begins", "another_ends", "outage",
+        "child_acquires", "child_acquires", "child_acquires", "child_commits", "child_commits", "child_commits",
+        "child_fails", "child_dies", "child_owner_is_late",
     )  # fmt: skip
 
     def step(self) -> None:
         """One random event, and the invariants after it. A refusal is an outcome like any other."""
-        name = self.choose.choice(self.EVENTS)
+        of_children = self.OF_CHILDREN if self.world.children and len(self.EVENTS) > 1 else ()
+        name = self.choose.choice((*self.EVENTS, *of_children * 3))
         with contextlib.suppress(ProtocolError):
             getattr(self, name)()
         self.check()
@@ -181,6 +204,38 @@ class Walk:
             if self.world.register.lease == lease.token:
                 self.world.stream(lease, "word ")
         self.call_ids += self.world.answer("".join(text), *wanted, lease=lease)
+
+    def child_acquires(self) -> None:
+        if (child := self._child()) is not None and (lease := child.acquire()) is not None:
+            self.child_leases.setdefault(child.register.session_id, []).append(lease)
+
+    def child_commits(self) -> None:
+        if (child := self._child()) is not None and (leases := self.child_leases.get(child.register.session_id)):
+            self._child_commits(child, leases[-1])
+
+    def _child_commits(self, child: World, lease: Lease) -> None:
+        wanted = [self.choose.choice(CALLS) for _ in range(self.choose.choice((0, 0, 1, 2, 6)))]
+        if self.choose.random() < 0.2:
+            wanted = [RUN]
+        self.call_ids += child.answer("" if wanted else "answer", *wanted, lease=lease)
+
+    def child_fails(self) -> None:
+        if (child := self._child()) is not None and (leases := self.child_leases.get(child.register.session_id)):
+            child.fail(leases[-1])
+
+    def child_dies(self) -> None:
+        if (child := self._child()) is not None and (leases := self.child_leases.get(child.register.session_id)):
+            self.world.pass_time(0, dead=leases[-1].token.partition(":")[0])
+
+    def child_owner_is_late(self) -> None:
+        """An owner that has lost its lease commits, perhaps to a child that has ended."""
+        if self.child_leases:
+            session_id = self.choose.choice(sorted(self.child_leases))
+            self._child_commits(self.world.of(session_id), self.choose.choice(self.child_leases[session_id]))
+
+    def _child(self) -> World | None:
+        children = self.world.children
+        return self.choose.choice(children) if children else None
 
     def fail(self) -> None:
         if self.leases:
@@ -328,6 +383,7 @@ class Walk:
         stored = {sk for sk in world.table if sk.startswith("FILE#")}
         assert stored == {f"FILE#{digest}" for digest in register.files}, "a file of the context is lost or left"
         self._check_calls(world)
+        self._check_children(world)
         self._check_messages(world)
 
     def _check_mode(self, world: World) -> None:
@@ -341,6 +397,23 @@ class Walk:
         plans = [entry for entry in world.register.open_calls.values() if entry.tool == "propose_plan"]
         assert all(entry in waiting for entry in plans), "a client is to execute a plan"
         assert len(plans) <= 1
+
+    def _check_children(self, world: World) -> None:
+        """Each open delegation has its child, and what a child waits for is open in the parent."""
+        children = {child.register.session_id.partition("/")[2]: child for child in world.children}
+        assert children.keys() == set(world.register.delegations), "a child that nobody waits for, or the reverse"
+        assert len(children) <= 4
+        waited_for = set()
+        for call_id, child in children.items():
+            register = child.register
+            assert register.phase is not Phase.IDLE
+            assert (register.phase is Phase.WAITING) == bool(register.open_step_calls), "a child waits for nothing"
+            assert register.phase is Phase.WAITING or register.due_at() is not None, "nobody looks after a child"
+            assert not register.outbox
+            for child_call_id in register.open_step_calls:
+                assert world.register.child_calls[child_call_id].delegation == call_id
+                waited_for.add(child_call_id)
+        assert waited_for == world.register.child_calls.keys(), "a child's call that nobody waits for"
 
     def _check_messages(self, world: World) -> None:
         said = Counter(
@@ -391,6 +464,10 @@ class Walk:
                 assert call_id not in results, "a call of no turn is in the history"
                 assert settled == (call_id not in world.register.out_of_turn_calls), "an open call that was forgotten"
                 continue
+            if item.get("delegation"):
+                assert call_id not in results, "a child's call is in the parent's history"
+                assert settled == (call_id not in world.register.child_calls), "an open call that was forgotten"
+                continue
             assert settled == (call_id in results), f"{item['state']} with {results[call_id]} results"
             assert settled or call_id in world.register.open_step_calls, "an open call that nobody waits for"
         self._check_approvals(world)
@@ -435,10 +512,13 @@ class Walk:
                 text.append("end")
                 world.stream(lease, "end")
                 world.answer("".join(text), lease=lease)
+            elif world.children:
+                self._finish_children()
             else:
                 world.pass_time(61)
             self.check()
         assert world.register.phase is Phase.IDLE, "stuck"
+        assert not world.children
         for _ in range(2):
             world.pass_time(61)
             self.check()
@@ -459,6 +539,13 @@ class Walk:
         streamed = {frame["message_id"] for frame in world.of_type("assistant_message")}
         assert streamed == set(finals), "a message was not ended"
         self._check_context()
+
+    def _finish_children(self) -> None:
+        for child in self.world.children:
+            if child.register.phase is Phase.DISPATCHED:
+                child.answer("answer")
+            self.check()
+        self.world.pass_time(61)
 
     def _check_context(self) -> None:
         """No model refuses what it is sent of this history, whichever part of it fits."""

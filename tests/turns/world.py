@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from codelab.agents import agents
+from codelab.agents import agents, subagents
 from codelab.config import Settings
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.incoming import (
@@ -71,9 +71,15 @@ class World:
     """Drives one session, and is its `Access`. `frames` are all logged frames, `invokes` all started steps."""
 
     def __init__(self, **settings: Any) -> None:
+        self._begin(Settings(**{**_SEEDS, "default_agent": "universal", **settings}), "s1")
+        decide_and_commit(lambda draft: connections.connect.decide(draft, IDE, None), self, caller=IDE, creates=True)
+
+    def _begin(self, settings: Settings, session_id: str) -> None:
         self.now = 1_000_000
-        self.settings = Settings(**{**_SEEDS, "default_agent": "universal", **settings})
+        self.settings = settings
         self._ids = (f"id{n}" for n in itertools.count(1))
+        #: The session's parent and its children, by id; they share it.
+        self.family: dict[str, World] = {session_id: self}
         self.table: dict[str, dict[str, Any]] = {}
         #: What is in S3.
         self.objects: dict[str, str] = {}
@@ -86,8 +92,7 @@ class World:
         self.replies: list[tuple[str, dict[str, Any]]] = []
         self.resends: list[tuple[str, int]] = []
         self._exists = False
-        self.register = Register("ann", "s1", self.now, "universal")
-        decide_and_commit(lambda draft: connections.connect.decide(draft, IDE, None), self, caller=IDE, creates=True)
+        self.register = Register("ann", session_id, self.now, "universal")
 
     def decide(
         self, decide: Callable[[Draft], Transition | None], *, include_hidden: bool = False
@@ -112,6 +117,15 @@ class World:
     def new_id(self) -> str:
         return next(self._ids)
 
+    def of(self, session_id: str) -> "World":
+        if session_id not in self.family:
+            relative = World.__new__(World)
+            relative._begin(self.settings, session_id)
+            relative._ids, relative.family = self._ids, self.family
+            self.family[session_id] = relative
+        self.family[session_id].now = self.now
+        return self.family[session_id]
+
     def read(self, wanted: Sequence[str]) -> tuple[Register | None, dict[str, dict[str, Any] | None]]:
         return self.register if self._exists else None, {key: self.table.get(key) for key in wanted}
 
@@ -133,6 +147,14 @@ class World:
 
     def commit(self, transition: Transition) -> None:
         """As the table does, which refuses what it refuses."""
+        changes = [(self, transition), *((self.of(one.after.session_id), one) for one in transition.family)]
+        for world, change in changes:
+            world._check(change)
+        _check_sizes([change for _, change in changes])
+        for world, change in changes:
+            world._write(change)
+
+    def _check(self, transition: Transition) -> None:
         for item in transition.puts:
             if isinstance(item, InputItem) and item.key() in self.table:
                 raise Duplicate(item.key())
@@ -143,7 +165,6 @@ class World:
             assert transition.before.lease_until == self.register.lease_until <= self.now, "the owner is alive"
         if transition.slot is not None and not self._has(transition.slot):
             raise SlotTaken(transition.slot.token)
-        self._write(transition)
 
     def _has(self, slot: Slot) -> bool:
         """Is the slot what the transition takes it for? The table refuses the transaction otherwise."""
@@ -169,7 +190,6 @@ class World:
                 self.table[transition.slot.key()] = transition.slot.row()
         written = [item.key() for item in transition.puts]
         assert len(written) == len(set(written)), "a transaction must not write one item twice"
-        _check_sizes(transition)
         self.objects |= transition.objects
         for item in transition.puts:
             if not item.replaces:
@@ -195,6 +215,8 @@ class World:
         self.replies += transition.replies
         if transition.invoke and not transition.invoke.compacts:
             self.invokes.append(transition.invoke)
+        for change in transition.family:
+            self.of(change.after.session_id)._run_effects(change)
 
     # -- events --------------------------------------------------------------------------------------------------
 
@@ -245,7 +267,7 @@ class World:
         held = lease or self.acquire()
         assert held is not None
         requests = tuple(CallRequest("call_" + self.new_id(), tool, arguments) for tool, arguments in wanted)
-        agent = agents()[self.register.agent]
+        agent = (agents() if self.register.delegation is None else subagents())[self.register.agent]
         usage = {"prompt_tokens": 10, "llm_calls": 1}
         answer = ModelAnswer(text, requests, agent, agent.tools, usage, title, has_text_call=is_text)
         self.decide(lambda draft: steps.commit(draft, held, answer, len(self.events)))
@@ -324,7 +346,23 @@ class World:
     def pass_time(self, seconds: float, dead: str | None = None) -> None:
         """`dead` is an invocation whose failure is reported."""
         self.now += int(seconds * 1000)
-        self.decide(lambda draft: sweep.tick(draft, dead))
+        for session_id, world in list(self.family.items()):
+            world.now = self.now
+            if world.register.erase_at:
+                del self.family[session_id]  # the sweep deletes it
+            elif world._exists:
+                world.decide(lambda draft: sweep.tick(draft, dead))
+
+    @property
+    def children(self) -> "list[World]":
+        """The children that have not ended."""
+        relatives = self.family.values()
+        return [world for world in relatives if world._exists and world.register.delegation and world.is_alive]
+
+    @property
+    def is_alive(self) -> bool:
+        """The session is neither hidden nor deleted."""
+        return not self.register.erase_at
 
     @property
     def owner(self) -> str:
@@ -354,13 +392,14 @@ def _posted(event: EventItem) -> dict[str, Any]:
     return {**event.frame, "payload_url": "https://bucket.invalid", "payload_bytes": event.payload.bytes}
 
 
-def _check_sizes(transition: Transition) -> None:
+def _check_sizes(transitions: Sequence[Transition]) -> None:
     """DynamoDB takes 400 KB an item, 4 MB and 100 items a transaction."""
-    items = [*(item.row() for item in (*transition.puts, *transition.events)), transition.after.attributes()]
+    rows = [item.row() for transition in transitions for item in (*transition.puts, *transition.events)]
+    items = [*rows, *(transition.after.attributes() for transition in transitions)]
     sizes = [sum(len(name) + _size(value) for name, value in item.items()) for item in items]
     assert max(sizes) < 400_000, "an item is too large"
     assert sum(sizes) < 4_000_000, "a transaction is too large"
-    count = len(items) + len(transition.deletes) + (transition.slot is not None)
+    count = len(items) + sum(len(change.deletes) + (change.slot is not None) for change in transitions)
     assert count <= 100, "a transaction has too many items"
 
 

@@ -4,6 +4,7 @@ description = "…"              what the agent is for; other agents and the rou
 risks = ["read"]               it may call every tool with these risks, including tools that a client declares
 tools = ["write_file"]         and these tools
 routes = true                  it does not answer as itself; it chooses the agent that answers
+delegated = true               it answers no user, only an agent that delegates to it
 prompt = "…"                   its instructions; with rules.md behind them, its system prompt
 [paths]                        tool or risk → globs that all paths of its calls must match
 write = ["*.md"]
@@ -28,7 +29,9 @@ from codelab.protocol.tools import CATALOGUE, ExecutorTools, Tool
 #: The agent that answers unless another one was chosen.
 FALLBACK = "universal"
 
-_FIELDS = {"description", "prompt", "risks", "tools", "routes", "paths", "model"}
+_FIELDS = {"description", "prompt", "risks", "tools", "routes", "delegated", "paths", "model"}
+#: Server tools that a subagent has.
+_OF_SUBAGENTS = frozenset({"read_result"})
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,7 @@ class Agent:
     paths: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     model: Mapping[str, Any] = field(default_factory=dict)
     routes: bool = False
+    delegated: bool = False
     supported: frozenset[str] | None = None
     mode: Mode = DEFAULT
 
@@ -94,7 +98,29 @@ class Agent:
 
 @cache
 def agents() -> dict[str, Agent]:
-    """All agents by name."""
+    """The agents that answer users, by name."""
+    return {name: agent for name, agent in _all_agents().items() if not agent.delegated}
+
+
+@cache
+def subagents() -> dict[str, Agent]:
+    """The agents that work on what another one delegates, by name, with the tools that they have then.
+
+    They talk to no user, and delegate nothing.
+    """
+    return {
+        name: replace(agent, delegated=True, tools={key: tool for key, tool in agent.tools.items() if _is_for_all(tool)})
+        for name, agent in _all_agents().items()
+        if not agent.routes
+    }
+
+
+def _is_for_all(tool: Tool) -> bool:
+    return tool.name in _OF_SUBAGENTS or not (tool.server_side or tool.waits_for_human)
+
+
+@cache
+def _all_agents() -> dict[str, Agent]:
     return read_agents(files(__name__))
 
 
@@ -102,9 +128,10 @@ def read_agents(folder: Traversable) -> dict[str, Agent]:
     """Read the agents in a folder of TOML files and `rules.md`. Raises ValueError that names the file."""
     rules = folder.joinpath("rules.md").read_text(encoding="utf-8").strip()
     agents_by_name = {agent.name: agent for agent in _read_all(folder, rules)}
-    descriptions = {agent.name: agent.description for agent in agents_by_name.values() if not agent.routes}
+    subagents = {agent.name: agent.description for agent in agents_by_name.values() if not agent.routes}
+    targets = {name: text for name, text in subagents.items() if not agents_by_name[name].delegated}
     return {
-        name: replace(agent, tools=with_targets(agent.tools, name, descriptions))
+        name: replace(agent, tools=with_targets(agent.tools, name, targets, subagents))
         for name, agent in agents_by_name.items()
     }
 
@@ -136,4 +163,5 @@ def _agent(name: str, data: dict[str, Any], rules: str) -> Agent:
         paths={key: tuple(globs) for key, globs in data.get("paths", {}).items()},
         model=data.get("model", {}),
         routes=data.get("routes", False),
+        delegated=data.get("delegated", False),
     )

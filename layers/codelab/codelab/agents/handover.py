@@ -1,25 +1,33 @@
-"""Put the agents that an agent can hand over to into the schema of `switch_agent`, so the model can name no others."""
+"""Put the agents that can be named into the schemas of `switch_agent` and `delegate`, so the model names no others."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 
 from codelab.protocol.tools import Tool
 
-TOOL = "switch_agent"
+SWITCH, DELEGATE = "switch_agent", "delegate"
 
 
-def with_targets(tools: Mapping[str, Tool], name: str, agents: Mapping[str, str]) -> dict[str, Tool]:
-    """The tools of the agent `name`, with `switch_agent` limited to the other `agents` (name: description).
+def with_targets(
+    tools: Mapping[str, Tool], name: str, agents: Mapping[str, str], subagents: Mapping[str, str]
+) -> dict[str, Tool]:
+    """The tools of the agent `name`, with `switch_agent` limited to the other `agents`, and `delegate` to `subagents`.
 
-    Without other agents, `switch_agent` is left out.
+    Both are descriptions by name. A tool without an agent to name is left out.
     """
-    targets = {target: agents[target] for target in sorted(agents) if target != name}
+    others = {target: agents[target] for target in agents if target != name}
+    return _naming(_naming(tools, SWITCH, "agent_type", others), DELEGATE, "agent", subagents)
+
+
+def _naming(tools: Mapping[str, Tool], name: str, argument: str, agents: Mapping[str, str]) -> dict[str, Tool]:
+    """The tools, of which one names one of these agents."""
     result = dict(tools)
-    tool = result.pop(TOOL, None)
-    if tool is None or not targets:
+    tool = result.pop(name, None)
+    if tool is None or not agents:
         return result
+    targets = {target: agents[target] for target in sorted(agents)}
     description_list = "; ".join(f"{target}: {description}" for target, description in targets.items())
-    agent_type = {"type": "string", "enum": list(targets), "description": description_list}
-    properties = {**tool.parameters["properties"], "agent_type": agent_type}
-    result[TOOL] = replace(tool, parameters={**tool.parameters, "properties": properties})
+    target = {"type": "string", "enum": list(targets), "description": description_list}
+    properties = {**tool.parameters["properties"], argument: target}
+    result[name] = replace(tool, parameters={**tool.parameters, "properties": properties})
     return result

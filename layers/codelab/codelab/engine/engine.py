@@ -173,6 +173,7 @@ class Engine:
         if not (is_awaited and transition.spending):
             self._reach_out(transition, patience_s, request_id, prepared_invoke)
             self._count(transition)
+            self.run_effects_of_family(transition, patience_s)
             return
         counting = threading.Thread(target=self._count, args=(transition,), name="count")
         counting.start()
@@ -180,6 +181,12 @@ class Engine:
             self._reach_out(transition, patience_s, request_id, prepared_invoke)
         finally:  # a call that is in flight when Lambda freezes the process would break
             counting.join()
+        self.run_effects_of_family(transition, patience_s)
+
+    def run_effects_of_family(self, transition: Transition, patience_s: float = PATIENCE_S) -> None:
+        """Run the effects of what the transition does to the session's parent and children."""
+        for change in transition.family:
+            self.run_effects(change, patience_s)
 
     def _reach_out(
         self,
@@ -372,10 +379,14 @@ class _SessionAccess:
         self._engine, self._store = engine, engine.store
         self._user, self._session_id = user, session_id
         self._pk = keys.partition(user, session_id)
-        self._written_digests: set[str] = set()
+        #: The objects that were written, by session and digest.
+        self._written: set[tuple[str, str]] = set()
         #: The invoke that the last commit begins.
         self.prepared_invoke: PreparedInvoke | None = None
         self.settings, self.clock, self.new_id = engine.settings, engine.clock, engine.ids
+
+    def of(self, session_id: str) -> "_SessionAccess":
+        return _SessionAccess(self._engine, self._user, session_id)
 
     def read(self, wanted: Sequence[str]) -> tuple[Register | None, dict[str, StoredItem | None]]:
         return self._store.read_with(self._pk, wanted) if wanted else (self._store.read(self._pk), {})
@@ -396,10 +407,12 @@ class _SessionAccess:
         return self._store.log_end(self._pk, known)
 
     def commit(self, transition: Transition) -> None:
-        objects = {digest: text for digest, text in transition.objects.items() if digest not in self._written_digests}
-        if objects:
-            self._engine.payloads.write(self._user, self._session_id, objects)
-            self._written_digests |= objects.keys()
+        for change in (transition, *transition.family):
+            session_id, objects = change.after.session_id, change.objects
+            new_objects = {digest: text for digest, text in objects.items() if (session_id, digest) not in self._written}
+            if new_objects:
+                self._engine.payloads.write(self._user, session_id, new_objects)
+                self._written |= {(session_id, digest) for digest in new_objects}
         step, self.prepared_invoke = transition.invoke, None
         if step is None:
             self._store.commit(transition)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from codelab.agents import FALLBACK, Agent, agents
+from codelab.agents import FALLBACK, Agent, agents, subagents
 from codelab.config import ConfigurationError, Settings
 from codelab.llm.call_schema import with_tool
 from codelab.llm.client.request import Request, shown_form
@@ -98,8 +98,8 @@ class StepRequests:
         #: By the agents that may answer, whether a title is asked for, the tools that the executor executes, whether
         #: the model gets those that take a diff, and the mode.
         self._schemas: dict[tuple[tuple[str, ...], bool, frozenset[str] | None, bool, Mode], dict[str, Any]] = {}
-        #: By their names, and the last three of these.
-        self._agents: dict[tuple[str, frozenset[str] | None, bool, Mode], Agent] = {}
+        #: By their names, whether they work for another agent, and the last three of these.
+        self._agents: dict[tuple[str, bool, frozenset[str] | None, bool, Mode], Agent] = {}
         self.config = RequestConfig(model=settings.llm_model, provider=settings.llm_provider)
         self.config.check()
         if settings.first_agent not in agents():
@@ -108,7 +108,7 @@ class StepRequests:
                 f"DEFAULT_AGENT={settings.first_agent}: unknown agent; valid agents: {valid};"
                 " correct DEFAULT_AGENT or unset it"
             )
-        for agent in agents().values():
+        for agent in (*agents().values(), *subagents().values()):
             self.config.changed(**agent.model).check()
         self._rehearse(agents()[settings.first_agent])
 
@@ -208,7 +208,7 @@ class StepRequests:
         """The agent with the tools that the executor executes. Kept if they are all of the catalogue."""
         if executor.own:
             return agent.for_executor(executor, patches=patches, mode=mode)
-        key = (agent.name, executor.supported, patches, mode)
+        key = (agent.name, agent.delegated, executor.supported, patches, mode)
         kept_agent = self._agents.get(key)
         if kept_agent is None:
             if len(self._agents) >= _MAX_AGENTS:
@@ -279,6 +279,8 @@ class StepRequests:
 
         Another version of this code may know it, so nothing is switched.
         """
+        if register.delegation is not None:
+            return subagents().get(register.agent) or subagents()[FALLBACK]
         all_agents = agents()
         default = all_agents[self._settings.first_agent]
         return all_agents.get(register.agent) or (all_agents[FALLBACK] if default.routes else default)

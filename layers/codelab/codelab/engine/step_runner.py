@@ -160,6 +160,7 @@ class StepRunner:
         )
         if transition is not None:
             self._engine.send(invocation.fan_out, transition)
+            self._engine.run_effects_of_family(transition)
             sender.drafts.end(transition, transition.after.live(self._engine.clock()))
         return transition
 

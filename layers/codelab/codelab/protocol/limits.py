@@ -38,6 +38,15 @@ CONTEXT_BYTES = 2_000_000
 #: Tool calls per answer, open calls outside turns, queued messages, connections per session.
 CALLS_PER_STEP = 16
 OUT_OF_TURN_CALLS = 16
+#: Subagents that work side by side, and the calls that each can make at once: a decision about all of them fits into one
+#: transaction.
+CHILDREN = 4
+CHILD_CALLS = 4
+#: Characters of a subagent's task, and the files that it names.
+TASK_CHARS = 8_000
+TASK_FILES = 20
+#: Characters of a subagent's task that clients are shown.
+SUBAGENT_TASK_CHARS = 200
 INBOX = 20
 CONNECTIONS_PER_SESSION = 8
 #: Frames that one `resume` replays; a client that is further behind sends `resume` again.

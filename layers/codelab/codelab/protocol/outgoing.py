@@ -159,6 +159,10 @@ class ToolCall(PayloadFrame):
     )
     requires_approval: bool = Field(description="True: ask the user and send `hitl_decision`. False: execute the call.")
     turn_id: str | None = Field(default=None, description="The turn that the call belongs to.")
+    parent_call_id: str | None = Field(
+        default=None,
+        description="The call of the subagent that made it: the `call_id` of its `subagent_update`. Only with extensions.",
+    )
     deadline: int | None = Field(default=None, description="When the call times out, in milliseconds since the epoch.")
     risk: str | None = Field(
         default=None, description="What the call can do.", json_schema_extra={"enum": ["read", "write", "execute"]}
@@ -200,7 +204,7 @@ class ToolCall(PayloadFrame):
 
 
 #: The fields that only connections with extensions get: of every logged frame, and of a `tool_call`.
-ONLY_WITH_EXTENSIONS = frozenset({"at", "title", "kind", "paths", "remember", "repeatable"})
+ONLY_WITH_EXTENSIONS = frozenset({"at", "title", "kind", "paths", "remember", "repeatable", "parent_call_id"})
 
 
 class ToolCallDraft(ServerFrame):
@@ -380,6 +384,33 @@ class Plan(ServerFrame):
     items: list[PlanStep] = Field(description="All steps in order.")
 
 
+#: What a subagent does.
+SubagentState = Literal["running", "completed", "failed", "cancelled"]
+
+
+class SubagentInfo(_Part):
+    """A subagent that works."""
+
+    call_id: str = Field(description="As in `subagent_update`.")
+    agent: str = Field(description="The agent that works.")
+    task: str = Field(description="What it has to do, shortened.")
+
+
+class SubagentUpdate(ServerFrame):
+    """A subagent works on a part of the turn, or has ended. Each frame says all that is known of it."""
+
+    extension: ClassVar[bool] = True
+
+    type: Literal["subagent_update"] = "subagent_update"
+    call_id: str = Field(description="The agent's call of `delegate`, and the `parent_call_id` of the subagent's calls.")
+    turn_id: str = Field(description="The turn that it belongs to.")
+    agent: str = Field(description="The agent that works.")
+    task: str = Field(description="What it has to do, shortened.")
+    state: SubagentState = Field(description="`running`, or how it has ended.")
+    step: int | None = Field(default=None, description="How often it has answered.")
+    text: str | None = Field(default=None, description="What it has written last, shortened.")
+
+
 class CallUpdate(ServerFrame):
     """A call is settled. Whoever settled it is told only the state; everybody else, and every replay, all of it."""
 
@@ -451,6 +482,7 @@ class PendingCall(_Part):
     state: str = Field(description="What it waits for.", json_schema_extra={"enum": ["awaiting_approval", "executing"]})
     deadline: int = Field(description="When it times out, in milliseconds since the epoch.")
     turn_id: str | None = Field(default=None, description="The turn that it belongs to. Only in `session_info`.")
+    parent_call_id: str | None = Field(default=None, description="As in `tool_call`.")
     arguments: dict[str, Any] | None = Field(
         default=None, description="Its arguments, or those that replaced them. Only in `session_info`."
     )
@@ -526,6 +558,7 @@ class SessionInfo(Reply):
     turn_id: str | None = Field(default=None, description="The running turn.")
     last_seq: int = Field(description="The `seq` of the newest frame.")
     pending_calls: list[PendingCall] = Field(description="The open calls.")
+    subagents: list[SubagentInfo] | None = Field(default=None, description="The subagents that work, if there are any.")
     queued: list[QueuedMessage] = Field(description="The messages that wait.")
     plan: list[PlanStep] = Field(description="The agent's current plan; may be empty.")
     mode: Mode = Field(description="The session's mode.")

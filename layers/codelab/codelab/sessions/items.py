@@ -298,6 +298,8 @@ class CallItem:
     progress_end: int = 0
     #: The form in which the model gets the result (see `result_texts`); 0: as JSON.
     result_form: int = 0
+    #: Of a child's call: the `delegate` call that the child works on. The item is the parent's.
+    delegation: str = ""
 
     def key(self) -> str:
         return keys.call_key(self.call_id)
@@ -527,7 +529,7 @@ _CALL = Layout(
         "decision": _JSON,
         "declaration": _JSON,
     },
-    optional={"result_form"},
+    optional={"result_form", "delegation"},
 )
 _EVENT = Layout(
     EventItem,

@@ -31,6 +31,17 @@ def owner_and_session(pk: str) -> tuple[str, str]:
     return user, session_id
 
 
+def child_session(session_id: str, call_id: str) -> str:
+    """The id of the session of the child that works on a `delegate` call. Clients' ids have no slash."""
+    return f"{session_id}/{call_id}"
+
+
+def delegation_of(session_id: str) -> tuple[str, str] | None:
+    """The parent's id and its call, by the id of a child's session; None for every other session."""
+    parent_id, slash, call_id = session_id.partition("/")
+    return (parent_id, call_id) if slash else None
+
+
 def of_user(user: str) -> str:
     """The partition key of a user's own items. It differs from all sessions' keys by its prefix."""
     return f"USER#{user}"

@@ -19,6 +19,8 @@ REPAIR_AFTER_MS = 10_000
 #: How long (ms) a step's lease lasts, and how often its owner extends it.
 LEASE_MS = 25_000
 RENEW_MS = 8_000
+#: The server's tool on whose calls children work.
+DELEGATE = "delegate"
 #: A process may write until its deadline and this time (ms) after it.
 LEASE_MARGIN_MS = 5_000
 #: Time (ms) in which a connection may refresh its expired token before it is closed.
@@ -90,7 +92,7 @@ class CallEntry:
     """What the register stores about a call; the rest is in its CALL item.
 
     `sender` is the connection that settled the call while no other connection was open: the next step logs it for those
-    that come. It is empty if there is nothing to log.
+    that come. It is empty if there is nothing to log. `due` is 0 if the call is open in the parent's register, too.
     """
 
     tool: str
@@ -105,6 +107,13 @@ class OutOfTurnCall(CallEntry):
     """An open call that belongs to no turn. `executor` is the connection that executes it, empty if there is none."""
 
     executor: str = ""
+
+
+@dataclass
+class ChildCall(CallEntry):
+    """An open call of a child. `delegation` is the call that the child works on."""
+
+    delegation: str = ""
 
 
 @dataclass
@@ -218,6 +227,8 @@ class Register:
     calls: dict[str, CallEntry] = field(default_factory=dict)
     #: Open calls that belong to no turn; settled ones are only in their CALL items.
     out_of_turn_calls: dict[str, OutOfTurnCall] = field(default_factory=dict)
+    #: Open calls of children; settled ones are only in their CALL items.
+    child_calls: dict[str, ChildCall] = field(default_factory=dict)
     #: The messages that wait; those of them that the turn gets at its next step, and those that it got, the newest.
     inbox: list[str] = field(default_factory=list)
     steering: list[str] = field(default_factory=list)
@@ -285,8 +296,18 @@ class Register:
 
     @property
     def open_calls(self) -> dict[str, CallEntry]:
-        """All open calls, out-of-turn calls included."""
-        return {**self.open_step_calls, **self.out_of_turn_calls}
+        """All open calls, with those of children and out-of-turn calls."""
+        return {**self.open_step_calls, **self.child_calls, **self.out_of_turn_calls}
+
+    @property
+    def delegations(self) -> list[str]:
+        """The open calls on which children work."""
+        return [call_id for call_id, call in self.open_step_calls.items() if call.tool == DELEGATE]
+
+    @property
+    def delegation(self) -> tuple[str, str] | None:
+        """The parent's session id and its call, if this is a child's register."""
+        return keys.delegation_of(self.session_id)
 
     def executor_of(self, frame: Mapping[str, Any]) -> str:
         """The connection that executes the call of a `tool_call` frame, empty if there is none."""
@@ -304,6 +325,7 @@ class Register:
             return self.erase_at
         times = [entry.at + REPAIR_AFTER_MS for first, entry in self.outbox.items() if first not in posted_firsts]
         times.extend(call.due for call in self.out_of_turn_calls.values())
+        times.extend(call.due for call in self.child_calls.values())
         closing_times = [connection.closes_at for connection in self.connections.values()]
         times.extend(time for time in closing_times if time is not None)
         if self.phase is Phase.DISPATCHED:
@@ -313,7 +335,7 @@ class Register:
             if self.cancelled_at:
                 times.append(self.cancelled_at + REPAIR_AFTER_MS)
         elif self.phase is Phase.WAITING:
-            times.extend(call.due for call in self.open_step_calls.values())
+            times.extend(call.due for call in self.open_step_calls.values() if call.due)
         if self.compact_due is not None:
             times.append(self.compact_due)
         return min(times, default=None)
@@ -348,7 +370,7 @@ class Register:
         copy = _copy(self)
         for name in ("settings", "failures", "repeats", "usage", "rule_versions"):
             setattr(copy, name, dict(getattr(self, name)))
-        for name in ("calls", "out_of_turn_calls", "files", "connections", "outbox"):
+        for name in ("calls", "child_calls", "out_of_turn_calls", "files", "connections", "outbox"):
             setattr(copy, name, _copies(getattr(self, name)))
         for name in ("inbox", "steering", "steered_messages", "reasoning"):
             setattr(copy, name, list(getattr(self, name)))
@@ -383,6 +405,7 @@ _REGISTER = Layout(
         "status": (str, Status),
         "phase": (str, Phase),
         "calls": Layout(CallEntry, forms=_STATE, optional={"sender"}).as_map,
+        "child_calls": Layout(ChildCall, forms=_STATE, optional={"sender"}).as_map,
         "out_of_turn_calls": Layout(OutOfTurnCall, forms=_STATE, optional={"sender"}).as_map,
         "files": (
             lambda files: {digest: [file.tokens, file.size, file.added_at] for digest, file in files.items()},

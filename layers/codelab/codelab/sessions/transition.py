@@ -77,6 +77,9 @@ class Transition:
     posted); `replies`, which are frames that are not logged, to one connection each, with URLs for those arguments of
     open calls that are too large for them (`reply_payloads`, by `call_id`); closing connections with an error (`close`)
     or without a frame (`cut_connections`). `spending` is added to the user's `counters`.
+
+    `family` are the transitions of the session's parent and children, if the event concerns them. They are written in
+    the same transaction, and their effects run after this one's.
     """
 
     before: Register | None
@@ -99,6 +102,7 @@ class Transition:
     takes_over: bool = False
     spending: Spending = NOTHING
     counters: Counters = UNUSED
+    family: tuple["Transition", ...] = ()
 
     @property
     def posts(self) -> list[tuple[EventItem, ...]]:
@@ -114,11 +118,13 @@ class Transition:
     @property
     def starts_something(self) -> bool:
         """Whether it has effects that are lost until the sweep if its writer does not learn that it was written."""
-        return bool(self.invoke or self.resend or self.repost or self.close or self.cut_connections)
+        return bool(self.invoke or self.resend or self.repost or self.close or self.cut_connections or self.family)
 
     @property
     def writes(self) -> bool:
         """Whether there is anything to commit; if not, only the effects run."""
         if self.before is None or self.puts or self.slot or self.events or self.deletes or self.before != self.after:
+            return True
+        if self.family:
             return True
         return self.before.stored_due_at != self.after.due_at()

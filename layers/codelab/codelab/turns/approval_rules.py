@@ -195,7 +195,7 @@ def _rule_sets(draft: Draft) -> list[ApprovalRules] | None:
         and rule_set.key() not in draft.inputs.fresh_keys
     ]
     if stale_keys:  # a step reads them when it begins, and this session has changed them since
-        raise NeedsItems(stale_keys)
+        raise NeedsItems(stale_keys, draft.register.session_id)
     return rule_sets
 
 

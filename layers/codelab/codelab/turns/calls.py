@@ -1,6 +1,7 @@
 """Tool calls: their results, human decisions about them, and the next step once all calls are settled."""
 
 import hashlib
+from collections.abc import Iterable
 from typing import Any
 
 from codelab.protocol import limits
@@ -13,9 +14,21 @@ from codelab.protocol.tools.declared import declared_tool
 from codelab.sessions import keys
 from codelab.sessions.approval_rules import RULE_KEYS, Effect
 from codelab.sessions.items import Audience, CallItem, Content, Reference, digest_of, dumps, is_same
-from codelab.sessions.register import CallEntry, CallState, OutOfTurnCall, Phase, Register
+from codelab.sessions.register import CallEntry, CallState, ChildCall, OutOfTurnCall, Phase, Register
 from codelab.sessions.transition import Transition
-from codelab.turns import approval_rules, attachments, commands, files, modes, policy, repeats, server_tools, turn
+from codelab.turns import (
+    approval_rules,
+    attachments,
+    children,
+    commands,
+    files,
+    lifecycle,
+    modes,
+    policy,
+    repeats,
+    server_tools,
+    turn,
+)
 from codelab.turns.caller import Caller
 from codelab.turns.connections import executor_of, touch
 from codelab.turns.decision import decision
@@ -161,7 +174,11 @@ def open_call(draft: Draft, call: CallItem, *, may_repeat: bool = False) -> None
     state = CallState.AWAITING_APPROVAL if call.requires_approval else CallState.EXECUTING
     due_at = draft.now + policy.deadline_ms(tool, awaiting_approval=call.requires_approval, settings=draft.settings)
     entry: CallEntry
-    if call.turn_id:
+    if call.delegation:
+        entry = register.child_calls[call.call_id] = ChildCall(
+            call.tool, state, due_at, seq=0, delegation=call.delegation
+        )
+    elif call.turn_id:
         entry = register.calls[call.call_id] = CallEntry(call.tool, state, due_at, seq=0)
     else:
         entry = register.out_of_turn_calls[call.call_id] = OutOfTurnCall(
@@ -186,6 +203,7 @@ def send_call(draft: Draft, call: CallItem, entry: CallEntry, *, may_repeat: boo
         arguments=arguments,
         requires_approval=is_awaiting_approval,
         turn_id=call.turn_id or None,
+        parent_call_id=call.delegation or None,
         deadline=entry.due,
         risk=tool.risk_of(arguments),
         title=tool.title_of(arguments),
@@ -218,44 +236,93 @@ def settle(
     `caller` caused it. Unless the call was never sent, a `call_update` is logged: now, or with the next step if there
     is no other connection.
     """
-    entry = _entry(draft.register, call.call_id)
+    entry, is_delegation = _entry(draft.register, call.call_id), call.call_id in draft.register.delegations
     if draft.register.command_rule and was_sent and entry is not None and entry.state is CallState.EXECUTING:
         commands.invalidate(draft, call, tool_of(call))
     call.state = state.value
     call.settled_at = draft.now
     call.outcome = outcome
     draft.put(call)
-    if call.turn_id:
-        draft.register.calls[call.call_id].state = state
-        visible_outcome, images = attachments.without_images(outcome)
-        full_text = shown_result(call, visible_outcome)
-        if state is CallState.COMPLETED and not repeats.is_waiting(call.tool, visible_outcome.get("result")):
-            arguments = call.arguments if isinstance(call.arguments, dict) else {}
-            digest, risk = call_digest(call.tool, call.arguments), tool_of(call).risk_of(arguments)
-            if (repeat_count := repeats.count(draft.register, digest, risk, full_text)) >= repeats.NOTE_AFTER:
-                full_text += repeats.note(repeat_count)
-        content = within_bytes(
-            full_text, limits.CONTENT_BYTES, lambda text, max_chars: excerpt(text, max_chars, call.call_id)
-        )
-        draft.append_message(
-            "tool",
-            content,
-            call_id=call.call_id,
-            full_length=len(full_text) if content != full_text else 0,
-            attachments=attachments.store(draft, images),
-        )
-        _count_failure(draft.register, call, state)
+    if call.delegation:
+        del draft.register.child_calls[call.call_id]
+        _settle_in_child(draft, call, state, outcome)
+    elif call.turn_id:
+        _record(draft, call, state, outcome)
     else:
         del draft.register.out_of_turn_calls[call.call_id]
     if state is CallState.COMPLETED:
         files.update_from_result(draft, call, outcome["result"])
-    if not was_sent:
+    if is_delegation:
+        children.tell_end(draft, call, state)
+    if not was_sent or is_delegation:
         return
     sender = caller.connection_id if caller is not None else ""
-    if call.turn_id and sender and not _has_others_with_extensions(draft, caller):
+    if call.turn_id and not call.delegation and sender and not _has_others_with_extensions(draft, caller):
         draft.register.calls[call.call_id].sender = sender
     else:
         draft.emit(CallUpdate(call_id=call.call_id, state=state.value), sender=sender)
+
+
+def _record(draft: Draft, call: CallItem, state: CallState, outcome: dict[str, Any]) -> None:
+    """Record the outcome of a call that the session's step waits for, in its register and history."""
+    draft.register.calls[call.call_id].state = state
+    visible_outcome, images = attachments.without_images(outcome)
+    full_text = shown_result(call, visible_outcome)
+    if state is CallState.COMPLETED and not repeats.is_waiting(call.tool, visible_outcome.get("result")):
+        arguments = call.arguments if isinstance(call.arguments, dict) else {}
+        digest, risk = call_digest(call.tool, call.arguments), tool_of(call).risk_of(arguments)
+        if (repeat_count := repeats.count(draft.register, digest, risk, full_text)) >= repeats.NOTE_AFTER:
+            full_text += repeats.note(repeat_count)
+    content = within_bytes(
+        full_text, limits.CONTENT_BYTES, lambda text, max_chars: excerpt(text, max_chars, call.call_id)
+    )
+    draft.append_message(
+        "tool",
+        content,
+        call_id=call.call_id,
+        full_length=len(full_text) if content != full_text else 0,
+        attachments=attachments.store(draft, images),
+    )
+    _count_failure(draft.register, call, state)
+
+
+def _settle_in_child(draft: Draft, call: CallItem, state: CallState, outcome: dict[str, Any]) -> None:
+    """Give the outcome of a child's call to the child, unless that has ended."""
+    child = draft.relative(keys.child_session(draft.register.session_id, call.delegation))
+    if child is not None and call.call_id in child.register.open_step_calls:
+        _record(child, call, state, outcome)
+        continue_turn(child)
+
+
+def end_child(draft: Draft) -> None:
+    """If the draft ends a child's turn, settle the parent's call by it, and erase the child."""
+    ending, register, delegation = draft.ending, draft.register, draft.register.delegation
+    if ending is None or delegation is None:
+        return
+    draft.ending = None
+    parent, call_id = children.owner(draft), delegation[1]
+    call = parent.call(call_id)
+    lifecycle.hide(draft)
+    if call is None or call_id not in parent.register.delegations:
+        return
+    turn.count(parent.register, register.usage)
+    state, outcome = children.outcome_of(ending)
+    settle(parent, call, state, outcome)
+    continue_turn(parent)
+
+
+def stop_children(draft: Draft, delegations: Iterable[str], message: str) -> None:
+    """Erase the children that work on these calls, and cancel the calls that they wait for."""
+    register, ended_ids = draft.register, frozenset(delegations)
+    call_ids = [call_id for call_id, call in register.child_calls.items() if call.delegation in ended_ids]
+    draft.need(map(keys.call_key, call_ids))
+    for call_id in ended_ids:
+        if (child := draft.relative(keys.child_session(register.session_id, call_id))) is not None:
+            turn.count(register, child.register.usage)
+    lifecycle.hide_children(draft, ended_ids)
+    for call_id in call_ids:
+        if (call := draft.call(call_id)) is not None:
+            settle(draft, call, CallState.CANCELLED, unfinished(call, ErrorCode.CANCELLED, message))
 
 
 def switch_mode(draft: Draft, mode: Mode) -> None:
@@ -335,13 +402,14 @@ def continue_turn(draft: Draft) -> None:
             turn.fail(draft, loop_error)
         else:
             turn.next_step(draft)
+        end_child(draft)
     else:
         show_what_is_open(draft)
 
 
 def show_what_is_open(draft: Draft) -> None:
     """Set the status to what the step waits for: approval first, then tools. Out-of-turn calls do not count."""
-    states = {call.state for call in draft.register.open_step_calls.values()}
+    states = {call.state for call in (draft.register.open_step_calls | draft.register.child_calls).values()}
     if draft.register.phase is not Phase.WAITING or not states:
         return
     if CallState.AWAITING_APPROVAL in states:
@@ -408,7 +476,7 @@ def _checked_edit(draft: Draft, call: CallItem, arguments: dict[str, Any]) -> di
 
 
 def _entry(register: Register, call_id: str) -> CallEntry | None:
-    return register.calls.get(call_id) or register.out_of_turn_calls.get(call_id)
+    return register.calls.get(call_id) or register.child_calls.get(call_id) or register.out_of_turn_calls.get(call_id)
 
 
 def _approve(draft: Draft, call: CallItem, entry: CallEntry, tool: Tool) -> None:

@@ -65,6 +65,7 @@ def stop(draft: Draft) -> None:
         turn.count_lost(draft)
         turn.end_cancelled(draft, draft.streamed())
         return
+    calls.stop_children(draft, register.delegations, "The user cancelled the turn")
     draft.need(keys.call_key(call_id) for call_id in register.open_step_calls)
     for call_id in register.open_step_calls:
         call = draft.call(call_id)

@@ -108,7 +108,7 @@ def touch(draft: Draft, caller: Caller) -> None:
     is_first = not connection.greeted
     connection.greeted = True
     if is_first and (register.calls or register.out_of_turn_calls):
-        missed_seqs = [call.seq for call in register.open_calls.values() if call.seq <= connection.joined_seq]
+        missed_seqs = [call.seq for call in register.open_calls.values() if 0 < call.seq <= connection.joined_seq]
         resends.update(Resend(caller.connection_id, seq) for seq in missed_seqs)
     if not caller.viewer:
         handovers = _hand_over(register, caller.connection_id)
@@ -169,8 +169,8 @@ def _hand_over(register: Register, successor: str) -> list[Resend]:
 def executing_calls(register: Register) -> list[Resend]:
     """The calls that wait for execution, each with its executor, by seq."""
     resends = []
-    for call in (*register.calls.values(), *register.out_of_turn_calls.values()):
-        if call.state is CallState.EXECUTING:
+    for call in register.open_calls.values():
+        if call.state is CallState.EXECUTING and call.seq:  # children work on those without a frame
             resends.append(Resend(executor_of(register, call), call.seq))
     return sorted(resends, key=lambda resend: resend.seq)
 

@@ -14,11 +14,12 @@ from codelab.protocol.outgoing import AgentInfo, PendingCall, PlanStep, SessionI
 from codelab.sessions import keys
 from codelab.sessions.approval_rules import RULE_KEYS
 from codelab.sessions.items import CallItem, PlanItem, Reference
-from codelab.sessions.register import CallState, Phase, Register
+from codelab.sessions.register import CallState, ChildCall, Phase, Register
 from codelab.sessions.transition import Transition
 from codelab.turns import (
     approval_rules,
     calls,
+    children,
     connections,
     handover,
     inbox,
@@ -225,10 +226,17 @@ def switch_agent(draft: Draft, caller: Caller, frame: SwitchAgent) -> Transition
 
 
 def pending_calls(register: Register) -> list[PendingCall]:
-    """The calls that are still open."""
+    """The calls that are still open, except those on which children work."""
     return [
-        PendingCall(call_id=call_id, tool_name=call.tool, state=call.state.value, deadline=call.due)
+        PendingCall(
+            call_id=call_id,
+            tool_name=call.tool,
+            state=call.state.value,
+            deadline=call.due,
+            parent_call_id=call.delegation if isinstance(call, ChildCall) else None,
+        )
         for call_id, call in register.open_calls.items()
+        if call_id not in register.delegations
     ]
 
 
@@ -287,6 +295,7 @@ def session_info(draft: Draft, user_plan: str) -> SessionInfo:
         turn_id=register.turn_id if register.phase is not Phase.IDLE else None,
         last_seq=register.last_seq,
         pending_calls=_call_infos(draft),
+        subagents=children.working(draft) or None,
         queued=inbox.queued_messages(draft),
         plan=[PlanStep.model_validate(step) for step in PlanItem.of(plan).steps] if plan else [],
         mode=mode_of(register.settings),

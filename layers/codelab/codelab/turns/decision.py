@@ -16,7 +16,7 @@ from codelab.sessions.store import Conflict, Duplicate, SeqTaken, SlotTaken, Sto
 from codelab.sessions.transition import Transition
 from codelab.turns import admission
 from codelab.turns.caller import Caller
-from codelab.turns.draft import Draft, Inputs, NeedsItems, NeedsLog, NeedsObject, Outcome
+from codelab.turns.draft import Draft, Inputs, NeedsItems, NeedsLog, NeedsObject, NeedsSession, Outcome
 from codelab.turns.quotas import QuotaNeed
 
 E = TypeVar("E")
@@ -75,6 +75,9 @@ class BeingDeleted(ProtocolError):
 class Access(Protocol):
     """What the loop reads and writes of one session, and the other inputs of a decision."""
 
+    def of(self, session_id: str) -> "Access":
+        """The access to the session's parent or to one of its children."""
+
     @property
     def settings(self) -> Settings: ...
 
@@ -106,6 +109,40 @@ class Access(Protocol):
         """Wait a little, longer with each attempt."""
 
 
+@dataclass(slots=True)
+class _Session:
+    """What was read of a session. After a conflict only `objects` and `log_end` still hold."""
+
+    access: Access
+    register: Register | None = None
+    items: dict[str, StoredItem | None] = field(default_factory=dict)
+    fresh_keys: frozenset[str] = frozenset()
+    log: list[EventItem] | None = None
+    objects: dict[str, str] = field(default_factory=dict)
+    log_end: int = 0
+    is_read: bool = False
+
+    def read(self, item_keys: Sequence[str]) -> None:
+        self.register, self.items = self.access.read(item_keys)
+        self.is_read = True
+
+    def read_later(self, item_keys: Sequence[str]) -> None:
+        later_items = self.access.items(item_keys)
+        self.items |= {key: later_items.get(key) for key in item_keys}
+        self.fresh_keys |= set(item_keys)
+
+    def read_log(self) -> None:
+        assert self.register is not None  # a new session has no streamed text
+        self.log = self.access.streamed(self.register)
+
+    def find_log_end(self) -> None:
+        if self.register is not None:
+            self.log_end = self.access.log_end(self.register.last_seq)
+
+    def forget(self) -> None:
+        self.is_read, self.items, self.fresh_keys, self.log = False, {}, frozenset(), None
+
+
 def decide_and_commit(
     decide: Callable[..., Transition | None],
     access: Access,
@@ -120,6 +157,8 @@ def decide_and_commit(
 ) -> DecisionResult:
     """Make the decision `decide(draft, *event)` about the session and commit it, without running its effects.
 
+    If it concerns the session's parent or children, these are read as well, and committed in the same transaction.
+
     item_keys: sort keys of items to read with the register. register, read_items: a register and items that were just
     read, which save the first read. caller: the sender of the event. Their revocation and the quotas of `quota_need`
     are read as well, and a revoked token is refused.
@@ -132,56 +171,66 @@ def decide_and_commit(
     """
     item_keys = [*item_keys]
     need = quota_need if isinstance(quota_need, QuotaNeed) else quota_need(event[-1])
-    items: dict[str, StoredItem | None] = dict(read_items)
-    fresh_keys: frozenset[str] = frozenset()
+    session = _Session(access, register, dict(read_items), is_read=register is not None)
+    relatives: dict[str, _Session] = {}
     lost_slots: frozenset[str] = frozenset()
     duplicate_items: dict[str, StoredItem | None] = {}
-    log: list[EventItem] | None = None
-    objects: dict[str, str] = {}
-    log_end = attempt = 0
+    attempt = 0
     event_id = access.new_id()
-    is_read = register is not None
     while attempt < _TRIES:
         now = access.clock()
-        if not is_read:
+        if not session.is_read:
             of_user = [] if caller is None else admission.item_keys(caller, access.settings, now, need)
-            register, items = access.read([*item_keys, *of_user])
-            is_read = True
+            session.read([*item_keys, *of_user])
         if caller is not None:
-            admission.check(caller, items)
-        all_items = {**duplicate_items, **items}
-        inputs = Inputs(now, access.settings, access.new_id, event_id, all_items, fresh_keys, log, objects, lost_slots)
+            admission.check(caller, session.items)
+
+        def inputs_of(known: _Session, now: int = now) -> Inputs:
+            items = {**duplicate_items, **known.items} if known is session else known.items
+            fresh_keys, log, objects = known.fresh_keys, known.log, known.objects
+            return Inputs(now, access.settings, access.new_id, event_id, items, fresh_keys, log, objects, lost_slots)
+
         try:
-            draft = _draft(register, inputs, caller if creates else None, log_end, include_hidden=include_hidden)
+            creator = caller if creates else None
+            draft = _draft(
+                session.register, inputs_of(session), creator, session.log_end, include_hidden=include_hidden
+            )
+            if relatives:
+                _add_relatives(draft, {name: (known, inputs_of(known)) for name, known in relatives.items()})
             transition = decide(draft, *event)
             if transition is None:
                 return DecisionResult(draft.before or draft.register, None, draft.outcome)
             if transition.writes:
                 access.commit(transition)
             return DecisionResult(transition.after, transition, draft.outcome)
+        except NeedsSession as needs:
+            relatives[needs.session_id] = relative = _Session(access.of(needs.session_id))
+            relative.read(())
+            continue
         except NeedsItems as needs:
-            later_items = access.items(needs.keys)
-            items |= {key: later_items.get(key) for key in needs.keys}
-            fresh_keys |= set(needs.keys)
+            relatives.get(needs.session_id, session).read_later(needs.keys)
             continue
         except NeedsObject as needs:
-            objects[needs.digest] = access.object(needs.digest)
+            known = relatives.get(needs.session_id, session)
+            known.objects[needs.digest] = known.access.object(needs.digest)
             continue
-        except NeedsLog:
-            assert draft.before is not None  # a new session has no streamed text
-            log = access.streamed(draft.before)
+        except NeedsLog as needs:
+            relatives.get(needs.session_id, session).read_log()
             continue
         except Duplicate as duplicate:  # accepted before: decide again with its item, to add the connection
             duplicate_items = dict(access.items([duplicate.key]))
         except SeqTaken:
-            assert draft.before is not None
-            log_end = access.log_end(draft.before.last_seq)
+            for known in (session, *relatives.values()):
+                known.find_log_end()
         except SlotTaken as slot:
             lost_slots |= {slot.token}
         except Conflict:
             access.back_off(attempt)
         attempt += 1
-        is_read, items, fresh_keys, log = False, {}, frozenset(), None
+        session.forget()
+        for relative in relatives.values():
+            relative.forget()
+            relative.read(())
     raise ProtocolError(ErrorCode.DATABASE_ERROR, "Too many concurrent changes to the session; send the frame again")
 
 
@@ -198,3 +247,15 @@ def _draft(
         raise ProtocolError(ErrorCode.BUSY, "The session with this id is being deleted; try again in a moment")
     register.last_seq = max(register.last_seq, log_end)
     return Draft.of(register, inputs)
+
+
+def _add_relatives(draft: Draft, relatives: Mapping[str, tuple[_Session, Inputs]]) -> None:
+    """Give the draft those of its parent and children, which it asked for. One that is being deleted does not exist."""
+    draft.family[draft.register.session_id] = draft
+    for session_id, (known, inputs) in relatives.items():
+        register, relative = known.register, None
+        if register is not None and not register.erase_at:
+            register.last_seq = max(register.last_seq, known.log_end)
+            relative = Draft.of(register, inputs)
+            relative.family = draft.family
+        draft.family[session_id] = relative

@@ -3,10 +3,11 @@
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from codelab.config import Settings
 from codelab.protocol import limits
+from codelab.protocol.errors import ProtocolError
 from codelab.protocol.outgoing import Acknowledged, AgentStatus, PayloadFrame, ServerFrame, Status
 from codelab.sessions import keys, slots
 from codelab.sessions.approval_rules import ApprovalRules
@@ -35,23 +36,37 @@ _ANNOUNCED_TYPES = frozenset({"user_message", "call_update"})
 
 
 class NeedsItems(Exception):
-    """The decision needs items that were not read: read them and decide again."""
+    """The decision needs items of a session that were not read: read them and decide again."""
 
-    def __init__(self, item_keys: list[str]) -> None:
+    def __init__(self, item_keys: list[str], session_id: str) -> None:
         super().__init__(item_keys)
         self.keys = item_keys
+        self.session_id = session_id
 
 
 class NeedsObject(Exception):
-    """The decision needs a large content that was not read: read it and decide again."""
+    """The decision needs a large content of a session that was not read: read it and decide again."""
 
-    def __init__(self, digest: str) -> None:
+    def __init__(self, digest: str, session_id: str) -> None:
         super().__init__(digest)
         self.digest = digest
+        self.session_id = session_id
 
 
 class NeedsLog(Exception):
-    """The decision needs what the step has streamed: read the log and decide again."""
+    """The decision needs what the session's step has streamed: read the log and decide again."""
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(session_id)
+        self.session_id = session_id
+
+
+class NeedsSession(Exception):
+    """The decision needs the session's parent or one of its children: read its register and decide again."""
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(session_id)
+        self.session_id = session_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +98,19 @@ class Outcome(NamedTuple):
     client_msg_id: str | None = None
 
 
+#: Why a turn has ended.
+Reason = Literal["completed", "cancelled", "max_steps", "refused", "budget", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a child's turn has ended: with its last text, and with the error if there was one."""
+
+    reason: Reason
+    text: str
+    error: ProtocolError | None
+
+
 @dataclass(slots=True)
 class Draft:
     """Collects a Transition. `before` is the register as read (None: new), `register` the draft's own copy."""
@@ -112,6 +140,11 @@ class Draft:
     #: The event's usage, and the user's counters before it.
     spending: Spending = NOTHING
     counters: Counters = UNUSED
+    #: The drafts of this session and of those of its parent and children that the event concerns, by session id; None:
+    #: there is no such session. All of them share it.
+    family: "dict[str, Draft | None]" = field(default_factory=dict)
+    #: The draft is a child's, and ends its turn; see `calls.end_child`.
+    ending: Ending | None = None
 
     @classmethod
     def new(cls, user: str, session_id: str, inputs: Inputs) -> "Draft":
@@ -129,7 +162,7 @@ class Draft:
         """Raise NeedsItems unless all of these items were read, so that one round trip reads them all."""
         missing_keys = [key for key in item_keys if key not in self.inputs.items]
         if missing_keys:
-            raise NeedsItems(missing_keys)
+            raise NeedsItems(missing_keys, self.register.session_id)
 
     def item(self, key: str) -> dict[str, Any] | None:
         """An item as read, None if it does not exist. Raises NeedsItems if it was not read."""
@@ -139,7 +172,7 @@ class Draft:
     def streamed(self) -> str:
         """The text that the step has streamed. Raises NeedsLog if the log was not read."""
         if self.inputs.log is None:
-            raise NeedsLog
+            raise NeedsLog(self.register.session_id)
         if self.inputs.log:
             self.register.last_seq = max(self.register.last_seq, self.inputs.log[-1].seq)
         return "".join(frame["token"] for frame in self._frames("assistant_message"))
@@ -151,7 +184,7 @@ class Draft:
     def _frames(self, kind: str) -> Iterator[dict[str, Any]]:
         """The logged frames of this type of the message that the step streams."""
         if self.inputs.log is None:
-            raise NeedsLog
+            raise NeedsLog(self.register.session_id)
         for event in self.inputs.log:
             if event.frame["type"] == kind and event.frame["message_id"] == self.register.message_id:
                 yield event.frame
@@ -160,6 +193,25 @@ class Draft:
         """A call as read, None if it does not exist. Raises NeedsItems if it was not read."""
         item = self.item(keys.call_key(call_id))
         return CallItem.of(item) if item else None
+
+    def relative(self, session_id: str) -> "Draft | None":
+        """The draft of the session's parent or child, which is committed with this one; None if that does not exist.
+
+        Raises NeedsSession if it was not read.
+        """
+        if session_id == self.register.session_id:
+            return self
+        if session_id not in self.family:
+            raise NeedsSession(session_id)
+        return self.family[session_id]
+
+    def new_child(self, call_id: str) -> "Draft":
+        """The draft that creates the child which works on a call; it is committed with this one."""
+        child_id = keys.child_session(self.register.session_id, call_id)
+        inputs = Inputs(self.now, self.settings, self.inputs.new_id, self.inputs.event_id)
+        child = Draft.new(self.register.user, child_id, inputs)
+        self.family[self.register.session_id], self.family[child_id], child.family = self, child, self.family
+        return child
 
     def put(self, item: Item) -> None:
         """Write `item`, in place of an earlier one with the same key."""
@@ -171,7 +223,7 @@ class Draft:
         if not isinstance(content, Reference):
             return content
         if content.digest not in self.inputs.objects:
-            raise NeedsObject(content.digest)
+            raise NeedsObject(content.digest, self.register.session_id)
         value: dict[str, Any] = json.loads(self.inputs.objects[content.digest])
         return value
 
@@ -203,8 +255,10 @@ class Draft:
         return register.last_seq
 
     def set_status(self, status: Status, message: str, *, is_news: bool = False) -> None:
-        """Set the status, and tell the clients if it has changed or `is_news`."""
-        if is_news or self.register.status is not status:
+        """Set the status, and tell the clients if it has changed or `is_news`. A child has none."""
+        if self.register.delegation is not None:
+            self.register.status = status
+        elif is_news or self.register.status is not status:
             self.register.status = status
             self.emit(AgentStatus(status=status, message=message))
 
@@ -320,14 +374,22 @@ class Draft:
         return frame_count + 1
 
     def finish(self) -> Transition:
-        """The transition: updates the outbox and the slot, and moves large contents into objects."""
+        """The transition, with those of the parent and the children that the event has changed."""
+        transition = self._transition()
+        relatives = [relative for relative in self.family.values() if relative is not None and relative is not self]
+        changes = [change for change in map(Draft._transition, relatives) if change.before != change.after]
+        return replace(transition, family=tuple(changes)) if changes else transition
+
+    def _transition(self) -> Transition:
+        """The transition of this session: updates the outbox and the slot, and moves large contents into objects."""
         register, before = self.register, self.before
         if self.events and before is not None and before.phase is Phase.DISPATCHED:
             # Frames are posted in the order of the log, and a client that misses one would resume.
             self.post_announced()
             if register.announced_seq == before.announced_seq:
                 register.announced_seq = 0
-        unposted_count = self._announce()
+        # A child has no connections.
+        unposted_count = self._announce() if register.delegation is None else len(self.events)
         if posted_events := self.events[: len(self.events) - unposted_count]:
             register.outbox[posted_events[0].seq] = OutboxEntry(last=posted_events[-1].seq, at=self.now)
         if self.resend:

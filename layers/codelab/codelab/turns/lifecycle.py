@@ -6,7 +6,7 @@ crashes is continued. A session that nobody has used for too long is only hidden
 that copies or deletes holds the register's lease for as long as it can run.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -125,6 +125,7 @@ def begin_deletion(draft: Draft, lease: SessionLease) -> Transition | None:
     old_register = draft.register
     if old_register.erase_at and old_register.lease_until > draft.now:
         return None
+    hide_children(draft, old_register.delegations)
     purge_after = old_register.purge_after if old_register.erase_at else _last_write_at(old_register)
     register = _empty_register(draft)
     register.purge_after = purge_after
@@ -140,10 +141,24 @@ def hide_unused(draft: Draft, before: int) -> Transition | None:
     old_register = draft.register
     if old_register.last_activity >= before or old_register.connections or old_register.due_at() is not None:
         return None
+    hide(draft)
+    return draft.finish()
+
+
+def hide(draft: Draft) -> None:
+    """Hide the session at once. The sweep deletes it, and once more when no process can write to it any more."""
+    old_register = draft.register
     register = _empty_register(draft)
     register.purge_after = _last_write_at(old_register)
     register.erase_at = draft.now
-    return draft.finish()
+
+
+def hide_children(draft: Draft, call_ids: Iterable[str]) -> None:
+    """Hide the children that work on these calls of the session."""
+    for call_id in call_ids:
+        child = draft.relative(keys.child_session(draft.register.session_id, call_id))
+        if child is not None:
+            hide(child)
 
 
 def release(draft: Draft, lease: SessionLease, erase_at: int) -> Transition | None:

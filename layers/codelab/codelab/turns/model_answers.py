@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from codelab.agents import Agent, agents
+from codelab.agents import Agent, agents, subagents
 from codelab.llm.call_schema import with_tool
 from codelab.llm.errors import ContextOverflow, RequestError, TransportError
 from codelab.llm.failures import masked
@@ -46,7 +46,8 @@ ANSWER = {
 
 def answer_schema(agent: Agent, *, has_title: bool) -> dict[str, Any]:
     """The schema of the agent's answers: the text, calls of its tools and, if `has_title`, the session's title."""
-    schema, catalogue_tools = _schema(agent.name, has_title, agent.supported, agent.mode), agents()[agent.name].tools
+    schema = _schema(agent.name, has_title, agent.supported, agent.mode, delegated=agent.delegated)
+    catalogue_tools = _named(agent.name, delegated=agent.delegated).tools
     if agent.tools.keys() <= catalogue_tools.keys():
         return schema
     for tool in agent.tools.values():
@@ -56,12 +57,19 @@ def answer_schema(agent: Agent, *, has_title: bool) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=64)
-def _schema(name: str, has_title: bool, tool_names: frozenset[str] | None, mode: Mode) -> dict[str, Any]:
+def _schema(
+    name: str, has_title: bool, tool_names: frozenset[str] | None, mode: Mode, *, delegated: bool
+) -> dict[str, Any]:
     """As `answer_schema`, without clients' own tools."""
     schema = titles.with_title(ANSWER) if has_title else ANSWER
-    for tool in agents()[name].for_executor(ExecutorTools(supported=tool_names), mode=mode).tools.values():
+    agent = _named(name, delegated=delegated)
+    for tool in agent.for_executor(ExecutorTools(supported=tool_names), mode=mode).tools.values():
         schema = _with(tool, schema)
     return schema
+
+
+def _named(name: str, *, delegated: bool) -> Agent:
+    return (subagents() if delegated else agents())[name]
 
 
 def _with(tool: Tool, schema: dict[str, Any]) -> dict[str, Any]:

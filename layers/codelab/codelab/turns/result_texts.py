@@ -177,6 +177,10 @@ def _git_diff(result: _Result) -> str:
     return _exactly(str, result["diff"]) or "[no changes]"
 
 
+def _delegate(result: _Result) -> str:
+    return _exactly(str, _fields(result, ("answer",))["answer"]) or "[the subagent has answered nothing]"
+
+
 _RENDERERS: Mapping[str, Callable[[_Result], str]] = {
     "list_files": _list_files,
     "find_files": _find_files,
@@ -185,4 +189,5 @@ _RENDERERS: Mapping[str, Callable[[_Result], str]] = {
     "git.status": _git_status,
     "git.log": _git_log,
     "git.diff": _git_diff,
+    "delegate": _delegate,
 }

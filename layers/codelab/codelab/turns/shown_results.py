@@ -5,6 +5,7 @@ from typing import Any
 
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.sessions.items import CallItem, dumps
+from codelab.turns import children
 from codelab.turns.attachments import without_images
 from codelab.turns.draft import Draft
 from codelab.turns.result_texts import text_of
@@ -63,10 +64,11 @@ def read_result(draft: Draft, arguments: dict[str, Any]) -> dict[str, Any]:
 
     Raises ProtocolError: INVALID_CALL_ID, INVALID_ARGUMENTS for an offset beyond its end.
     """
-    call = draft.call(arguments["call_id"])
+    owner = children.owner(draft)
+    call = owner.call(arguments["call_id"])
     if call is None or call.outcome is None:
         raise ProtocolError(ErrorCode.INVALID_CALL_ID, "No call with this call_id has a result in this session")
-    visible_outcome, _ = without_images(draft.value(call.outcome))
+    visible_outcome, _ = without_images(owner.value(call.outcome))
     text = shown_result(call, visible_outcome)
     offset = arguments.get("offset", 0)
     if offset >= len(text):

@@ -11,9 +11,9 @@ from codelab.protocol.outgoing import MessageDiscarded, Status
 from codelab.protocol.tools import CATALOGUE, Tool
 from codelab.sessions.items import CallItem, CallRequest, dumps
 from codelab.sessions.kept_reasoning import ReasoningItem
-from codelab.sessions.register import CallEntry, CallState, Phase, Register
+from codelab.sessions.register import DELEGATE, CallEntry, CallState, Phase, Register
 from codelab.sessions.transition import Step, Transition
-from codelab.turns import approval_rules, calls, kept_reasoning, modes, server_tools, titles, turn
+from codelab.turns import approval_rules, calls, children, kept_reasoning, modes, server_tools, titles, turn
 from codelab.turns.draft import Draft
 from codelab.turns.platforms import path_rules
 from codelab.turns.result_texts import TEXT_FORM
@@ -177,17 +177,19 @@ def commit(draft: Draft, lease: Lease, result: ModelAnswer | Failure, log_end: i
             turn.end_cancelled(draft, result.text, result.final_delta)
         else:
             turn.end_cancelled(draft, result.streamed_text)
-        return draft.finish()
-    if isinstance(result, Failure):
-        return _commit_failure(draft, result)
-    return _commit_answer(draft, result)
+    elif isinstance(result, Failure):
+        _commit_failure(draft, result)
+    else:
+        _commit_answer(draft, result)
+    calls.end_child(draft)
+    return draft.finish()
 
 
-def _commit_answer(draft: Draft, answer: ModelAnswer) -> Transition:
+def _commit_answer(draft: Draft, answer: ModelAnswer) -> None:
     """Add the answer to the history and open its calls; then the turn continues or ends."""
     register = draft.register
     titles.set_title(register, answer.title)
-    requests = _within_limits(answer)
+    requests = _within_limits(answer, limits.CALLS_PER_STEP if register.delegation is None else limits.CHILD_CALLS)
     stored_calls = _for_the_history([request for request, _ in requests])
     if answer.text or stored_calls:
         draft.append_message("assistant", answer.text, calls=stored_calls, message_id=register.message_id)
@@ -203,8 +205,10 @@ def _commit_answer(draft: Draft, answer: ModelAnswer) -> Transition:
     register.message_id = ""
     if not answer.calls:
         turn.end(draft, "completed", answer.text)
-        return draft.finish()
+        return
     register.phase = Phase.WAITING
+    if register.delegation is not None:
+        children.report(draft, answer.text)
     if not register.open_step_calls:
         if max(register.failures.values(), default=0) >= _FAILURES_ENDING_TURN:
             turn.fail(
@@ -215,40 +219,36 @@ def _commit_answer(draft: Draft, answer: ModelAnswer) -> Transition:
                     details={"reason": "repeated failing call"},
                 ),
             )
-            return draft.finish()
-        calls.continue_turn(draft)
-        return draft.finish()
-    calls.show_what_is_open(draft)
-    return draft.finish()
+        else:
+            calls.continue_turn(draft)
+        return
+    calls.show_what_is_open(children.owner(draft))
 
 
-def _commit_failure(draft: Draft, failure: Failure) -> Transition:
+def _commit_failure(draft: Draft, failure: Failure) -> None:
     """End the turn with an `error` frame."""
     if failure.streamed_text:
         draft.emit(turn.delta(draft, "", draft.register.message_id, is_final=True, aborted=True))
     turn.fail(draft, failure.error)
-    return draft.finish()
 
 
-def _within_limits(answer: ModelAnswer) -> list[tuple[CallRequest, ProtocolError | None]]:
+def _within_limits(answer: ModelAnswer, most_calls: int) -> list[tuple[CallRequest, ProtocolError | None]]:
     """The calls to make, each with the error of one that exceeds a limit.
 
     If there are too many calls, the first excess one is included, with an error that tells the model about the rest.
     """
     requests: list[tuple[CallRequest, ProtocolError | None]] = []
-    for request in answer.calls[: limits.CALLS_PER_STEP]:
+    for request in answer.calls[:most_calls]:
         size = len(dumps(request.arguments).encode())
         if size <= limits.PAYLOAD_BYTES:
             requests.append((request, None))
             continue
         message = f"The arguments have {size} bytes; at most {limits.PAYLOAD_BYTES} are allowed. Split the work"
         requests.append((_cut(request, _REFUSED_BYTES), ProtocolError(ErrorCode.PAYLOAD_TOO_LARGE, message)))
-    if len(answer.calls) > limits.CALLS_PER_STEP:
-        message = (
-            f"At most {limits.CALLS_PER_STEP} calls are allowed at once; this one and the later ones were not made"
-        )
+    if len(answer.calls) > most_calls:
+        message = f"At most {most_calls} calls are allowed at once; this one and the later ones were not made"
         problem = ProtocolError(ErrorCode.INVALID_ARGUMENTS, message)
-        requests.append((_cut(answer.calls[limits.CALLS_PER_STEP], _REFUSED_BYTES), problem))
+        requests.append((_cut(answer.calls[most_calls], _REFUSED_BYTES), problem))
     return requests
 
 
@@ -267,6 +267,8 @@ def _make_call(
 ) -> None:
     """Open a call. If it is invalid, denied by a rule or for a server tool, settle it at once without sending it.
 
+    A child's call is subject to its parent's mode and rules, and is opened there.
+
     `problem` is the error of a call over a limit. `is_only_change`: the answer's other calls only read.
     """
     call = CallItem(
@@ -280,17 +282,18 @@ def _make_call(
         at=draft.now,
         result_form=TEXT_FORM,
     )
+    owner = children.owner(draft)
     try:
         if problem is not None:
             raise problem
         tool = answer.tools.get(request.tool)
         if tool is None:
             if (known_tool := CATALOGUE.get(request.tool)) is not None:
-                modes.check(draft, known_tool)
+                modes.check(owner, known_tool)
             raise ProtocolError(ErrorCode.TOOL_NOT_FOUND, f"Unknown tool {request.tool[:64]!r}")
-        modes.check(draft, tool)
+        modes.check(owner, tool)
         call.declaration = tool.declaration
-        call.arguments = tool.check(request.arguments, **path_rules(draft))
+        call.arguments = tool.check(request.arguments, **path_rules(owner))
         answer.agent.check(tool, call.arguments)
         failures = draft.register.failures.get(calls.call_digest(call.tool, call.arguments), 0)
         if failures >= MAX_FAILURES:
@@ -298,6 +301,9 @@ def _make_call(
                 ErrorCode.EXECUTION_FAILED,
                 f"This call failed {failures} times in this turn and was not made again; try something else",
             )
+        if tool.name == DELEGATE:
+            children.begin(draft, call)
+            return
         if tool.always_approval and tool.server_side:
             _check_only_one(draft, tool)
         elif tool.server_side:
@@ -308,13 +314,15 @@ def _make_call(
         outcome = {"error": {"code": error.code.value, "message": error.message}}
         _settle_at_once(draft, call, CallState.FAILED, outcome)
         return
-    denying_rule = approval_rules.apply(draft, call, tool, is_only_change=is_only_change, is_text=answer.has_text_call)
+    denying_rule = approval_rules.apply(owner, call, tool, is_only_change=is_only_change, is_text=answer.has_text_call)
     if denying_rule is not None:
         call.decision = {"decision": "reject", "rule_id": denying_rule.rule_id, "at": draft.now}
         rejection = {"status": "rejected", "reason": "rule", "rule_id": denying_rule.rule_id, "feedback": ""}
         _settle_at_once(draft, call, CallState.REJECTED, {"result": rejection})
         return
-    calls.open_call(draft, call, may_repeat=is_only_change and not answer.has_text_call)
+    if owner is not draft:
+        children.wait_for(draft, call)
+    calls.open_call(owner, call, may_repeat=is_only_change and not answer.has_text_call)
 
 
 def _check_only_one(draft: Draft, tool: Tool) -> None:

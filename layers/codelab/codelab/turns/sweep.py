@@ -23,6 +23,7 @@ def tick(draft: Draft, dead_owner: str | None = None) -> Transition:
     """Repair what is due. `dead_owner` is a failed invocation, whose step is repaired before its lease ends."""
     _repost(draft)
     _revive_step(draft, dead_owner)
+    calls.end_child(draft)
     _expire_calls(draft)
     requested_compaction.revive(draft)
     connections.close_expired(draft)
@@ -83,13 +84,14 @@ def _revive_step(draft: Draft, dead_owner: str | None) -> None:
 
 def _expire_calls(draft: Draft) -> None:
     """Settle overdue calls: without a result a call fails, without an approval it expires."""
-    overdue_calls = {call_id: entry for call_id, entry in draft.register.open_calls.items() if entry.due <= draft.now}
+    open_calls = draft.register.open_calls.items()
+    overdue_calls = {call_id: entry for call_id, entry in open_calls if 0 < entry.due <= draft.now}
     # More do not fit into one transaction; the next sweep continues.
     due_calls = dict(islice(overdue_calls.items(), limits.CALLS_PER_STEP))
     draft.need(keys.call_key(call_id) for call_id in due_calls)
     for call_id, entry in due_calls.items():
         call = draft.call(call_id)
-        if call is None:
+        if call is None or call_id not in draft.register.open_calls:  # a child was stopped, and with it its calls
             continue
         if entry.state is CallState.AWAITING_APPROVAL:
             outcome = {"result": {"status": "rejected", "reason": "expired", "feedback": ""}}
@@ -97,6 +99,8 @@ def _expire_calls(draft: Draft) -> None:
             calls.settle(draft, call, CallState.EXPIRED, outcome)
         else:
             message = f"{call.tool} timed out"
+            if call_id in draft.register.delegations:
+                calls.stop_children(draft, [call_id], message)
             outcome = calls.unfinished(call, ErrorCode.TIMEOUT, message)
             calls.settle(draft, call, CallState.FAILED, outcome)
     calls.continue_turn(draft)

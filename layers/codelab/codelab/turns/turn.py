@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Mapping
-from typing import Literal
 
 from codelab.protocol import limits
 from codelab.protocol.errors import ProtocolError
@@ -12,12 +11,10 @@ from codelab.sessions import keys
 from codelab.sessions.items import InputItem
 from codelab.sessions.register import Phase, Register
 from codelab.turns import attachments, kept_reasoning, policy, titles, usage
-from codelab.turns.draft import Draft
+from codelab.turns.draft import Draft, Ending, Reason
 
 #: A turn that has lasted longer (ms) than this counts as activity when it ends.
 _LONG_MS = 3_600_000
-
-Reason = Literal["completed", "cancelled", "max_steps", "refused", "budget", "error"]
 
 #: The `turn_end` reason by the error's `reason`; all others end with `error`.
 _ENDINGS: Mapping[str, Reason] = {"refusal": "refused", "content_filter": "refused", "budget": "budget"}
@@ -76,8 +73,13 @@ def quoted(message: InputItem) -> str:
 
 def next_step(draft: Draft) -> None:
     """Begin the next step after all calls of the last answer are settled, or end the turn at `MAX_STEPS`."""
-    step = draft.register.step + 1
+    step, is_child = draft.register.step + 1, draft.register.delegation is not None
     max_steps = draft.settings.max_steps
+    if is_child:
+        max_steps = min(max_steps, draft.settings.subagent_max_steps)
+    if is_child and _tokens(draft.register) >= draft.settings.subagent_max_tokens:
+        end(draft, "budget")
+        return
     if step <= max_steps:
         _steer(draft)
         draft.dispatch_step(step)
@@ -99,6 +101,11 @@ def _steer(draft: Draft) -> None:
             give(draft, message)
             register.steered_messages = [*register.steered_messages, message_id][-limits.INBOX :]
     register.steering = []
+
+
+def _tokens(register: Register) -> int:
+    """The tokens that the turn has used."""
+    return register.usage.get("prompt_tokens", 0) + register.usage.get("completion_tokens", 0)
 
 
 def say(draft: Draft, text: str, message_id: str) -> None:
@@ -155,12 +162,18 @@ def fail(draft: Draft, error: ProtocolError) -> None:
     """End the turn with an error. The session stays usable, and the user's message stays in the history."""
     draft.emit(Error.of(error))
     draft.set_status(Status.ERROR, error.message)
-    end(draft, _ENDINGS.get(error.details.get("reason", ""), "error"))
+    end(draft, _ENDINGS.get(error.details.get("reason", ""), "error"), error=error)
 
 
-def end(draft: Draft, reason: Reason, text: str = "") -> None:
-    """End the turn, and begin one for the next queued message. `text` is the turn's last message, if any."""
+def end(draft: Draft, reason: Reason, text: str = "", error: ProtocolError | None = None) -> None:
+    """End the turn, and begin one for the next queued message. `text` is the turn's last message, if any.
+
+    A child ends with its turn: the caller calls `calls.end_child`.
+    """
     register = draft.register
+    if register.delegation is not None:
+        draft.ending = Ending(reason, text, error)
+        return
     draft.emit(
         TurnEnd(
             turn_id=register.turn_id,

@@ -72,7 +72,7 @@ class ExecutorTools:
 
     def offered(self, tool: Tool) -> Tool | None:
         """A tool of the catalogue as this executor executes it, None if it does not."""
-        if tool.server_side:
+        if tool.server_side and not tool.extension:
             return tool
         if self.supported is None:
             return SEED.get(tool.name)

@@ -100,6 +100,39 @@ TOOLS = (
         ),
     ),
     Tool(
+        name="delegate",
+        kind="think",
+        title="Subagent {agent}: {task}",
+        description="Have another agent do a part of the work. It knows nothing of this conversation, calls tools by "
+        "itself, and answers once. Several work side by side if they are called at once. Use it for what needs much "
+        "reading and has a short answer; do small things yourself.",
+        parameters=arguments(
+            {
+                "agent": string("The agent that does it"),
+                "task": string(
+                    "What to do, what is known, and what to answer; all that it has to know",
+                    minLength=1,
+                    maxLength=limits.TASK_CHARS,
+                ),
+            },
+            {
+                "files": array(
+                    string("A path", minLength=1), "The files to look at first", maxItems=limits.TASK_FILES
+                )
+            },
+        ),
+        result=ResultForm(reply({"answer": string("What the subagent answers")})),
+        paths=("files",),
+        server_side=True,
+        extension=True,
+        examples=(
+            Example(
+                {"agent": "explore", "task": "Where is the version of the protocol checked? Name files and lines."},
+                {"answer": "In src/handshake.py, lines 40 to 58: check_version."},
+            ),
+        ),
+    ),
+    Tool(
         name="read_result",
         kind="read",
         description="Read more of a call's result in this session, where characters of it were cut out.",

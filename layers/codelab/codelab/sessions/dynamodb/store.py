@@ -228,6 +228,20 @@ class DynamoDBStore:
         took effect is refused: a Conflict, after which the decision finds what it has written. So it must not start
         anything that the second decision would not start again.
         """
+        transitions = (transition, *transition.family)
+        writes = [write for change in transitions for write in self._writes(change)]
+        try:
+            if len(writes) == 1 and not transition.starts_something:
+                self._client.update_item(**writes[0]["Update"])
+            else:
+                self._client.transact_write_items(TransactItems=writes, on_wait=on_wait)
+        except AwsRefused as error:
+            raise _why(error, transitions) or error from None
+        for change in transitions:
+            change.after.version += 1
+
+    def _writes(self, transition: Transition) -> list[Any]:
+        """The writes of a transition, without those of its family, in the order of `_subjects`."""
         after = transition.after
         update = self._register_update(transition)
         items = [*transition.puts, *transition.events]
@@ -250,14 +264,7 @@ class DynamoDBStore:
             writes.append({"ConditionCheck": check})
         if transition.slot is not None:
             writes.append(self._slot_write(after.pk, transition.slot))
-        try:
-            if len(writes) == 1 and not transition.starts_something:
-                self._client.update_item(**writes[0]["Update"])
-            else:
-                self._client.transact_write_items(TransactItems=writes, on_wait=on_wait)
-        except AwsRefused as error:
-            raise _why(error, transition) or error from None
-        after.version += 1
+        return writes
 
     def append(self, pk: str, event: EventItem) -> bool:
         """The client's retry of a successful append finds its own `write_id` and succeeds."""
@@ -450,7 +457,22 @@ def _version_is(version: int) -> dict[str, Any]:
     }
 
 
-def _why(error: AwsRefused, transition: Transition) -> Exception | None:
+#: What a write is about: an item, by its sort key, or a slot.
+_Subject = str | Slot
+
+
+def _subjects(transition: Transition) -> list[_Subject]:
+    """What each write of a transition is about, without those of its family."""
+    subjects: list[_Subject] = [keys.REGISTER, *(item.key() for item in (*transition.puts, *transition.events))]
+    subjects += transition.deletes
+    if transition.relies_on is not None:
+        subjects.append(transition.relies_on.key())
+    if transition.slot is not None:
+        subjects.append(transition.slot)
+    return subjects
+
+
+def _why(error: AwsRefused, transitions: Sequence[Transition]) -> Exception | None:
     """The exception for a refused transaction; None if it did not lose a race."""
     if isinstance(error, ConditionFailed):  # of a single update
         return Conflict()
@@ -458,17 +480,17 @@ def _why(error: AwsRefused, transition: Transition) -> Exception | None:
         return Conflict()
     if error.code != "TransactionCanceledException":
         return None
-    failed_writes = [index for index, code in enumerate(error.reasons) if code == "ConditionalCheckFailed"]
-    # In the order of the writes; None is the register. For the writes after the events, no key is needed.
-    items = [None, *transition.puts, *transition.events]
-    failed_keys = [item.key() for item in (items[index] for index in failed_writes if index < len(items)) if item]
+    subjects = [subject for transition in transitions for subject in _subjects(transition)]
+    pairs = zip(subjects, error.reasons, strict=False)
+    failed_subjects = [subject for subject, code in pairs if code == "ConditionalCheckFailed"]
+    failed_keys = [subject for subject in failed_subjects if isinstance(subject, str)]
     inputs = [key for key in failed_keys if key.startswith("INPUT#")]
     if inputs:
         return Duplicate(inputs[0])
-    if 0 in failed_writes or "TransactionConflict" in error.reasons:
+    if keys.REGISTER in failed_keys or "TransactionConflict" in error.reasons:
         return Conflict()
     if any(key.startswith("EVENT#") for key in failed_keys):
         return SeqTaken()
-    if transition.slot is not None and failed_writes == [len(error.reasons) - 1]:  # the slot comes last
-        return SlotTaken(transition.slot.token)
-    return Conflict() if failed_writes else None
+    if failed_subjects and not failed_keys:
+        return next(SlotTaken(subject.token) for subject in failed_subjects if isinstance(subject, Slot))
+    return Conflict() if failed_subjects else None
