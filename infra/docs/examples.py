@@ -135,6 +135,26 @@ _SERVER: dict[str, list[dict[str, Any]]] = {
             "seq": 6,
         }
     ],
+    "subagent_update": [
+        {
+            "call_id": _CALL,
+            "turn_id": _TURN,
+            "agent": "explore",
+            "task": "Where is the version of the protocol checked?",
+            "state": "running",
+            "step": 2,
+            "text": "The handshake is in src/handshake.dart.",
+            "seq": 9,
+        },
+        {
+            "call_id": _CALL,
+            "turn_id": _TURN,
+            "agent": "explore",
+            "task": "Where is the version of the protocol checked?",
+            "state": "completed",
+            "seq": 14,
+        },
+    ],
     "tool_call_draft": [
         {
             "message_id": _MESSAGE,

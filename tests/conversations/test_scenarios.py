@@ -93,7 +93,8 @@ HOLDS = {
 }
 GO = {title: threading.Event() for title in HOLDS}
 
-#: The model's answers in each scenario, by message of the user.
+DELEGATED = "A part of the work is delegated"
+#: The model's answers in each scenario, by message of the user; the subagent's task is the second one.
 SCRIPTS: dict[str, list[list[Says]]] = {
     "The first message": [[Says("Hello there")]],
     "A tool call": [[Says("I read it.", [call("read_file", path="a.py")]), Says("That was it.")]],
@@ -104,6 +105,10 @@ SCRIPTS: dict[str, list[list[Says]]] = {
     "An edit of a file": [[Says("", [call("read_file", path="a.py")]), Says("", [EDIT]), Says("Edited.")]],
     "A call that the user rejects": [[Says("", [WRITE]), Says("Then not.")]],
     "A plan that the user accepts": [[Says("", [PLAN]), Says("", [WRITE]), Says("Written as planned.")]],
+    DELEGATED: [
+        [Says("", [call("delegate", agent="explore", task=f"[[scenario {DELEGATED} 1]]")]), Says("There it is.")],
+        [Says("Reading.", [call("read_file", path="a.py")]), Says("In a.py.")],
+    ],
     "A decision that is remembered": [[Says("", [WRITE]), Says("", [WRITE]), Says("Written twice.")]],
     "The agent is chosen": [[Says("I shall write it.", agent="coder")]],
     "The user switches the agent": [[Says("I shall draw it.")]],

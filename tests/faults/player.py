@@ -49,8 +49,8 @@ class Conversation:
     `execute` answer calls, once a call; `refused` answers an error that names a call; `during` are sent once, when the
     model pauses for `pause_ms` (`pauses_once`: and does so for one attempt alone); at the first frame for which
     `leaves_at` holds the client loses its connection. `accident` befalls every run. `loose`: how much of a stopped
-    answer was said, and which calls of children were made before it, is a matter of chance. `side_by_side`: so is the order
-    in which children go on.
+    answer was said, and which calls of children were made before it, is a matter of chance. `side_by_side`: so is the
+    order in which children go on.
     """
 
     name: str

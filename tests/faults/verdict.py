@@ -147,7 +147,18 @@ def _register(found: Outcome) -> Iterator[Complaint]:
         return
     if (register["phase"], register["status"]) != ("idle", "idle"):
         yield STUCK, f"phase {register['phase']}, status {register['status']}"
-    left = {"due_at", "due_shard", "calls", "child_calls", "inbox", "steering", "lease", "lease_until", "alive_until", "cancelled_at"}
+    left = {
+        "due_at",
+        "due_shard",
+        "calls",
+        "child_calls",
+        "inbox",
+        "steering",
+        "lease",
+        "lease_until",
+        "alive_until",
+        "cancelled_at",
+    }
     left = (left | {"message_id", "compact_at", "compact_lease", "compact_until", "compact_tries"}) & set(register)
     left |= {"reasoning"} & set(register)
     left |= {name for name in register if name.startswith(("post#", "slot"))}

@@ -11,7 +11,7 @@ from tests.fakes.model.script import call
 from tests.functions.system import System
 
 DELEGATE = call("delegate", agent="explore", task="Where is x set?", files=["a.py"])
-READ = call("read_file", path="a.py")
+READ_A = call("read_file", path="a.py")
 
 
 def delegate(system: System) -> str:
@@ -32,7 +32,7 @@ def test_a_subagent_reads_and_answers_through_the_table(extended: System) -> Non
     child = f"s1/{call_id}"
     _, payload = extended.aws.last_invoke
     assert payload["session_id"] == child
-    answer(extended, "", READ)
+    answer(extended, "", READ_A)
     [frame] = [frame for frame in extended.aws.frames("c1") if frame["type"] == "tool_call"]
     assert frame["parent_call_id"] == call_id
     extended.send("c1", "tool_result", call_id=frame["call_id"], result={"content": "x = 1"})

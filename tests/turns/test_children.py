@@ -7,7 +7,6 @@ from codelab.agents import agents, subagents
 from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode
 from codelab.protocol.tools import ExecutorTools
-from codelab.sessions.register import Phase
 from codelab.turns import lifecycle
 from codelab.turns.lifecycle import SessionLease
 
@@ -45,13 +44,13 @@ def outcome(world: World) -> str:
 
 def test_a_child_works_on_a_call_and_its_answer_is_the_result() -> None:
     world, [call_id], [child] = delegating(delegate("Find it", "explore", files=["a.py"]))
-    assert world.register.phase is Phase.WAITING
+    assert world.register.phase == "waiting"
     assert world.statuses()[-1] == "executing_tool"
-    assert child.register.phase is Phase.DISPATCHED
+    assert child.register.phase == "dispatched"
     assert child.history() == [("user", "Find it\n\nFiles to begin with: a.py")]
     assert child.register.agent == "explore"
     child.answer("It is in a.py, line 3.")
-    assert world.register.phase is Phase.DISPATCHED
+    assert world.register.phase == "dispatched"
     assert world.register.usage["llm_calls"] == 2
     assert outcome(world) == "It is in a.py, line 3."
     assert world.call_item(call_id)["state"] == "completed"
@@ -72,7 +71,7 @@ def test_its_calls_are_the_parents() -> None:
     update = world.of_type("subagent_update")[-1]
     assert (update["step"], update["text"], update["task"]) == (1, "Reading. ", "Find it")
     world.result(read, result={"content": "x = 1"})
-    assert child.register.phase is Phase.DISPATCHED
+    assert child.register.phase == "dispatched"
     assert child.history()[-1] == ("tool", '{"content":"x = 1"}')
     assert not world.register.child_calls
     assert [role for role, _ in world.history()] == ["user", "assistant"], "the child's words are its own"
@@ -88,7 +87,7 @@ def test_a_human_decides_about_them() -> None:
     world.decision(write, "edit", modified_arguments={"path": "b.py", "content": "2"})
     world.result(write, result={"success": True})
     world.decision(run, "reject", feedback="not now", caller=OTHER)
-    assert child.register.phase is Phase.DISPATCHED
+    assert child.register.phase == "dispatched"
     results = [content for role, content in child.history() if role == "tool"]
     assert "b.py" in results[0]
     assert "not now" in results[1]
@@ -106,7 +105,7 @@ def test_a_remembered_decision_holds_for_its_calls() -> None:
     [denied] = child.answer("", ("write_file", {"path": "c.txt", "content": ""}))
     world.decision(denied, "reject", remember={"scope": "session"})
     child.answer("", ("write_file", {"path": "c.txt", "content": ""}))
-    assert child.register.phase is Phase.DISPATCHED, "the rule has denied it, and nobody was asked"
+    assert child.register.phase == "dispatched", "the rule has denied it, and nobody was asked"
     assert "rule" in child.history()[-1][1]
 
 
@@ -119,9 +118,9 @@ def test_several_work_side_by_side() -> None:
         world.result(call_id, result={"content": call_id})
     for child in children[:-1]:
         child.answer(child.history()[-1][1])
-    assert world.register.phase is Phase.WAITING
+    assert world.register.phase == "waiting"
     world.result(read, result={"content": "x"})
-    assert world.register.phase is Phase.DISPATCHED
+    assert world.register.phase == "dispatched"
     results = {content for role, content in world.history() if role == "tool"}
     assert {f'{{"content":"{call_id}"}}' for call_id in waiting} <= results
     assert [world.call_item(call_id)["state"] for call_id in delegations] == ["completed"] * limits.CHILDREN
@@ -150,9 +149,9 @@ def test_a_subagent_talks_to_no_user_and_delegates_nothing() -> None:
         assert lacks.isdisjoint(agent.tools)
     assert {tool.risk for tool in subagents()["explore"].tools.values()} == {"read"}
     assert "explore" not in agents()
-    world, _, [child] = delegating()
+    _, _, [child] = delegating()
     child.answer("", delegate())
-    assert child.register.phase is Phase.DISPATCHED
+    assert child.register.phase == "dispatched"
     assert "Unknown tool" in child.history()[-1][1]
 
 
@@ -161,7 +160,7 @@ def test_the_parents_mode_holds_while_it_works(mode: str) -> None:
     world, _, [child] = delegating()
     [write] = child.answer("", WRITE)
     world.configure(mode=mode)
-    assert child.register.phase is Phase.DISPATCHED
+    assert child.register.phase == "dispatched"
     assert world.call_item(write)["state"] == "rejected"
     child.answer("", WRITE)
     assert f"not allowed in the mode {mode}" in child.history()[-1][1]
@@ -190,19 +189,19 @@ def test_a_failure_is_told_to_the_agent() -> None:
     assert lease is not None
     child.fail(lease)
     assert "The subagent failed: The model failed" in outcome(world)
-    assert world.register.phase is Phase.DISPATCHED
+    assert world.register.phase == "dispatched"
     assert updates(world)[-1] == (call_id, "failed")
     assert not world.of_type("error")
 
 
 def test_it_stops_at_its_limits() -> None:
-    world, _, [child] = delegating(subagent_max_steps=1)
+    world, _, [child] = delegating(max_steps=1)
     [read] = child.answer("So far. ", READ)
     world.result(read, result={"content": "x"})
-    assert "The subagent was stopped: max_steps" in outcome(world)
-    assert world.register.phase is Phase.DISPATCHED
-    world, _, [child] = delegating(subagent_max_tokens=1_000)
-    child.register.usage["prompt_tokens"] = 1_000
+    assert "The subagent was stopped: max_steps" in dict(world.history())["tool"]
+    assert world.of_type("turn_end")[-1]["reason"] == "max_steps", "it was the parent's last step, too"
+    world, _, [child] = delegating()
+    child.register.usage["prompt_tokens"] = limits.CHILD_TOKENS
     [read] = child.answer("", READ)
     world.result(read, result={"content": "x"})
     assert "The subagent was stopped: budget" in outcome(world)
@@ -214,7 +213,7 @@ def test_cancel_ends_all_of_them() -> None:
     [read] = children[1].answer("", READ)
     lease = children[2].acquire()
     world.cancel()
-    assert world.register.phase is Phase.IDLE
+    assert world.register.phase == "idle"
     assert not world.register.child_calls
     assert not world.children
     assert [world.call_item(call_id)["state"] for call_id in (write, read)] == ["cancelled"] * 2
@@ -240,7 +239,7 @@ def test_what_nobody_answers_expires() -> None:
     [write] = child.answer("", WRITE)
     world.pass_time(86_401)
     assert world.call_item(write)["state"] == "expired"
-    assert child.register.phase is Phase.DISPATCHED
+    assert child.register.phase == "dispatched"
     child.answer("", WRITE)
     world.pass_time(7 * 86_400)
     assert "delegate timed out" in outcome(world)
@@ -277,4 +276,4 @@ def test_a_client_that_comes_back_finds_all_of_it() -> None:
         world.result(call_id, OTHER, result={"success": True})
     for child in children:
         child.answer("Done. ")
-    assert world.register.phase is Phase.DISPATCHED
+    assert world.register.phase == "dispatched"

@@ -97,4 +97,4 @@ def test_the_users_choice_during_a_turn_is_not_overruled() -> None:
 
 
 def test_an_agent_alone_cannot_hand_over() -> None:
-    assert "switch_agent" not in with_targets(CATALOGUE, "universal", {"universal": "Does everything"})
+    assert "switch_agent" not in with_targets(CATALOGUE, "universal", {"universal": "Does everything"}, {})

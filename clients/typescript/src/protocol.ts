@@ -40,6 +40,7 @@ export type ServerFrame =
   | AgentSwitchedFrame
   | ModeSwitchedFrame
   | PlanFrame
+  | SubagentUpdateFrame
   | CallUpdateFrame
   | AssistantThoughtFrame
   | QueuedFrame
@@ -392,6 +393,8 @@ export interface SessionInfoFrame {
   last_seq: number;
   /** The open calls. */
   pending_calls: PendingCall[];
+  /** The subagents that work, if there are any. */
+  subagents?: SubagentInfo[];
   /** The messages that wait. */
   queued: QueuedMessage[];
   /** The agent's current plan; may be empty. */
@@ -583,6 +586,8 @@ export interface ToolCallFrame {
   requires_approval: boolean;
   /** The turn that the call belongs to. */
   turn_id?: string;
+  /** If a subagent makes it: the `call_id` of its `subagent_update`. Only with extensions. */
+  parent_call_id?: string;
   /** When the call times out, in milliseconds since the epoch. */
   deadline?: number;
   /** What the call can do. */
@@ -753,6 +758,29 @@ export interface PlanFrame {
   turn_id: string;
   /** All steps in order. */
   items: PlanStep[];
+  /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
+  seq?: number;
+  /** When the frame was logged, in milliseconds since the epoch. Only with extensions. */
+  at?: number;
+}
+
+/** A subagent works on a part of the turn, or has ended. Each frame says all that is known of it. An extension frame. */
+export interface SubagentUpdateFrame {
+  type: "subagent_update";
+  /** The agent's call of `delegate`, and the `parent_call_id` of the subagent's calls. */
+  call_id: string;
+  /** The turn that it belongs to. */
+  turn_id: string;
+  /** The agent that works. */
+  agent: string;
+  /** What it has to do, shortened. */
+  task: string;
+  /** `running`, or how it has ended. */
+  state: "running" | "completed" | "failed" | "cancelled";
+  /** How often it has answered. */
+  step?: number;
+  /** What it has written last, shortened. */
+  text?: string;
   /** The frame's number in the session: 1, 2, 3, … A reply to a single connection has none. */
   seq?: number;
   /** When the frame was logged, in milliseconds since the epoch. Only with extensions. */
@@ -1031,6 +1059,8 @@ export interface PendingCall {
   deadline: number;
   /** The turn that it belongs to. Only in `session_info`. */
   turn_id?: string;
+  /** As in `tool_call`. */
+  parent_call_id?: string;
   /** Its arguments, or those that replaced them. Only in `session_info`. */
   arguments?: Record<string, unknown>;
   /** Where to fetch `arguments` as JSON if they are too large. Valid for an hour. */
@@ -1135,6 +1165,16 @@ export interface RuleInfo {
 
 /** What the agent is doing (Agent Protocol, "Agent Status"). */
 export type Status = "idle" | "thinking" | "executing_tool" | "waiting_approval" | "error";
+
+/** A subagent that works. */
+export interface SubagentInfo {
+  /** As in `subagent_update`. */
+  call_id: string;
+  /** The agent that works. */
+  agent: string;
+  /** What it has to do, shortened. */
+  task: string;
+}
 
 /** A client's own tool. It runs in the IDE like the catalogue's, and needs approval unless it is read-only. */
 export interface ToolDeclaration {

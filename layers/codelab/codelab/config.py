@@ -217,9 +217,6 @@ class Settings:
     tool_timeout_s: int = _whole(120, minimum=1)
     approval_timeout_s: int = _whole(86_400, minimum=1)
     max_steps: int = _whole(50, minimum=1)
-    #: The steps and tokens of one subagent.
-    subagent_max_steps: int = _whole(30, minimum=1)
-    subagent_max_tokens: int = _whole(500_000, minimum=1_000)
     #: Equal calls with equal results that end a turn; 0: no limit.
     max_repeats: int = _whole(5, minimum=0)
     #: How much of a session the model is sent; None (`auto`): what fits its window, up to a ceiling.

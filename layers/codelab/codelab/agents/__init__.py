@@ -109,7 +109,9 @@ def subagents() -> dict[str, Agent]:
     They talk to no user, and delegate nothing.
     """
     return {
-        name: replace(agent, delegated=True, tools={key: tool for key, tool in agent.tools.items() if _is_for_all(tool)})
+        name: replace(
+            agent, delegated=True, tools={key: tool for key, tool in agent.tools.items() if _is_for_all(tool)}
+        )
         for name, agent in _all_agents().items()
         if not agent.routes
     }

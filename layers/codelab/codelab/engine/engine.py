@@ -409,7 +409,9 @@ class _SessionAccess:
     def commit(self, transition: Transition) -> None:
         for change in (transition, *transition.family):
             session_id, objects = change.after.session_id, change.objects
-            new_objects = {digest: text for digest, text in objects.items() if (session_id, digest) not in self._written}
+            new_objects = {
+                digest: text for digest, text in objects.items() if (session_id, digest) not in self._written
+            }
             if new_objects:
                 self._engine.payloads.write(self._user, session_id, new_objects)
                 self._written |= {(session_id, digest) for digest in new_objects}

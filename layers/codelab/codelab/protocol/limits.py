@@ -38,10 +38,13 @@ CONTEXT_BYTES = 2_000_000
 #: Tool calls per answer, open calls outside turns, queued messages, connections per session.
 CALLS_PER_STEP = 16
 OUT_OF_TURN_CALLS = 16
-#: Subagents that work side by side, and the calls that each can make at once: a decision about all of them fits into one
-#: transaction.
+#: Subagents that work side by side, and the calls that each can make at once: a decision about all of them fits into
+#: one transaction.
 CHILDREN = 4
 CHILD_CALLS = 4
+#: The steps and tokens of a subagent.
+CHILD_STEPS = 30
+CHILD_TOKENS = 500_000
 #: Characters of a subagent's task, and the files that it names.
 TASK_CHARS = 8_000
 TASK_FILES = 20

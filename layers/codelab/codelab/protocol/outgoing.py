@@ -161,7 +161,7 @@ class ToolCall(PayloadFrame):
     turn_id: str | None = Field(default=None, description="The turn that the call belongs to.")
     parent_call_id: str | None = Field(
         default=None,
-        description="The call of the subagent that made it: the `call_id` of its `subagent_update`. Only with extensions.",
+        description="If a subagent makes it: the `call_id` of its `subagent_update`. Only with extensions.",
     )
     deadline: int | None = Field(default=None, description="When the call times out, in milliseconds since the epoch.")
     risk: str | None = Field(
@@ -402,7 +402,9 @@ class SubagentUpdate(ServerFrame):
     extension: ClassVar[bool] = True
 
     type: Literal["subagent_update"] = "subagent_update"
-    call_id: str = Field(description="The agent's call of `delegate`, and the `parent_call_id` of the subagent's calls.")
+    call_id: str = Field(
+        description="The agent's call of `delegate`, and the `parent_call_id` of the subagent's calls."
+    )
     turn_id: str = Field(description="The turn that it belongs to.")
     agent: str = Field(description="The agent that works.")
     task: str = Field(description="What it has to do, shortened.")

@@ -67,8 +67,8 @@ def begin(draft: Draft, call: CallItem) -> None:
 
 def _task(arguments: dict[str, Any]) -> str:
     """The message that begins the child's turn."""
-    files = arguments.get("files")
-    return arguments["task"] + (f"\n\nFiles to begin with: {', '.join(files)}" if files else "")
+    task, files = str(arguments["task"]), arguments.get("files")
+    return f"{task}\n\nFiles to begin with: {', '.join(files)}" if files else task
 
 
 def wait_for(draft: Draft, call: CallItem) -> None:

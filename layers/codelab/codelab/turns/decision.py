@@ -126,6 +126,18 @@ class _Session:
         self.register, self.items = self.access.read(item_keys)
         self.is_read = True
 
+    def inputs(
+        self,
+        now: int,
+        event_id: str,
+        lost_slots: frozenset[str],
+        further_items: Mapping[str, StoredItem | None] = MappingProxyType({}),
+    ) -> Inputs:
+        """The inputs of a decision; what was read comes before `further_items`."""
+        access, items = self.access, {**further_items, **self.items}
+        fresh_keys, log, objects = self.fresh_keys, self.log, self.objects
+        return Inputs(now, access.settings, access.new_id, event_id, items, fresh_keys, log, objects, lost_slots)
+
     def read_later(self, item_keys: Sequence[str]) -> None:
         later_items = self.access.items(item_keys)
         self.items |= {key: later_items.get(key) for key in item_keys}
@@ -185,18 +197,12 @@ def decide_and_commit(
         if caller is not None:
             admission.check(caller, session.items)
 
-        def inputs_of(known: _Session, now: int = now) -> Inputs:
-            items = {**duplicate_items, **known.items} if known is session else known.items
-            fresh_keys, log, objects = known.fresh_keys, known.log, known.objects
-            return Inputs(now, access.settings, access.new_id, event_id, items, fresh_keys, log, objects, lost_slots)
-
         try:
+            inputs = session.inputs(now, event_id, lost_slots, duplicate_items)
             creator = caller if creates else None
-            draft = _draft(
-                session.register, inputs_of(session), creator, session.log_end, include_hidden=include_hidden
-            )
-            if relatives:
-                _add_relatives(draft, {name: (known, inputs_of(known)) for name, known in relatives.items()})
+            draft = _draft(session.register, inputs, creator, session.log_end, include_hidden=include_hidden)
+            for session_id, relative in relatives.items():
+                _add_relative(draft, session_id, relative, relative.inputs(now, event_id, lost_slots))
             transition = decide(draft, *event)
             if transition is None:
                 return DecisionResult(draft.before or draft.register, None, draft.outcome)
@@ -204,8 +210,8 @@ def decide_and_commit(
                 access.commit(transition)
             return DecisionResult(transition.after, transition, draft.outcome)
         except NeedsSession as needs:
-            relatives[needs.session_id] = relative = _Session(access.of(needs.session_id))
-            relative.read(())
+            relatives[needs.session_id] = _Session(access.of(needs.session_id))
+            relatives[needs.session_id].read(())
             continue
         except NeedsItems as needs:
             relatives.get(needs.session_id, session).read_later(needs.keys)
@@ -249,13 +255,12 @@ def _draft(
     return Draft.of(register, inputs)
 
 
-def _add_relatives(draft: Draft, relatives: Mapping[str, tuple[_Session, Inputs]]) -> None:
-    """Give the draft those of its parent and children, which it asked for. One that is being deleted does not exist."""
+def _add_relative(draft: Draft, session_id: str, session: _Session, inputs: Inputs) -> None:
+    """Give the draft its parent or a child, which it has asked for. One that is being deleted does not exist."""
+    register, relative = session.register, None
+    if register is not None and not register.erase_at:
+        register.last_seq = max(register.last_seq, session.log_end)
+        relative = Draft.of(register, inputs)
+        relative.family = draft.family
     draft.family[draft.register.session_id] = draft
-    for session_id, (known, inputs) in relatives.items():
-        register, relative = known.register, None
-        if register is not None and not register.erase_at:
-            register.last_seq = max(register.last_seq, known.log_end)
-            relative = Draft.of(register, inputs)
-            relative.family = draft.family
-        draft.family[session_id] = relative
+    draft.family[session_id] = relative

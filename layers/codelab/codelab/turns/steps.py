@@ -197,6 +197,8 @@ def _commit_answer(draft: Draft, answer: ModelAnswer) -> None:
     if answer.text:
         draft.emit(turn.delta(draft, answer.final_delta, register.message_id, is_final=True))
     register.calls = {}
+    if register.delegation is not None and answer.calls:
+        children.report(draft, answer.text)
     called_tools = [answer.tools[request.tool] for request, _ in requests if request.tool in answer.tools]
     change_count = sum(tool.risk != "read" for tool in called_tools)
     for request, problem in requests:
@@ -207,8 +209,6 @@ def _commit_answer(draft: Draft, answer: ModelAnswer) -> None:
         turn.end(draft, "completed", answer.text)
         return
     register.phase = Phase.WAITING
-    if register.delegation is not None:
-        children.report(draft, answer.text)
     if not register.open_step_calls:
         if max(register.failures.values(), default=0) >= _FAILURES_ENDING_TURN:
             turn.fail(

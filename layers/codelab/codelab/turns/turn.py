@@ -76,8 +76,8 @@ def next_step(draft: Draft) -> None:
     step, is_child = draft.register.step + 1, draft.register.delegation is not None
     max_steps = draft.settings.max_steps
     if is_child:
-        max_steps = min(max_steps, draft.settings.subagent_max_steps)
-    if is_child and _tokens(draft.register) >= draft.settings.subagent_max_tokens:
+        max_steps = min(max_steps, limits.CHILD_STEPS)
+    if is_child and _tokens(draft.register) >= limits.CHILD_TOKENS:
         end(draft, "budget")
         return
     if step <= max_steps:

@@ -115,11 +115,7 @@ TOOLS = (
                     maxLength=limits.TASK_CHARS,
                 ),
             },
-            {
-                "files": array(
-                    string("A path", minLength=1), "The files to look at first", maxItems=limits.TASK_FILES
-                )
-            },
+            {"files": array(string("A path", minLength=1), "The files to look at first", maxItems=limits.TASK_FILES)},
         ),
         result=ResultForm(reply({"answer": string("What the subagent answers")})),
         paths=("files",),
