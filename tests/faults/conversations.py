@@ -643,4 +643,20 @@ CONVERSATIONS = [
         execute=execute,
         leaves_at=_is("tool_call", requires_approval=True),
     ),
+    Conversation(
+        "a cancelled turn whose subagent writes",
+        {"ask": _ONE_SUBAGENT["ask"], "look": [says("It is ", PAUSE, "far ", "from over.")]},
+        [say("ask")],
+        before=_DELEGATING,
+        during=[(SOON, {"type": "cancel"})],
+        loose=True,
+    ),
+    Conversation(
+        "a subagent whose owner was stopped",
+        {"ask": _ONE_SUBAGENT["ask"], "look": [says("Well, ", PAUSE, "it is ", "done.")]},
+        [say("ask")],
+        before=_DELEGATING,
+        pause_ms=70_000,
+        pauses_once=True,
+    ),
 ]

@@ -132,6 +132,18 @@ def test_no_more_than_four_work_at_once() -> None:
     assert "4 subagents already work" in outcome(world)
 
 
+def test_no_more_than_sixteen_work_on_a_turn() -> None:
+    world, _, [child] = delegating()
+    for n in range(limits.CHILDREN_PER_TURN - 1):
+        child.answer("Found. ")
+        [call_id] = world.answer("", delegate(f"Task {n}"))
+        child = world.of(f"s1/{call_id}")
+    child.answer("Found. ")
+    world.answer("", delegate())
+    assert "do the rest yourself" in outcome(world)
+    assert not world.children
+
+
 # -- what it may do ---------------------------------------------------------------------------------------------------
 
 

@@ -185,6 +185,8 @@ class StepRequests:
         """`settings` are the session's."""
         config = self._config_for(agent, settings)
         patches, mode = self._has_patches(config), reading_mode(settings) or DEFAULT
+        if agent.delegated and mode == "plan":
+            mode = "ask"  # whoever delegates proposes the plan
         if not agent.routes:
             return _Role(self._with_tools(agent, executor, patches, mode), config)
         choices = {

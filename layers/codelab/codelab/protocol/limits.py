@@ -41,6 +41,8 @@ OUT_OF_TURN_CALLS = 16
 #: Subagents that work side by side, and the calls that each can make at once: a decision about all of them fits into
 #: one transaction.
 CHILDREN = 4
+#: The subagents of a turn.
+CHILDREN_PER_TURN = 16
 CHILD_CALLS = 4
 #: The steps and tokens of a subagent.
 CHILD_STEPS = 30

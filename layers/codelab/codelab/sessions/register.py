@@ -217,6 +217,8 @@ class Register:
     reasoning: list[int] = field(default_factory=list)
     #: How often agents have handed over this turn.
     handovers: int = 0
+    #: How many subagents have worked on this turn.
+    subagents: int = 0
     #: The slot of the open turn, `{k}.{random}`, and until when (ms) it is held; empty if turns need no slots.
     slot: str = ""
     slot_until: int = 0

@@ -42,14 +42,19 @@ def owner(draft: Draft) -> Draft:
 def begin(draft: Draft, call: CallItem) -> None:
     """Open the checked call, and begin the child that works on it.
 
-    Raises ProtocolError RATE_LIMITED if too many work already.
+    Raises ProtocolError RATE_LIMITED if too many work, or have worked in this turn.
     """
     register, arguments = draft.register, draft.value(call.arguments)
     if len(register.delegations) >= limits.CHILDREN:
         raise ProtocolError(
             ErrorCode.RATE_LIMITED, f"{limits.CHILDREN} subagents already work; delegate the rest when they are done"
         )
+    if register.subagents >= limits.CHILDREN_PER_TURN:
+        raise ProtocolError(
+            ErrorCode.RATE_LIMITED, f"{limits.CHILDREN_PER_TURN} subagents have worked on this turn; do the rest yourself"
+        )
     draft.need([keys.TOOLS, *([keys.INSTRUCTIONS] if register.instructions else [])])
+    register.subagents += 1
     register.calls[call.call_id] = CallEntry(call.tool, CallState.EXECUTING, draft.now + _DELEGATION_MS, seq=0)
     draft.puts.append(call)
     child = draft.new_child(call.call_id)

@@ -255,11 +255,10 @@ class Draft:
         return register.last_seq
 
     def set_status(self, status: Status, message: str, *, is_news: bool = False) -> None:
-        """Set the status, and tell the clients if it has changed or `is_news`. A child has none."""
-        if self.register.delegation is not None:
-            self.register.status = status
-        elif is_news or self.register.status is not status:
-            self.register.status = status
+        """Set the status, and tell the clients if it has changed or `is_news`. A child, which has none, logs only news."""
+        is_change = self.register.status is not status and self.register.delegation is None
+        self.register.status = status
+        if is_news or is_change:
             self.emit(AgentStatus(status=status, message=message))
 
     def append_message(

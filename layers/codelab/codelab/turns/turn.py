@@ -27,7 +27,7 @@ def begin(draft: Draft, message: InputItem) -> None:
     register.turn_seq = register.last_seq
     register.usage = {}
     register.steered_messages = []
-    register.handovers = 0
+    register.handovers = register.subagents = 0
     register.last_activity = draft.now
     kept_reasoning.remove(draft)
     if not register.title:
