@@ -3,7 +3,16 @@
 from dataclasses import MISSING, fields, is_dataclass
 
 from codelab.protocol.outgoing import Status
-from codelab.sessions.register import CallEntry, CallState, Connection, FileEntry, OutboxEntry, OutOfTurnCall, Register
+from codelab.sessions.register import (
+    CallEntry,
+    CallState,
+    ChildCall,
+    Connection,
+    FileEntry,
+    OutboxEntry,
+    OutOfTurnCall,
+    Register,
+)
 
 
 def test_a_copy_is_equal_and_shares_nothing_that_can_change() -> None:
@@ -19,6 +28,7 @@ def test_a_copy_is_equal_and_shares_nothing_that_can_change() -> None:
         usage={"total_tokens": 2},
         rule_versions={"user": 3},
         calls={"c1": CallEntry(*entry)},
+        child_calls={"c3": ChildCall(*entry, delegation="c1")},
         out_of_turn_calls={"c2": OutOfTurnCall(*entry, executor="one")},
         inbox=["message"],
         steering=["message"],

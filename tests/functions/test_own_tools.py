@@ -105,7 +105,7 @@ def branches(system: System) -> set[str]:
 
 #: What the mode `code` offers.
 OFFERED = {name for name, tool in CATALOGUE.items() if offers("code", tool)}
-SERVERS = {name for name in OFFERED if CATALOGUE[name].server_side}
+SERVERS = {name for name in OFFERED if CATALOGUE[name].server_side and not CATALOGUE[name].extension}
 
 
 def test_the_model_is_offered_what_the_executor_executes_and_nothing_else(extended: System) -> None:

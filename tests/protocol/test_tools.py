@@ -22,7 +22,7 @@ def refused(tool: Tool, **arguments: Any) -> ProtocolError:
 
 def test_the_catalogue_has_the_documents_tools_the_extensions_and_the_servers_own() -> None:
     assert {name for name, tool in CATALOGUE.items() if tool.extension} == {
-        *("edit_file", "find_files", "read_process", "fetch_url")
+        *("edit_file", "find_files", "read_process", "fetch_url", "delegate")
     }
     assert {name for name, tool in CATALOGUE.items() if not tool.extension} == {
         *("read_file", "write_file", "list_files", "search_in_project", "create_directory", "delete_file", "move_file"),
@@ -48,8 +48,8 @@ def test_the_seed_documents_tools_are_as_those_have_them() -> None:
 
 def test_the_universal_agent_may_call_every_tool() -> None:
     tools = agents()["universal"].tools
-    # Its `switch_agent` is limited to the other agents, if there are any.
-    assert {**tools, "switch_agent": CATALOGUE["switch_agent"]} == CATALOGUE
+    # Two of them are limited to the agents that there are.
+    assert {**tools, **{name: CATALOGUE[name] for name in ("switch_agent", "delegate")}} == CATALOGUE
 
 
 @cases("tool", KNOWN_TOOLS.values(), ids=KNOWN_TOOLS)
@@ -168,6 +168,7 @@ WITH_PATHS = {
     "move_file": {"from": "a", "to": "P"},
     "run_command": {"command": "ls", "cwd": "P"},
     "run_persistent": {"command": "ls", "process_id": "p", "cwd": "P"},
+    "delegate": {"agent": "explore", "task": "Look", "files": ["P"]},
     "git.diff": {"path": "P"},
     "git.status": {"path": "P"},
     "git.log": {"path": "P"},

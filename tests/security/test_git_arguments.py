@@ -89,7 +89,7 @@ def test_a_dash_inside_a_path_is_accepted(tool: str) -> None:
 
 def test_file_tools_accept_names_that_begin_with_a_dash() -> None:
     for name, tool in CATALOGUE.items():
-        if tool.paths and name not in PATHS and not name.startswith("run_"):
+        if tool.paths and name not in PATHS and not name.startswith("run_") and not tool.server_side:
             arguments = {
                 "content": "",
                 "glob": "*",

@@ -4,7 +4,7 @@ import json
 
 from codelab.agents.handover import with_targets
 from codelab.protocol.tools import CATALOGUE
-from codelab.sessions.register import Phase
+from codelab.sessions.register import DELEGATE, Phase
 from codelab.turns import server_tools
 
 from tests.turns.world import OTHER, READ, World, calling, dispatched, running
@@ -19,7 +19,7 @@ def results(world: World) -> list[dict[str, object]]:
 
 
 def test_every_tool_of_the_server_can_be_executed() -> None:
-    assert set(server_tools.TOOLS) == {tool.name for tool in CATALOGUE.values() if tool.server_side}
+    assert {*server_tools.TOOLS, DELEGATE} == {tool.name for tool in CATALOGUE.values() if tool.server_side}
 
 
 def test_the_next_step_follows_at_once_and_no_call_is_sent() -> None:

@@ -51,7 +51,8 @@ def begin(draft: Draft, call: CallItem) -> None:
         )
     if register.subagents >= limits.CHILDREN_PER_TURN:
         raise ProtocolError(
-            ErrorCode.RATE_LIMITED, f"{limits.CHILDREN_PER_TURN} subagents have worked on this turn; do the rest yourself"
+            ErrorCode.RATE_LIMITED,
+            f"{limits.CHILDREN_PER_TURN} subagents have worked on this turn; do the rest yourself",
         )
     draft.need([keys.TOOLS, *([keys.INSTRUCTIONS] if register.instructions else [])])
     register.subagents += 1

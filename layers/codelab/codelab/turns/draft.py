@@ -255,7 +255,7 @@ class Draft:
         return register.last_seq
 
     def set_status(self, status: Status, message: str, *, is_news: bool = False) -> None:
-        """Set the status, and tell the clients if it has changed or `is_news`. A child, which has none, logs only news."""
+        """Set the status, and tell the clients if it has changed or `is_news`. A child has none, and logs only news."""
         is_change = self.register.status is not status and self.register.delegation is None
         self.register.status = status
         if is_news or is_change:
