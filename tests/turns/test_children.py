@@ -266,6 +266,39 @@ def test_it_is_deleted_with_its_parent() -> None:
     assert not child.is_alive
 
 
+def everything_waits() -> tuple[World, list[str], list[str]]:
+    """As many calls wait for approval as there can be. Returns the ids of the turn's and of the children's."""
+    own = [("write_file", {"path": f"{n}.py", "content": ""}) for n in range(limits.CALLS_PER_STEP - limits.CHILDREN)]
+    world, call_ids, children = delegating(*[delegate()] * limits.CHILDREN, *own)
+    writes = [("write_file", {"path": f"{n}.txt", "content": ""}) for n in range(limits.CHILD_CALLS)]
+    of_children = [call_id for child in children[: limits.CHILDREN] for call_id in child.answer("Writing. ", *writes)]
+    for n in range(limits.OUT_OF_TURN_CALLS):
+        world.execute(f"side_{n}", "write_file", path=f"{n}.md", content="")
+    return world, call_ids[limits.CHILDREN :], of_children
+
+
+def test_a_cancel_of_everything_fits_into_a_transaction() -> None:
+    world, own, of_children = everything_waits()
+    world.say("And then", id="m2")
+    world.cancel()
+    assert {world.call_item(call_id)["state"] for call_id in own + of_children} == {"cancelled"}
+    assert not world.children
+
+
+def test_a_switch_that_rejects_everything_fits_into_a_transaction() -> None:
+    world, own, of_children = everything_waits()
+    world.configure(mode="ask")
+    rejected = [call_id for call_id in of_children if world.call_item(call_id)["state"] == "rejected"]
+    assert len(rejected) == 8
+    assert {world.call_item(call_id)["state"] for call_id in own} == {"rejected"}
+    [late, *_] = [call_id for call_id in of_children if call_id not in rejected]
+    assert refusal(lambda: world.decision(late, "approve")).code is ErrorCode.INVALID_CALL_ID
+    world.pass_time(0)
+    assert world.call_item(late)["state"] == "expired"
+    assert not world.register.child_calls
+    assert {child.register.phase for child in world.children} == {"dispatched"}
+
+
 # -- clients that come and go -----------------------------------------------------------------------------------------
 
 

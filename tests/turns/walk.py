@@ -391,7 +391,8 @@ class Walk:
         mode = mode_of(world.register.settings)
         frames, self.checked = world.frames[self.checked :], len(world.frames)
         sent = {frame["tool_name"] for frame in frames if frame["type"] == "tool_call"}
-        waiting = [it for it in world.register.open_calls.values() if it.state is CallState.AWAITING_APPROVAL]
+        open_calls = world.register.open_calls.values()
+        waiting = [it for it in open_calls if it.state is CallState.AWAITING_APPROVAL and it.due > world.now]
         for name in sent | {entry.tool for entry in waiting}:
             assert offers(mode, CATALOGUE[name]), f"{name} in the mode {mode}"
         plans = [entry for entry in world.register.open_calls.values() if entry.tool == "propose_plan"]

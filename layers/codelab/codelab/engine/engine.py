@@ -170,34 +170,38 @@ class Engine:
         `prepared_invoke`: the invoke, prepared during the commit.
         """
         _note_given_up(transition)
-        if not (is_awaited and transition.spending):
-            self._reach_out(transition, patience_s, request_id, prepared_invoke)
-            self._count(transition)
-            self.run_effects_of_family(transition, patience_s)
-            return
-        counting = threading.Thread(target=self._count, args=(transition,), name="count")
-        counting.start()
-        try:
-            self._reach_out(transition, patience_s, request_id, prepared_invoke)
-        finally:  # a call that is in flight when Lambda freezes the process would break
-            counting.join()
-        self.run_effects_of_family(transition, patience_s)
-
-    def run_effects_of_family(self, transition: Transition, patience_s: float = PATIENCE_S) -> None:
-        """Run the effects of what the transition does to the session's parent and children."""
-        for change in transition.family:
-            self.run_effects(change, patience_s)
-
-    def _reach_out(
-        self,
-        transition: Transition,
-        patience_s: float,
-        request_id: str | None,
-        prepared_invoke: PreparedInvoke | None,
-    ) -> None:
-        register = transition.after
         if transition.invoke is not None:
-            self.invoke(register, transition.invoke, prepared_invoke)
+            self.invoke(transition.after, transition.invoke, prepared_invoke)
+        self._invoke_family(transition)
+        if not (is_awaited and transition.spending):
+            self._reach_out(transition, patience_s, request_id)
+            self._count(transition)
+        else:
+            counting = threading.Thread(target=self._count, args=(transition,), name="count")
+            counting.start()
+            try:
+                self._reach_out(transition, patience_s, request_id)
+            finally:  # a call that is in flight when Lambda freezes the process would break
+                counting.join()
+        self._reach_out_to_family(transition, patience_s)
+
+    def run_effects_of_family(self, transition: Transition) -> None:
+        """Run the effects of what the transition does to the session's parent and children."""
+        self._invoke_family(transition)
+        self._reach_out_to_family(transition, PATIENCE_S)
+
+    def _invoke_family(self, transition: Transition) -> None:
+        for change in transition.family:
+            if change.invoke is not None:
+                self.invoke(change.after, change.invoke)
+
+    def _reach_out_to_family(self, transition: Transition, patience_s: float) -> None:
+        for change in transition.family:
+            _note_given_up(change)
+            self._reach_out(change, patience_s, None)
+            self._count(change)
+
+    def _reach_out(self, transition: Transition, patience_s: float, request_id: str | None) -> None:
         posts = transition.posts
         if posts or transition.resend or transition.repost or transition.replies:
             self._post(posts, transition, patience_s, request_id)

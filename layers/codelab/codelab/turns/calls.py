@@ -43,6 +43,8 @@ _FAILURES_KEPT = 32
 PROGRESS_MS = 86_400_000
 #: Bytes of output that are stored for an unfinished call.
 PROGRESS_BYTES = 16_000
+#: The most calls of children that a switch of the mode rejects itself.
+_CHILD_CALLS_OF_SWITCH = 8
 #: Bytes of a large edit that the model sees.
 _EDIT_BYTES = 4_000
 
@@ -328,17 +330,23 @@ def stop_children(draft: Draft, delegations: Iterable[str], message: str) -> Non
 def switch_mode(draft: Draft, mode: Mode) -> None:
     """Switch the session's mode, for the user. Calls that wait for approval and are not allowed in it are rejected.
 
-    What was approved before goes on.
+    What was approved before goes on. More calls of children than fit into the transaction expire at once: nobody can
+    approve them, and the sweep settles them.
     """
     modes.set_mode(draft, mode)
     waiting_ids = [
         call_id for call_id, entry in draft.register.open_calls.items() if entry.state is CallState.AWAITING_APPROVAL
     ]
     draft.need(map(keys.call_key, waiting_ids))
+    child_count = 0
     has_settled = False
     for call_id in waiting_ids:
         call = draft.call(call_id)
         if call is None or _is_offered(mode, call):
+            continue
+        child_count += bool(call.delegation)
+        if call.delegation and child_count > _CHILD_CALLS_OF_SWITCH:
+            draft.register.child_calls[call_id].due = draft.now
             continue
         call.decision = {"decision": "reject", "reason": "mode", "at": draft.now}
         settle(draft, call, CallState.REJECTED, {"result": {"status": "rejected", "reason": "mode", "mode": mode}})
