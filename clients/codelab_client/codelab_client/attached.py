@@ -13,6 +13,7 @@ from codelab_client.safe_text import safe, safe_line
 from codelab_client.session import Address, connect
 from codelab_client.session import events as on
 from codelab_client.session.journal import state_folder
+from codelab_client.session.subagents import Subagents
 from codelab_client.session.tokens import Token
 from codelab_client.unattended import unattended_executor
 
@@ -38,6 +39,7 @@ async def attach(address: Address, workspace: Path, token: Token, session_id: st
         await session.instruct(*await local.about())
         _say(f"Executing the tools of session {session_id} in {workspace}. Other windows talk and decide. Ctrl-C ends.")
         ending: set[asyncio.Task[None]] = set()
+        subagents = Subagents()
         async for event in session.events():
             if isinstance(event, on.CallDecidedElsewhere):
                 await session.reject(event.call_id, f"nobody can be asked where it would run ({event.asked_by})")
@@ -49,21 +51,23 @@ async def attach(address: Address, workspace: Path, token: Token, session_id: st
                     task = asyncio.ensure_future(work)
                     ending.add(task)
                     task.add_done_callback(ending.discard)
-            if line := _told(event):
+            if line := subagents.take(event) or _told(event, subagents):
                 _say(line)
     return 0
 
 
-def _told(event: on.Event) -> str:
+def _told(event: on.Event, subagents: Subagents) -> str:
     match event:
         case on.CallStarted():
-            return f"{event.tool_name} {_gist(event.arguments)}"
+            return f"{subagents.prefix(event.call_id)}{event.tool_name} {_gist(event.arguments)}"
         case on.CallFinished() if event.outcome.error is not None:
-            return f"{event.tool_name} failed: {safe_line(event.outcome.error.message)}"
+            prefix = subagents.prefix(event.call_id)
+            return f"{prefix}{event.tool_name} failed: {safe_line(event.outcome.error.message)}"
         case on.CallDecidedElsewhere():
-            return f"{event.tool_name} {_gist(event.arguments or {})} is refused: the project asks ({event.asked_by})"
+            told = _told_call(event, subagents)
+            return f"{told} is refused: the project asks ({event.asked_by})"
         case on.ToolCall(requires_approval=True):
-            return f"{event.tool_name} {_gist(event.arguments or {})} waits for a decision in another window"
+            return f"{_told_call(event, subagents)} waits for a decision in another window"
         case on.Connected(again=True):
             return "Connected again"
         case on.Ignored():
@@ -71,6 +75,10 @@ def _told(event: on.Event) -> str:
         case on.Error():
             return f"{event.error_code}: {event.message}"
     return ""
+
+
+def _told_call(call: on.ToolCall, subagents: Subagents) -> str:
+    return f"{subagents.prefix(call.call_id)}{call.tool_name} {_gist(call.arguments or {})}"
 
 
 def _gist(arguments: Mapping[str, Any]) -> str:

@@ -15,6 +15,7 @@ from codelab_client.safe_text import exact, exact_line, safe, safe_line
 from codelab_client.session import Refused, Session
 from codelab_client.session import events as on
 from codelab_client.session.gate import denial
+from codelab_client.session.subagents import Subagents
 
 #: The exit codes, which `codelab exec --help` and docs/client.md list.
 COMPLETED, FAILED, USAGE, NO_SERVER, UNAUTHORIZED, CALLS_REFUSED, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
@@ -59,6 +60,9 @@ class _Turn:
         self._session, self._policy, self._permissions = session, policy, permissions
         self._as_json, self._ask = as_json, ask
         self._texts: dict[str, str] = {}
+        self._subagents = Subagents()
+        if session.info is not None:
+            self._subagents.take(session.info)
         self._refused = False
         self._reason = ""
 
@@ -77,6 +81,9 @@ class _Turn:
         return CALLS_REFUSED if self._refused else COMPLETED
 
     async def _take(self, event: on.Event) -> None:
+        if news := self._subagents.take(event):
+            say(news)
+            self._texts.clear()  # it was said on the way to the answer
         match event:
             case on.AssistantMessage():
                 self._texts[event.message_id] = self._texts.get(event.message_id, "") + event.token
@@ -87,10 +94,11 @@ class _Turn:
             case on.ToolCall(requires_approval=True):
                 await self._decide(event)
             case on.CallStarted():
-                say(f"{event.tool_name} {_shown(event.arguments)}")
-                self._texts.clear()  # it was said on the way to the answer
+                say(self._told(event.call_id, event.tool_name, event.arguments))
+                self._texts.clear()
             case on.CallFinished() if event.outcome.error is not None:
-                say(f"{event.tool_name} failed: {safe_line(event.outcome.error.message)}")
+                prefix = self._subagents.prefix(event.call_id)
+                say(f"{prefix}{event.tool_name} failed: {safe_line(event.outcome.error.message)}")
             case on.Error():
                 say(f"{event.error_code}: {safe_line(event.message, 1_000)}")
             case on.Ignored(why=reason):
@@ -100,9 +108,10 @@ class _Turn:
 
     async def _decide(self, call: on.ToolCall) -> None:
         arguments = call.arguments or {}
+        told = self._told(call.call_id, call.tool_name, arguments)
         if reason := denial(self._permissions, call):
             self._refused = True
-            say(f"refused {call.tool_name} {_shown(arguments)}: {reason}")
+            say(f"refused {told}: {reason}")
             await self._session.reject(call.call_id, reason)
         elif call.arguments is not None and self._policy.allows(call.tool_name, arguments):
             await self._approve(call, arguments)
@@ -112,19 +121,23 @@ class _Turn:
             self._refused = True
             reason = _elsewhere(call) or "nobody can approve it; --policy FILE allows calls"
             reason = "a human's decision alone accepts a plan" if call.is_plan else reason
-            say(f"refused {call.tool_name} {_shown(arguments)}: {reason}")
+            say(f"refused {told}: {reason}")
             await self._session.reject(call.call_id, _NOBODY)
+
+    def _told(self, call_id: str, tool: str, arguments: Mapping[str, Any]) -> str:
+        """A call in one line, with whose it is."""
+        return f"{self._subagents.prefix(call_id)}{tool} {_shown(arguments)}"
 
     async def _approve(self, call: on.ToolCall, arguments: Mapping[str, Any]) -> None:
         try:
             await self._session.approve(call.call_id, tool=call.tool_name, arguments=arguments)
         except Refused as refusal:  # another call has come under its id, and its own event follows
-            say(f"{call.tool_name} {_shown(arguments)}: {refusal}")
+            say(f"{self._told(call.call_id, call.tool_name, arguments)}: {refusal}")
 
     async def _ask_about(self, call: on.ToolCall, arguments: Mapping[str, Any]) -> None:
         """Ask on the terminal."""
         text = exact(json.dumps(arguments, indent=2, ensure_ascii=False))
-        _write(sys.stderr, f"{exact_line(call.tool_name)}\n{text}")
+        _write(sys.stderr, f"{self._subagents.prefix(call.call_id)}{exact_line(call.tool_name)}\n{text}")
         prompt = "it was approved elsewhere, or by nobody; run it here?"
         if isinstance(call, on.CallDecidedElsewhere) and call.asked_by:
             prompt = f"the project's permissions ask about it ({call.asked_by}); run it?"

@@ -10,7 +10,7 @@ from typing import Any
 from codelab_client import execution
 from codelab_client.execution import Stream, ToolExecutor, ToolOutcome
 from codelab_client.session import payloads
-from codelab_client.session.events import CallFinished, CallOutput, CallStarted, Error, Event, ToolCall
+from codelab_client.session.events import DELEGATE, CallFinished, CallOutput, CallStarted, Error, Event, ToolCall
 from codelab_client.session.gate import Gate
 from codelab_client.session.journal import Claim, Journal
 from codelab_client.tools.risks import risk_of
@@ -138,7 +138,7 @@ class Calls:
     async def _handle(self, call: ToolCall) -> None:
         refusal = None
         is_new = self._journal.entry(call.call_id) is None
-        if self._gate is not None and is_new and call.tool_name in self._executor.tools_supported:
+        if self._gate is not None and is_new and self._is_supported(call):
             if (passage := await self._gate.passage(call)) is None:
                 return
             call, refusal = passage.call, passage.refusal
@@ -177,7 +177,7 @@ class Calls:
     async def _outcome(self, call: ToolCall) -> ToolOutcome:
         if call.arguments is None:
             return ToolOutcome.failed("EXECUTION_FAILED", "The client could not fetch the call's arguments")
-        if call.tool_name not in self._executor.tools_supported:
+        if not self._is_supported(call):
             return ToolOutcome.failed("TOOL_NOT_FOUND", f"This client does not execute {call.tool_name}")
         # As it was compared with what the user approved: null is the same as nothing there.
         arguments = {name: value for name, value in call.arguments.items() if value is not None}
@@ -200,6 +200,9 @@ class Calls:
             return ToolOutcome.failed("EXECUTION_FAILED", f"The client failed: {type(error).__name__}: {error}")
         finally:
             beating.cancel()
+
+    def _is_supported(self, call: ToolCall) -> bool:
+        return call.tool_name != DELEGATE and call.tool_name in self._executor.tools_supported
 
     async def _interrupted(self, call_id: str) -> None:
         outcome = self._journal.finish(call_id, _failed("EXECUTION_FAILED", _INTERRUPTED))

@@ -14,6 +14,8 @@ from codelab_client.execution import Stream, ToolOutcome
 
 #: The tool that proposes a plan: a human's decision alone accepts it.
 PLAN = "propose_plan"
+#: The tool that begins a subagent: the server executes it, and no client.
+DELEGATE = "delegate"
 #: Integers beyond this are not exact in JSON.
 _LARGEST = 2**53
 #: Fields that the journal has, which takes no surrogates.
@@ -91,6 +93,7 @@ class ToolCall(Event):
     remember: what an approval can be remembered as, {"rule", "scopes"}, or None if such calls always need approval.
     repeatable: whether the server leaves it to this client to approve the same command again (`AllowedCommands`).
     deadline: milliseconds since the epoch.
+    parent_call_id: the subagent that makes it, see `SubagentUpdate`.
     """
 
     call_id: str
@@ -106,6 +109,7 @@ class ToolCall(Event):
     execute: bool = True
     payload_url: str | None = None
     payload_bytes: int | None = None
+    parent_call_id: str | None = None
 
     @property
     def scopes(self) -> list[str]:
@@ -188,6 +192,22 @@ class CallUpdate(Event):
             code, message = (str(self.error.get(name) or "") for name in ("code", "message"))
             return ToolOutcome.failed(code, message)
         return ToolOutcome(self.result) if "result" in self.frame else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubagentUpdate(Event):
+    """A subagent works on a part of the turn (`running`), or has ended: `completed`, `failed` or `cancelled`.
+
+    text: what it has written last, shortened as its task is. Its calls have its `call_id` as `parent_call_id`.
+    """
+
+    call_id: str
+    agent: str
+    task: str
+    state: str
+    turn_id: str | None = None
+    step: int | None = None
+    text: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -305,6 +325,7 @@ class SessionInfo(Event):
     agents: list[dict[str, Any]] = field(default_factory=list)
     models: list[dict[str, Any]] = field(default_factory=list)
     queued: list[dict[str, Any]] = field(default_factory=list)
+    subagents: list[dict[str, Any]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -460,6 +481,7 @@ _TYPES: dict[str, type[Event]] = {
     "tool_call_draft": ToolCallDraft,
     "tool_progress": ToolProgress,
     "call_update": CallUpdate,
+    "subagent_update": SubagentUpdate,
     "agent_status": AgentStatus,
     "agent_switched": AgentSwitched,
     "mode_switched": ModeSwitched,

@@ -8,6 +8,7 @@ from typing import Any
 
 from codelab_client import __version__
 from codelab_client.execution import DeclaredTool, DeclaresTools, ToolExecutor
+from codelab_client.session.events import DELEGATE
 
 #: What the server takes of a client's own tools (docs/protocol.md, "An IDE's own tools").
 _MOST_TOOLS = 32
@@ -22,7 +23,7 @@ class Hello:
 
     instructions: the project's, each with `path` and `content`; None leaves those that the session has. environment:
     where calls run; None as there.
-    drafts: ask for drafts of calls.
+    drafts: ask for drafts of calls. delegates: let the agent have subagents, whose calls the executor gets too.
     left_out: why other tools are not offered, by name.
     """
 
@@ -32,8 +33,10 @@ class Hello:
         instructions: Sequence[Mapping[str, str]] | None = None,
         *,
         drafts: bool = False,
+        delegates: bool = True,
     ) -> None:
         self._executor, self.instructions, self._drafts = executor, instructions, drafts
+        self._names_of_server = (DELEGATE,) if delegates else ()
         self.environment: Mapping[str, str] | None = None
         self._refusals: dict[str, str] = {}
         self.left_out: dict[str, str] = {}
@@ -42,7 +45,8 @@ class Hello:
         """The frame as it must be sent now."""
         capabilities: dict[str, Any] = {"drafts": True} if self._drafts else {}
         if self._executor is not None:
-            capabilities["tools_supported"] = [*self._executor.tools_supported][:_MOST_NAMES]
+            names = dict.fromkeys((*self._names_of_server, *self._executor.tools_supported))
+            capabilities["tools_supported"] = [*names][:_MOST_NAMES]
         if isinstance(self._executor, DeclaresTools):
             capabilities["tools"] = [_declaration(tool) for tool in self._tools(self._executor)]
         situation: dict[str, Any] = {} if self.environment is None else {"environment": dict(self.environment)}

@@ -37,6 +37,7 @@ async def connect(
     situation: Callable[[], Awaitable[Mapping[str, str]]] | None = None,
     drafts: bool = False,
     restrictions: Restrictions | None = None,
+    delegates: bool = True,
 ) -> AsyncIterator[Session]:
     """Open a session, and close it at the end of the block.
 
@@ -54,6 +55,7 @@ async def connect(
     drafts: ask for a `ToolCallDraft` now and then while the model writes a call.
     restrictions: the project's: what they deny is not executed, and what they ask about comes as a
     `CallDecidedElsewhere` if nobody here has decided about just that call; None: there are none.
+    delegates: let the agent have others do parts of its work, whose calls are executed here too; see `SubagentUpdate`.
     Raises SessionError if no session can be opened.
     """
     address = url if isinstance(url, Address) else Address.parse(url, rest_url)
@@ -82,6 +84,7 @@ async def connect(
             situation,
             drafts,
             restrictions,
+            delegates,
         )
         try:
             await session.open()

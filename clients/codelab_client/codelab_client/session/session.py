@@ -91,6 +91,7 @@ class Session:
         situation: Callable[[], Awaitable[Mapping[str, str]]] | None = None,
         drafts: bool = False,
         restrictions: Restrictions | None = None,
+        delegates: bool = True,
     ) -> None:
         self.address, self.session_id = address, session_id
         #: Where calls run that were decided elsewhere.
@@ -100,7 +101,7 @@ class Session:
         self.mode = self.acting_mode = _DEFAULT_MODE  # what the agent may do; the same, now or after `ask` and `plan`
         self.info: SessionInfo | None = None
         self._journal, self._executor = journal, executor
-        self._hello = Hello(executor, None if executor is None else instructions, drafts=drafts)
+        self._hello = Hello(executor, None if executor is None else instructions, drafts=drafts, delegates=delegates)
         self._sequence = FrameSequence(journal.position if last_seq is None else last_seq)
         self._resumed_from = 0  # the position that the last `resume` named
         self._on_event = on_event

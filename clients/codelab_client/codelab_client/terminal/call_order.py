@@ -1,4 +1,4 @@
-"""Cards of finished calls, printed in the order in which the agent made the calls, whichever ends first."""
+"""Cards of finished calls, printed in the order in which an agent made the calls, whichever ends first."""
 
 from collections.abc import Callable
 
@@ -6,15 +6,17 @@ from rich.console import RenderableType
 
 
 class CallOrder:
-    """The calls of a turn. show: prints a card."""
+    """The calls of a turn. Those of a subagent do not wait for those of others. show: prints a card."""
 
     def __init__(self, show: Callable[[RenderableType], None]) -> None:
         self._show = show
         self._cards: dict[str, tuple[RenderableType, str] | None] = {}  # None: the call has not ended
+        self._makers: dict[str, str] = {}
 
-    def begin(self, call_id: str) -> None:
-        """The agent has made a call."""
+    def begin(self, call_id: str, maker: str = "") -> None:
+        """The agent, or the subagent `maker`, has made a call."""
         self._cards.setdefault(call_id, None)
+        self._makers[call_id] = maker
 
     def end(self, call_id: str, card: RenderableType, summary: str) -> None:
         """A call has ended. Its card is printed when those before it have ended; until then, `held` has its summary."""
@@ -27,10 +29,11 @@ class CallOrder:
             del self._cards[call_id]
         self._print()
 
-    def close(self) -> None:
-        """No call of the turn is open any more: print what waits."""
+    def close(self, maker: str | None = None) -> None:
+        """No call of the turn, or of the subagent `maker`, is open any more: print what waits."""
         for call_id in [call_id for call_id, card in self._cards.items() if card is None]:
-            del self._cards[call_id]
+            if maker in (None, self._makers.get(call_id)):
+                del self._cards[call_id]
         self._print()
 
     @property
@@ -39,6 +42,12 @@ class CallOrder:
         return [card[1] for card in self._cards.values() if card is not None]
 
     def _print(self) -> None:
-        while self._cards and (card := next(iter(self._cards.values()))) is not None:
-            del self._cards[next(iter(self._cards))]
-            self._show(card[0])
+        blocked_makers = set()
+        for call_id, card in list(self._cards.items()):
+            maker = self._makers.get(call_id, "")
+            if card is None:
+                blocked_makers.add(maker)
+            elif maker not in blocked_makers:
+                del self._cards[call_id]
+                self._show(card[0])
+        self._makers = {call_id: self._makers.get(call_id, "") for call_id in self._cards}

@@ -103,36 +103,40 @@ def plan(items: list[dict[str, Any]]) -> RenderableType:
     return Indented(lines, below=1)
 
 
-def call(tool: str, arguments: Mapping[str, Any] | None, workspace: Path) -> RenderableType:
-    """A call that waits for approval, in full: the command, the diff, or all arguments."""
+def call(tool: str, arguments: Mapping[str, Any] | None, workspace: Path, maker: str = "") -> RenderableType:
+    """A call that waits for approval, in full: the command, the diff, or all arguments.
+
+    maker: whose it is, in front of the tool's name; empty if it is the agent's.
+    """
     if arguments is None:
         return Group(
-            _title(tool), Text("  Its arguments could not be fetched; it can only be rejected.", style="error")
+            _title(tool, maker), Text("  Its arguments could not be fetched; it can only be rejected.", style="error")
         )
-    return _card(tool, arguments, _listing(tool, arguments, workspace), workspace)
+    return _card(_title(tool, maker), tool, arguments, _listing(tool, arguments, workspace), workspace)
 
 
-def asked_call(tool: str, arguments: Mapping[str, Any] | None, workspace: Path) -> RenderableType:
+def asked_call(tool: str, arguments: Mapping[str, Any] | None, workspace: Path, maker: str = "") -> RenderableType:
     """The same; of what is very long, or of a long new file, only the beginning, until the user unfolds it."""
     if arguments is None:
-        return call(tool, arguments, workspace)
+        return call(tool, arguments, workspace, maker)
     listing = _listing(tool, arguments, workspace)
-    whole = _card(tool, arguments, listing, workspace)
+    whole = _card(_title(tool, maker), tool, arguments, listing, workspace)
     most_lines = _NEW_FILE_BEGINNING if _is_long_new_file(tool, arguments, workspace) else _MOST_LINES
     if len(listing.lines) <= most_lines:
         return whole
-    return Folded(_card(tool, arguments, _beginning(listing, most_lines), workspace), whole, is_question=True)
+    part = _card(_title(tool, maker), tool, arguments, _beginning(listing, most_lines), workspace)
+    return Folded(part, whole, is_question=True)
 
 
-def _card(tool: str, arguments: Mapping[str, Any], listing: Difference, workspace: Path) -> RenderableType:
-    title, path = _title(tool), arguments.get("path")
+def _card(title: Text, tool: str, arguments: Mapping[str, Any], listing: Difference, workspace: Path) -> RenderableType:
+    path = arguments.get("path")
     if isinstance(path, str):
         title.append(f" {exact_line(path)}")
     return Group(Whole(title), Indented(_body(tool, arguments, listing, workspace), 2))
 
 
-def _title(tool: str) -> Text:
-    return Text("? ", style="question").append(exact_line(tool), style="bold")
+def _title(tool: str, maker: str) -> Text:
+    return Text("? ", style="question").append(maker).append(exact_line(tool), style="bold")
 
 
 def _is_long_new_file(tool: str, arguments: Mapping[str, Any], workspace: Path) -> bool:
@@ -255,26 +259,31 @@ def _what_is_deleted(workspace: Path, path: str) -> str:
 
 def summary(tool: str, arguments: Mapping[str, Any]) -> str:
     """A call in one line."""
-    for name in ("command", "path", "from", "query", "glob", "url", "action", "message"):
+    for name in ("command", "path", "from", "query", "glob", "url", "action", "message", "task"):
         if isinstance(arguments.get(name), str):
             return f"{safe_line(tool)} {safe_line(arguments[name], 100)}"
     return safe_line(tool)
 
 
-def finished(tool: str, arguments: Mapping[str, Any], outcome: ToolOutcome) -> RenderableType:
+def finished(tool: str, arguments: Mapping[str, Any], outcome: ToolOutcome, maker: str = "") -> RenderableType:
     """A call that has ended, with the end of its output, which is the one that the agent reads."""
+    told = f"{maker}{summary(tool, arguments)}"
     if outcome.error is not None:
         reason, _, output = safe(outcome.error.message).rstrip().partition("\n")
         if len(reason) > _REASON_CHARS:
             reason, output = shortened(reason, _REASON_CHARS), outcome.error.message
         text = f"\n  {safe_line(outcome.error.code)}: {reason}"
-        line = Text("✗ ", style="error").append(summary(tool, arguments)).append(text, style="error")
+        line = Text("✗ ", style="error").append(told).append(text, style="error")
         return _with_output(line, output)
-    line = (
-        Text("● ", style="success").append(summary(tool, arguments)).append(f"  {_gist(outcome.result)}", style="quiet")
-    )
+    line = Text("● ", style="success").append(told).append(f"  {_gist(outcome.result)}", style="quiet")
     parts = [outcome.result.get(name) for name in _OUTPUTS] if isinstance(outcome.result, dict) else []
     return _with_output(line, "\n".join(part.rstrip("\n") for part in parts if isinstance(part, str) and part))
+
+
+def ended_subagent(line: str, state: str) -> RenderableType:
+    """The end of a subagent, in a line that may be shown as it is."""
+    mark, style = ("● ", "success") if state == "completed" else ("✗ ", "error" if state == "failed" else "warning")
+    return Whole(Text(mark, style=style).append(line))
 
 
 def _with_output(line: Text, output: str) -> RenderableType:

@@ -22,6 +22,7 @@ from codelab_client.session import events as on
 from codelab_client.session.call_drafts import CallDrafts
 from codelab_client.session.gate import denial
 from codelab_client.session.journal import state_folder
+from codelab_client.session.subagents import Subagent, Subagents
 from codelab_client.terminal import cards
 from codelab_client.terminal.asked import origin, together
 from codelab_client.terminal.call_order import CallOrder
@@ -29,6 +30,7 @@ from codelab_client.terminal.local_commands import LocalCommands
 from codelab_client.terminal.markdown_blocks import complete_length
 from codelab_client.terminal.own_messages import OwnMessage, OwnMessages
 from codelab_client.terminal.picker import Choice, Preview
+from codelab_client.terminal.subagent_line import subagent_line
 from codelab_client.tools.last_state import last_state
 from codelab_client.trust import TrustFile
 from codelab_client.waiting import Waiting, waiting
@@ -136,6 +138,7 @@ class TerminalConversation:
         )
         self.hooks: ProjectHooks | None = None
         self.drafts = CallDrafts()
+        self.subagents = Subagents()
         self._order = CallOrder(lambda card: self.screen.show(card))
         self.to_retry = ""  # what tries a failed turn again; empty if none has failed
         self._user_text, self._has_called = "", False  # the turn's message, and whether it has made a call
@@ -165,6 +168,7 @@ class TerminalConversation:
     def take(self, event: on.Event) -> None:
         """Show one event."""
         self.drafts.take(event)
+        news = self.subagents.take(event)
         match event:
             case on.AssistantThought():
                 self._think(event)
@@ -180,11 +184,11 @@ class TerminalConversation:
             case on.ToolCall():
                 self._end_text()
                 self._has_called = True
-                self._order.begin(event.call_id)
+                self._order.begin(event.call_id, event.parent_call_id or "")
                 self._arguments[event.call_id] = event.arguments or {}
                 self._forget(event.call_id)
                 if event.requires_approval and (reason := denial(self.allowed_calls.permissions, event)):
-                    self._say(f"{cards.summary(event.tool_name, event.arguments or {})}: {reason}", "warning")
+                    self._say(f"{self.summary(event)}: {reason}", "warning")
                     self.start(self.session.reject(event.call_id, reason))
                 elif event.requires_approval and self.allowed_commands.covers(event):
                     self.start(self._run_again(event))
@@ -194,7 +198,7 @@ class TerminalConversation:
                     self._ask(event)
                 elif not event.execute:
                     self._elsewhere[event.call_id] = event.tool_name
-                    self._say(f"{cards.summary(event.tool_name, event.arguments or {})}, on another client")
+                    self._say(f"{self.summary(event)}, on another client")
             case on.CallStarted():
                 self.running[event.call_id] = Running(event.tool_name, event.arguments, time.monotonic())
             case on.CallOutput():
@@ -206,6 +210,10 @@ class TerminalConversation:
                 self._end_call(event.call_id, event.tool_name, event.outcome)
             case on.CallUpdate():
                 self._settled(event)
+            case on.SubagentUpdate() if event.state != "running":
+                self._end_text()
+                self._order.close(event.call_id)
+                self.screen.show(cards.ended_subagent(news, event.state))
             case on.Compacted():
                 self._end_text()
                 self._say(_COMPACTED.get(event.outcome, "").format(event=event))
@@ -261,8 +269,13 @@ class TerminalConversation:
     def _end_call(self, call_id: str, tool: str, outcome: ToolOutcome) -> None:
         self._end_text()
         arguments = self._arguments.get(call_id, {})
-        card = cards.finished(tool, arguments, outcome)
-        self._order.end(call_id, card, cards.summary(tool, arguments))
+        maker = self.subagents.prefix(call_id)
+        card = cards.finished(tool, arguments, outcome, maker)
+        self._order.end(call_id, card, f"{maker}{cards.summary(tool, arguments)}")
+
+    def summary(self, call: on.ToolCall) -> str:
+        """A call in one line, with whose it is."""
+        return f"{self.subagents.prefix(call.call_id)}{cards.summary(call.tool_name, call.arguments or {})}"
 
     def _begin_turn(self, event: on.UserMessage) -> None:
         """The agent gets a message, of this window or of another one."""
@@ -363,7 +376,7 @@ class TerminalConversation:
 
     def _say_settled(self, state: str, call: on.ToolCall, feedback: str | None) -> None:
         reason = f": {safe_line(feedback)}" if feedback else ""
-        self._say(f"{state} {cards.summary(call.tool_name, call.arguments or {})}{reason}")
+        self._say(f"{state} {self.summary(call)}{reason}")
 
     def _say(self, text: str, style: str = "quiet") -> None:
         self.screen.show(cards.notice(text, style))
@@ -403,7 +416,8 @@ class TerminalConversation:
         elif self.approvals:
             call = self.approvals[0]
             with self.executor.showing(call):
-                card = cards.asked_call(call.tool_name, call.arguments, self.workspace)
+                maker = self.subagents.prefix(call.call_id)
+                card = cards.asked_call(call.tool_name, call.arguments, self.workspace, maker)
                 self.folded = card if isinstance(card, cards.Folded) else None
                 self.screen.show(card)
             if isinstance(call, on.CallDecidedElsewhere):
@@ -462,7 +476,8 @@ class TerminalConversation:
         self.unfold()
         for call in calls[1:]:
             with self.executor.showing(call):
-                self.screen.show(cards.call(call.tool_name, call.arguments or {}, self.workspace))
+                maker = self.subagents.prefix(call.call_id)
+                self.screen.show(cards.call(call.tool_name, call.arguments or {}, self.workspace, maker))
         self.asked_at = time.monotonic()
         return calls
 
@@ -729,23 +744,35 @@ class TerminalConversation:
         for message_id in self._own.open_ids:
             self.start(self.session.cancel(message_id))
 
-    def live(self) -> list[str]:
-        """The lines above the input: running calls with their newest output, or the open text."""
+    def live(self, columns: int = 80) -> list[str]:
+        """The lines above the input: running calls with their newest output, the open text, and who else works."""
         lines = self.tail.splitlines()[-_LIVE_LINES:] if self.tail.strip() else []
         if self._is_thinking:
             lines.append(f"thinking: {safe_line(self.thoughts[-300:].rstrip().rpartition(chr(10))[2])}")
         if (draft := self.drafts.newest) is not None:
             lines += [f"  {line}" for line in exact(draft.tail).splitlines()[-_LIVE_LINES:]]
-        for running in self.running.values():
+        for call_id, running in self.running.items():
+            if self.subagents.maker(call_id) in self.subagents.working:
+                continue
             seconds = time.monotonic() - running.start_time
-            lines.append(f"◌ {cards.summary(running.tool, running.arguments)}  {seconds:.0f} s")
+            told = f"{self.subagents.prefix(call_id)}{cards.summary(running.tool, running.arguments)}"
+            lines.append(f"◌ {told}  {seconds:.0f} s")
             lines += [f"  {line}" for line in safe(last_state(running.output[-4_000:])).splitlines()[-_LIVE_LINES:]]
         lines += [f"● {summary}" for summary in self._order.held]
+        lines += [subagent_line(one, self._doing(one), columns) for one in self.subagents.working.values()]
         queued = self.session.queued
         previews = self._own.previews(queued)
         lines += [f"{number} waits: {safe_line(text)}" for number, text in enumerate(previews[:_QUEUE_LINES], 1)]
         lines += [f"is sent: {safe_line(text)}" for text in self._own.on_their_way(queued)]
         return lines
+
+    def _doing(self, subagent: Subagent) -> str:
+        """What a subagent does now: what it asks, its newest call, or what it has written."""
+        asked = [call for call in self.approvals if self.subagents.maker(call.call_id) == subagent.call_id]
+        if asked:
+            return f"asks for {cards.summary(asked[0].tool_name, asked[0].arguments or {})}"
+        calls = [call for call_id, call in self.running.items() if self.subagents.maker(call_id) == subagent.call_id]
+        return cards.summary(calls[-1].tool, calls[-1].arguments) if calls else subagent.text
 
 
 def _subject(text: str) -> str:

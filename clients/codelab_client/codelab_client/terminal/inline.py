@@ -49,7 +49,7 @@ from codelab_client.terminal.picker import Choice, Preview, pick
 from codelab_client.terminal.reflow import erase_what_was_broken
 from codelab_client.terminal.spacing import Spacing
 from codelab_client.terminal.status_line import status_line
-from codelab_client.terminal.wrapping import wrapped
+from codelab_client.terminal.wrapping import cut, wrapped
 
 #: Two Ctrl-C within this time quit (seconds).
 _TWICE_S = 2.0
@@ -247,7 +247,7 @@ class InlineScreen:
 
     def _compose(self) -> StyleAndTextTuples:
         columns, rows = shutil.get_terminal_size()
-        live = [piece for line in self.conversation.live() for piece in wrapped(line, columns - 1)]
+        live = [piece for line in self.conversation.live(columns - 1) for piece in wrapped(line, columns - 1)]
         fragments: StyleAndTextTuples = [("class:live", f"{piece}\n") for piece in live[-max(3, rows // 3) :]]
         question = self._asked()
         fragments += [
@@ -275,7 +275,7 @@ class InlineScreen:
             choices = "f in this folder" if is_elsewhere else f"s in this session{users}"
             return f"Allow from now on: {always(call, conversation)}\n{choices}  Esc back"
         if self._mode == "together":
-            names = ", ".join(cards.summary(one.tool_name, one.arguments or {}) for one in self._together)
+            names = ", ".join(conversation.summary(one) for one in self._together)
             return f"Run these {counted(len(self._together), 'change')}: {names}?\ny yes, all  Esc back"
         suffix = f" ({len(conversation.approvals) - 1} more)" if len(conversation.approvals) > 1 else ""
         if call.is_plan:
@@ -285,7 +285,8 @@ class InlineScreen:
         ever = "  a always" if always(call, conversation) else ""
         changes = together(conversation.approvals)
         all_of_them = f"  A {counted(len(changes), 'change')}" if changes else ""
-        return f"Run {exact_line(call.tool_name)}{_path_of(call)}?{suffix}  y yes  n no{edit}{ever}{all_of_them}"
+        name = f"{conversation.subagents.prefix(call.call_id)}{exact_line(call.tool_name)}"
+        return f"Run {name}{_path_of(call)}?{suffix}  y yes  n no{edit}{ever}{all_of_them}"
 
     def _make_room_for_menu(self) -> None:
         """Below the input there is room for the menu, as far as half of the screen has it."""
@@ -295,7 +296,7 @@ class InlineScreen:
 
     def _toolbar(self) -> str:
         columns = shutil.get_terminal_size().columns
-        return _cut(self._hint or status_line(self.conversation, columns), columns)
+        return cut(self._hint or status_line(self.conversation, columns), columns - 1)
 
     # -- keys ----------------------------------------------------------------------------------------------------
 
@@ -530,7 +531,8 @@ class InlineScreen:
         elif new_arguments is None:
             self._hint_for("Nothing was changed")
         else:
-            self.show(cards.call(call.tool_name, new_arguments, self.conversation.workspace))
+            maker = self.conversation.subagents.prefix(call.call_id)
+            self.show(cards.call(call.tool_name, new_arguments, self.conversation.workspace, maker))
             self.conversation.edit(call.call_id, new_arguments)
 
     def _interrupt(self) -> None:
@@ -640,8 +642,3 @@ def _path_of(call: on.ToolCall) -> str:
 def _write(text: str) -> None:
     sys.stdout.write(text)
     sys.stdout.flush()
-
-
-def _cut(line: str, columns: int) -> str:
-    pieces = wrapped(line, columns - 1)
-    return pieces[0] if len(pieces) == 1 else f"{wrapped(line, columns - 2)[0]}…"

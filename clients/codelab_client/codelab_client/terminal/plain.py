@@ -42,6 +42,7 @@ class PlainScreen:
         self._pause: Waiting | None = None
         self._partial_line = b""
         self._always = ""  # the call whose "always" must be confirmed
+        self._told_subagents: set[str] = set()
 
     def show(self, renderable: RenderableType) -> None:
         """See Screen."""
@@ -72,11 +73,19 @@ class PlainScreen:
             self._pause = conversation.pause
             if self._pause is not None:
                 self.show(cards.notice(str(self._pause)))
+        self._tell_subagents()
         status = "" if conversation.is_busy else "Ready."
         if status != self._status:
             self._status = status
             if status:
                 self.show(cards.notice(status))
+
+    def _tell_subagents(self) -> None:
+        """Announce those that have begun to work."""
+        working = self.conversation.subagents.working
+        for call_id in working.keys() - self._told_subagents:
+            self.show(cards.notice(f"{working[call_id].name} works on: {working[call_id].task}"))
+        self._told_subagents = set(working)
 
     def put(self, text: str) -> None:
         """See Screen. A line that is being typed cannot be changed here, so the text is only shown."""
@@ -248,7 +257,8 @@ class PlainScreen:
         call = self.conversation.approvals[0]
         number = self._numbers.number(call.call_id)
         name = f" #{number}" if self._numbers.lost else ""
-        label = f"Call #{number} ({safe_line(call.call_id, 24)})"
+        maker = self.conversation.subagents.prefix(call.call_id)
+        label = f"{maker}Call #{number} ({safe_line(call.call_id, 24)})"
         if isinstance(call, on.CallDecidedElsewhere):
             ever = "" if call.asked_by else f", a{name} to allow whatever was approved elsewhere from now on"
             return f"{label}: type y{name} to let it run here, n{name} or n{name} REASON not to{ever}."

@@ -29,6 +29,12 @@ def wrapped(line: str, width: int) -> list[str]:
     return [*pieces, line[piece_start:]]
 
 
+def cut(line: str, width: int) -> str:
+    """The beginning of a line, in at most `width` columns."""
+    pieces = wrapped(line, width)
+    return pieces[0] if len(pieces) == 1 else f"{wrapped(line, width - 1)[0].rstrip()}…"
+
+
 class Whole:
     """A text of any length, all of which is printed; Rich itself drops spaces where it ends a line.
 
