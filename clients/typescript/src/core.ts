@@ -34,6 +34,8 @@ import type { Turn } from "./turn.ts";
 import { Uploads } from "./uploads.ts";
 import type { Wire } from "./wire.ts";
 
+/** The tool that begins a subagent, whose calls come here too: the server executes it, and no client. */
+const DELEGATE = "delegate";
 /** The time between two questions for a newer token. */
 const REFRESH_MS = 5_000;
 /** How long the server may take to show that a doubtful connection works. */
@@ -145,6 +147,7 @@ export class SessionCore {
     this.rest = new Rest(this.#address, () => this.#token(), this.#fetch);
     for (const [name, tool] of Object.entries(options.tools ?? {})) this.#tools.set(name, tool as Tool);
     for (const tool of options.ownTools ?? []) this.#tools.set(tool.name, tool.execute);
+    this.#tools.delete(DELEGATE);
     this.#asking = new Asking(this.#timing.repeatMs, (frame) => this.#send(frame));
     this.#uploads = new Uploads({
       fetch: this.#fetch,
@@ -428,7 +431,8 @@ export class SessionCore {
 
   #greet(): void {
     const { client, platform, capabilities, hello, ownTools, viewer } = this.#options;
-    const executes = !viewer && { tools_supported: Object.keys(this.#options.tools ?? {}) };
+    const names = Object.keys(this.#options.tools ?? {});
+    const executes = !viewer && { tools_supported: names.length ? [DELEGATE, ...names] : names };
     const declared = ownTools && { tools: ownTools.map(({ execute: _, ...declaration }) => declaration) };
     const frame: ClientFrame = {
       type: "hello",

@@ -48,6 +48,7 @@ const REQUIRED: { [Type in ServerFrame["type"]]?: Record<string, Kind> } = {
   context_updated: { action: "string", files: "number" },
   plan: { items: "array" },
   call_update: { call_id: "string", state: "string" },
+  subagent_update: { call_id: "string", turn_id: "string", agent: "string", task: "string", state: "string" },
   session_info: {
     session_id: "string",
     agent: "string",
@@ -86,6 +87,8 @@ const OPTIONAL: Record<string, Kind> = {
   payload_url: "string",
   payload_bytes: "number",
   call_id: "string",
+  parent_call_id: "string",
+  text: "string",
 };
 
 /** A frame of the server as an event. Throws an Error that says what is wrong with it. */

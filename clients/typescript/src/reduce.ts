@@ -12,6 +12,7 @@ import type {
   Message,
   Part,
   QueuedPrompt,
+  SubagentPart,
   SystemMessage,
   TextPart,
   TurnState,
@@ -117,6 +118,8 @@ function next(state: State, event: SessionEvent | Action, seq: number | undefine
       return withCall(state, event.callId, { state: event.outcome.error ? "failed" : "completed", outcome: event.outcome });
     case "call_update":
       return settled(state, event);
+    case "subagent_update":
+      return delegated(state, event);
     case "agent_status":
       return { ...state, status: event.status };
     case "agent_switched": {
@@ -314,8 +317,9 @@ function ended(state: State, event: SessionEventOf<"turn_end">): State {
   for (const message of state.messages) {
     if (message.role !== "assistant" || message.turnId !== id) continue;
     for (const part of message.parts) {
-      if (part.type !== "call" || !OPEN.has(part.state)) continue;
-      state = withCall(state, part.id, { state: reason === "cancelled" ? "cancelled" : "completed" });
+      const now = reason === "cancelled" ? "cancelled" : "completed";
+      if (part.type === "call" && OPEN.has(part.state)) state = withCall(state, part.id, { state: now });
+      else if (part.type === "subagent" && part.state === "running") state = withSubagent(state, part.id, { state: now });
     }
   }
   return state;
@@ -329,7 +333,8 @@ function called(state: State, call: ToolCallFrame): State {
   if (!place) {
     if (call.turn_id !== undefined && isTold(state, call.turn_id, call.seq)) return state;
     const part: CallPart = { type: "call", id: call.call_id, call, state: now, output: "" };
-    return withApproval(appended(state, call.turn_id ?? "", part), part);
+    state = withApproval(appended(state, call.turn_id ?? "", part), part);
+    return withSubagent(state, call.parent_call_id, {});
   }
   const part = partAt(state, place) as CallPart;
   const goesOn = OPEN.has(part.state) && part.state !== "running";
@@ -378,6 +383,25 @@ function withApproval(state: State, part: CallPart): State {
   const n = state.approvals.findIndex(({ id }) => id === part.id);
   if (part.state !== "asking") return n < 0 ? state : { ...state, approvals: state.approvals.toSpliced(n, 1) };
   return { ...state, approvals: n < 0 ? [...state.approvals, part] : state.approvals.with(n, part) };
+}
+
+// -- subagents -------------------------------------------------------------------------------------------------
+
+function delegated(state: State, event: SessionEventOf<"subagent_update">): State {
+  const { call_id: id, turn_id: turnId, state: now, agent, task, text } = event;
+  // The history has the answer already.
+  if (isTold(state, turnId, event.seq)) return now === "running" ? state : withSubagent(state, id, { state: now });
+  if (placeOf(state, id)) return withSubagent(state, id, { state: now, ...(text && { text }) });
+  state = appended(state, turnId, { type: "subagent", id, state: now, agent, task, text: text ?? "", calls: [] });
+  return withSubagent(state, id, {});
+}
+
+/** Change a subagent; its calls may have changed too. */
+function withSubagent(state: State, id: string | undefined, change: Partial<SubagentPart>): State {
+  const place = id !== undefined && placeOf(state, id, "subagent");
+  if (!place) return state;
+  const calls = callsOf(state).filter((part) => part.call.parent_call_id === id).map((part) => part.id);
+  return replaced(state, place, { ...(partAt(state, place) as SubagentPart), ...change, calls });
 }
 
 // -- calls that are being written ------------------------------------------------------------------------------
@@ -520,9 +544,13 @@ function readHistory(state: State, history: readonly HistoryMessage[], goesOn: (
     if (message.role === "user") {
       read = pushed(read, { role: "user", id, turnId: turnId || undefined, text: content, attachments: [], state: "sent", isWhole: true });
     } else if (message.role === "tool") {
-      const place = placeOf(read, textOf(message["call_id"]), "call");
-      const part = place && (partAt(read, place) as CallPart);
+      const place = placeOf(read, textOf(message["call_id"]));
+      const part = place && (partAt(read, place) as CallPart | SubagentPart);
       if (!part) continue;
+      if (part.type === "subagent") {
+        read = replaced(read, place, { ...part, text: content, state: "completed" });
+        continue;
+      }
       const settles = OPEN.has(part.state) && part.state !== "running";
       read = replaced(read, place, { ...part, shown: content, ...(settles && { state: "completed" }) });
     } else if (message.role === "assistant") {
@@ -530,13 +558,20 @@ function readHistory(state: State, history: readonly HistoryMessage[], goesOn: (
       if (content) read = appended(read, turnId, { type: "text", id, text: content, isFinal: true, agent });
       for (const told of (message["calls"] ?? []) as ToolCallFrame[]) {
         const call: ToolCallFrame = { ...told, type: "tool_call", requires_approval: false, turn_id: turnId };
-        const place = isRunning && placeOf(state, call.call_id, "call");
-        const made: CallPart = { type: "call", id: call.call_id, call, state: isRunning ? "elsewhere" : "completed", output: "" };
-        read = appended(read, turnId, place ? partAt(state, place) : made);
+        const place = isRunning && placeOf(state, call.call_id);
+        read = appended(read, turnId, place ? partAt(state, place) : madePart(call, isRunning));
       }
     }
   }
   return read;
+}
+
+/** A call of the history: one of `delegate` is a subagent. */
+function madePart(call: ToolCallFrame, isRunning: boolean): Part {
+  const { call_id: id, tool_name: tool, arguments: args = {} } = call;
+  if (tool !== "delegate") return { type: "call", id, call, state: isRunning ? "elsewhere" : "completed", output: "" };
+  const [agent, task] = [textOf(args["agent"]), textOf(args["task"])];
+  return { type: "subagent", id, state: isRunning ? "running" : "completed", agent, task, text: "", calls: [] };
 }
 
 function textOf(value: unknown): string {

@@ -7,6 +7,7 @@ import type {
   PlanStep,
   SessionInfoFrame,
   Status,
+  SubagentUpdateFrame,
   ToolCallDraftFrame,
   ToolCallFrame,
   TurnEndFrame,
@@ -124,7 +125,7 @@ export interface SystemMessage {
   readonly parts: readonly (SwitchPart | ErrorPart | CompactedPart)[];
 }
 
-export type Part = TextPart | ThoughtPart | DraftPart | CallPart | PlanPart | SwitchPart | ErrorPart | CompactedPart;
+export type Part = TextPart | ThoughtPart | DraftPart | CallPart | SubagentPart | PlanPart | SwitchPart | ErrorPart | CompactedPart;
 
 /** A text of the agent, as Markdown. */
 export interface TextPart {
@@ -167,6 +168,8 @@ export type CallState =
   | "expired"
   | "cancelled";
 
+export type SubagentState = SubagentUpdateFrame["state"];
+
 /** A tool call, and what became of it. */
 export interface CallPart {
   readonly type: "call";
@@ -189,6 +192,20 @@ export interface CallPart {
   readonly edited?: Record<string, unknown> | undefined;
   /** What it would change in this client's files, or has changed: the client says that, with a `diffed` event. */
   readonly diff?: readonly FileChange[] | undefined;
+}
+
+/** Another agent works on a part of the turn. Its calls are parts of their own, with its `id` as `parent_call_id`. */
+export interface SubagentPart {
+  readonly type: "subagent";
+  /** Its `call_id`. */
+  readonly id: string;
+  readonly state: SubagentState;
+  readonly agent: string;
+  readonly task: string;
+  /** What it has written last; of an earlier turn, what it has answered. */
+  readonly text: string;
+  /** The ids of its calls that are parts of the conversation, in their order. */
+  readonly calls: readonly string[];
 }
 
 /** A file before and after a call; null stands for no file. */

@@ -294,3 +294,56 @@ test("10,000 tokens at the end of a long conversation cost little", () => {
   console.log(`10,000 tokens behind 1,000 turns: ${took.toFixed()} ms, ${(took / 10).toFixed(1)} µs each`);
   expect(shown(state).at(-1)).toHaveLength(60_000);
 });
+
+describe("subagents", () => {
+  const works = (id: string, more: object = {}) =>
+    frame("subagent_update", { call_id: id, agent: "explore", task: `Task of ${id}`, state: "running", ...more });
+  const parts = ({ messages }: ConversationState) =>
+    messages.flatMap((message) => (message.role === "user" ? [] : message.parts)).filter((part) => part.type === "subagent");
+
+  test("have a part each, with their newest text and their calls", () => {
+    const state = after(
+      works("k1", { seq: 1 }),
+      works("k2", { seq: 2 }),
+      works("k1", { step: 1, text: "I read.", seq: 3 }),
+      frame("tool_call", { ...call("c1", { parent_call_id: "k1" }), requires_approval: false, seq: 4 }),
+      asks("c2", { parent_call_id: "k2", seq: 5 }),
+      works("k1", { state: "failed", seq: 6 }),
+    );
+    expect(parts(state)).toEqual([
+      { type: "subagent", id: "k1", state: "failed", agent: "explore", task: "Task of k1", text: "I read.", calls: ["c1"] },
+      { type: "subagent", id: "k2", state: "running", agent: "explore", task: "Task of k2", text: "", calls: ["c2"] },
+    ]);
+    expect(state.approvals.map(({ call }) => call.parent_call_id)).toEqual(["k2"]);
+    expect(reduce(state, works("k1", { seq: 3 }))).toBe(state);
+  });
+
+  test("end with their turn", () => {
+    const end = (reason: string) => parts(after(works("k1"), frame("turn_end", { reason, usage: USAGE })))[0]?.state;
+    expect([end("cancelled"), end("completed")]).toEqual(["cancelled", "completed"]);
+  });
+
+  test("that nobody knows are shown from what their end says", () => {
+    const state = after(asks("c1", { parent_call_id: "k1" }), works("k1", { state: "cancelled" }));
+    expect(parts(state)).toMatchObject([{ state: "cancelled", calls: ["c1"] }]);
+  });
+
+  test("of an earlier turn have the answer that the history tells", () => {
+    const told = call("k1", { tool_name: "delegate", arguments: { agent: "explore", task: "Find x" } });
+    const past = [...before, said("t2", "assistant", "", { calls: [told] }), said("t2", "tool", "In a.py.", { call_id: "k1" })];
+    const [part] = parts(after(history(past), works("k1", { text: "I look." }), works("k1", { state: "failed" })));
+    expect(part).toMatchObject({ agent: "explore", task: "Find x", text: "In a.py.", state: "failed" });
+  });
+
+  test("of a running turn whose frames are missing keep what is shown of them", () => {
+    const told = call("k1", { tool_name: "delegate", arguments: { agent: "explore", task: "Find x" } });
+    const newer = call("k2", { tool_name: "delegate", arguments: { agent: "explore", task: 1 } });
+    const missing = history([...before, said("t2", "assistant", "", { calls: [told, newer] })], "t2", { isStale: true });
+    const state = after(works("k1", { text: "I look." }), asks("c1", { parent_call_id: "k1" }), gap, missing, works("k2"));
+    expect(parts(state)).toMatchObject([
+      { id: "k1", text: "I look.", calls: ["c1"], state: "running" },
+      { id: "k2", task: "", calls: [], state: "running" },
+    ]);
+    expect(state.approvals.map(({ id }) => id)).toEqual(["c1"]);
+  });
+});

@@ -136,6 +136,8 @@ const PartView = memo(function PartView({ part, conversation }: { part: Part; co
       return <details><summary>Thoughts</summary>{part.text}</details>;
     case "call":
       return <CallView part={part} conversation={conversation} />;
+    case "subagent":
+      return `${part.agent} (${part.state}): ${part.task}`;
     case "plan":
       return part.items.map((step) => `${step.status === "completed" ? "☑" : "☐"} ${step.text}`).join("\n");
     case "draft":
