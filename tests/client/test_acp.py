@@ -687,3 +687,24 @@ def test_a_call_that_another_window_approves_is_asked_about_once_more(
     assert first["toolCall"]["toolCallId"] == second["toolCall"]["toolCallId"]
     assert "approved elsewhere" in str(second["toolCall"]["content"])
     assert (folder / "a.py").read_text() == "new\n"
+
+
+def test_a_subagent_is_a_call_and_its_calls_say_whose_they_are(
+    open_editor: Open, folder: Path, model: ScriptedModel
+) -> None:
+    (folder / "a.py").write_text("print(1)")
+    work = model.script("acp-child", Says("I look\x1b[2J", [READ]), Says("", [WRITE]), Says("Written."))
+    delegates = [call("delegate", agent="universal", task=f"{work} Write \u202ea.py")]
+    editor = open_editor(answers={"session/request_permission": allow})
+    session = editor.new(folder)
+    assert editor.prompt(session, model.script("acp-delegate", Says("Asking", delegates), DONE)) == "end_turn"
+    subagent = editor.call(f"universal: {work} Write <U+202E>a.py")
+    assert (subagent["kind"], subagent["status"]) == ("think", "completed")
+    assert subagent["content"] == [{"type": "content", "content": {"type": "text", "text": "I look␛[2J"}}]
+    for title in ("universal › Read a.py", "universal › Write a.py"):
+        shown = editor.call(title)
+        assert (shown["status"], shown["_meta"]) == ("completed", {"parent_call_id": subagent["toolCallId"]})
+    (_, asked), *_ = editor.asked
+    assert asked["toolCall"]["title"] == "universal › Write a.py"
+    assert editor.text == "AskingDone"
+    assert (folder / "a.py").read_text() == "new\n"

@@ -428,7 +428,12 @@ class EditorConversation:
         # A rule for all sessions is wider, and the user has chosen to make such ones.
         is_allowable = self._repeated_commands.allowed.offers(call) and not (scope == "user" and "user" in call.scopes)
         decision = await self._permissions.decide(
-            call, content, scope, self.session.address.shown, is_allowable=is_allowable
+            call,
+            content,
+            scope,
+            self.session.address.shown,
+            is_allowable=is_allowable,
+            maker=self.updates.subagents.prefix(call.call_id),
         )
         with contextlib.suppress(SessionError):
             if decision.cancels:

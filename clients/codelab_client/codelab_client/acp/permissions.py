@@ -63,15 +63,17 @@ class Permissions:
         server: str = "The server",
         *,
         is_allowable: bool = False,
+        maker: str = "",
     ) -> Decision:
         """Ask about a call. Anything but a clear yes is a no. If the waiting task is cancelled, the question goes away.
 
         scope: where "always" counts. server: who says that a call was approved elsewhere, for the user. is_allowable:
-        whether "always" lets the same command run again in the sandbox (see `AllowedCommands`).
+        whether "always" lets the same command run again in the sandbox (see `AllowedCommands`). maker: whose call it
+        is, if not the agent's.
         """
         if call.arguments is None:
             return _UNSHOWN
-        announcement = tool_calls.announced(call.tool_name, call.arguments, self._root)
+        announcement = tool_calls.announced(call.tool_name, call.arguments, self._root, maker)
         if isinstance(call, on.CallDecidedElsewhere):
             content = [tool_calls.shown(_origin(call, server)), *content]
         tool_call = {"toolCallId": call.call_id, "status": "pending", **announcement, "content": content}

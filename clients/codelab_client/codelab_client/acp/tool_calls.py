@@ -35,6 +35,7 @@ _KINDS = {
     "git.status": "read",
     "git.log": "read",
     "update_plan": "think",
+    "delegate": "think",
     "propose_plan": "switch_mode",
 }
 _VERBS = {
@@ -53,6 +54,7 @@ _VERBS = {
     "git.commit": "Commit: {message}",
     "fetch_url": "Fetch {url}",
     "propose_plan": "A plan",
+    "delegate": "{agent}: {task}",
 }
 _PATHS = ("path", "from", "to")
 #: Characters of a title, and of a text that a tool call shows.
@@ -64,13 +66,13 @@ _RAW_CHARS = 100_000
 Fields = dict[str, Any]
 
 
-def announced(tool: str, arguments: Mapping[str, Any], root: Path) -> Fields:
-    """The fields that say what a call is: title, kind, locations and rawInput.
+def announced(tool: str, arguments: Mapping[str, Any], root: Path, maker: str = "") -> Fields:
+    """The fields that say what a call is: title, kind, locations and rawInput. maker: whose it is, before the title.
 
     They come from the call itself: a frame's own title could say something else than what is executed.
     """
     return {
-        "title": shortened_line(exact_line(_title(tool, arguments)), _TITLE_CHARS),
+        "title": shortened_line(f"{maker}{exact_line(_title(tool, arguments))}", _TITLE_CHARS),
         "kind": _KINDS.get(tool, "other"),
         "locations": _locations(tool, arguments, root),
         "rawInput": _raw(dict(arguments)),

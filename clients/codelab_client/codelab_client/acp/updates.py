@@ -12,6 +12,7 @@ from codelab_client.acp import tool_calls
 from codelab_client.acp.params import Editor
 from codelab_client.safe_text import safe, safe_line
 from codelab_client.session import events as on
+from codelab_client.session.subagents import Subagent, Subagents
 from codelab_client.waiting import notice
 
 #: Sends a `session/update` with this update.
@@ -52,6 +53,7 @@ class Updates:
 
     def __init__(self, root: Path, send: Send, editor: Editor) -> None:
         self._root, self._send, self._editor = root, send, editor
+        self.subagents = Subagents()
         self._calls: dict[str, _Shown] = {}
         self._ended_call_ids: deque[str] = deque(maxlen=_KEPT_CALLS)
         self._message_id = ""
@@ -62,6 +64,7 @@ class Updates:
 
     def take(self, event: on.Event) -> None:
         """Tell the editor what happened."""
+        self.subagents.take(event)
         match event:
             case on.AssistantMessage():
                 self._write(event)
@@ -91,8 +94,12 @@ class Updates:
                 self._compacted(event)
             case on.TurnEnd():
                 self._end_turn(event)
+            case on.SubagentUpdate():
+                self._subagent(event)
             case on.SessionInfo():
                 self.entitle(event.title)
+                for subagent in self.subagents.working.values():
+                    self._begin_subagent(subagent, event.turn_id)
             case on.Busy() | on.Disconnected() if event.retry_in >= _NOTICED_S:
                 self.tell(notice(event), "warning")
             case on.ResyncRequired():
@@ -130,7 +137,10 @@ class Updates:
     def call(self, call: on.ToolCall) -> None:
         """Announce a call, or that an announced one may run now."""
         status = "pending" if call.requires_approval else "in_progress"
-        fields = tool_calls.announced(call.tool_name, call.arguments or {}, self._root)
+        maker = self.subagents.prefix(call.call_id)
+        fields = tool_calls.announced(call.tool_name, call.arguments or {}, self._root, maker)
+        if call.parent_call_id:
+            fields["_meta"] = {"parent_call_id": call.parent_call_id}
         if call.call_id in self._ended_call_ids:
             return
         if call.call_id in self._calls:
@@ -166,6 +176,28 @@ class Updates:
             self._update(call_id, {"content": content})
 
     # -- parts ---------------------------------------------------------------------------------------------------
+
+    def _subagent(self, event: on.SubagentUpdate) -> None:
+        """Show a subagent as a call: ACP's own subagents are sessions, which ours has not."""
+        working = self.subagents.working.get(event.call_id)
+        if working is not None:
+            self._begin_subagent(working, event.turn_id)
+        if (shown := self._calls.get(event.call_id)) is None:
+            return
+        if event.text:
+            shown.content = [tool_calls.shown(safe(event.text))]
+            self._update(event.call_id, {"content": shown.content})
+        if working is None:
+            self._end(event.call_id, tool_calls.ended_elsewhere(event.state))
+
+    def _begin_subagent(self, subagent: Subagent, turn_id: str | None) -> None:
+        call_id = subagent.call_id
+        if call_id in self._calls or call_id in self._ended_call_ids:
+            return
+        self._calls[call_id] = _Shown(turn_id)
+        self._has_text = False
+        fields = tool_calls.announced("delegate", {"agent": subagent.name, "task": subagent.task}, self._root)
+        self._send({"sessionUpdate": "tool_call", "toolCallId": call_id, "status": "in_progress", **fields})
 
     def _plan(self, entries: list[dict[str, Any]]) -> None:
         if self._editor.plans:
