@@ -135,7 +135,8 @@ export async function open(id?: string): Promise<void> {
     decidedElsewhere: true,
     viewer: !executes.value,
     client: { name: 'codelab-web', version: '0.2.0' },
-    capabilities: { tools_supported: supported, drafts: true },
+    // The server executes `delegate`: it lets the agent have subagents, whose calls come here too.
+    capabilities: { tools_supported: ['delegate', ...supported], drafts: true },
     hello: { environment: { os: 'none: a page in a browser', shell: 'none: no commands can be run' } },
     // The whole log: its frames tell what the history does not, such as how calls ended.
     lastSeq: 0,

@@ -34,4 +34,6 @@ test('the newest call that runs is what the agent does, else the text that it wr
   expect(told()).toBe(`act.other ${'x'.repeat(60)}…`);
   take(frame('turn_end', { reason: 'cancelled', usage: {} }));
   expect(told()).toBeUndefined();
+  take(frame('subagent_update', { turn_id: 'u', call_id: 'k', agent: 'explore', task: 'Find x', state: 'running' }));
+  expect(told()).toBe('act.subagent explore');
 });

@@ -41,6 +41,8 @@ export function actOf({ messages, turns }: Pick<ConversationState, 'messages' | 
     const text = isList ? 'act.list' : (Object.hasOwn(TEXTS, kind) && TEXTS[kind]) || 'act.other';
     return { key: part.id, text, what: shortened(visibleLine(what)) };
   }
+  const works = parts.find((part) => part.type === 'subagent' && part.state === 'running');
+  if (works?.type === 'subagent') return { key: works.id, text: 'act.subagent', what: shortened(visibleLine(works.agent)) };
   const [last] = parts;
   if (last?.type === 'text' && !last.isFinal) return { key: last.id, text: 'act.answer', what: '' };
   return undefined;

@@ -12,7 +12,6 @@ import { folder } from '../workspace/open.ts';
 import { actOf } from './act.ts';
 import { ApproveTogether } from './approve_together.tsx';
 import { AttachmentView } from './attachments.tsx';
-import { CallCard } from './call.tsx';
 import { Composer, edit } from './composer.tsx';
 import { DraftCard } from './draft.tsx';
 import { Long, Markdown } from './markdown.tsx';
@@ -20,6 +19,7 @@ import { Plan } from './plan.tsx';
 import { QueueView } from './queue.tsx';
 import { asSent, retryOf } from './retry.ts';
 import { visible } from './safe.ts';
+import { OwnCall, SubagentView } from './subagent.tsx';
 
 /** Seconds after which it is shown how long something takes. */
 const SHOWN_SECONDS = 2;
@@ -222,7 +222,9 @@ const PartView = memo(function PartView({ part }: { part: Part }) {
     case 'draft':
       return <DraftCard draft={part.draft} />;
     case 'call':
-      return <CallCard part={part} />;
+      return <OwnCall part={part} />;
+    case 'subagent':
+      return <SubagentView part={part} />;
     case 'plan':
       return null;
     case 'switch':
