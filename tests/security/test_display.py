@@ -235,7 +235,7 @@ def test_the_rule_of_always_is_shown_whole(columns: int, folder: Path, monkeypat
     screen._mode = "always"
     commands = AllowedCommands(folder, lambda: True)
     screen.conversation = SimpleNamespace(  # type: ignore[assignment]
-        approvals=deque([call]), questions=deque(), live=list, allowed_commands=commands
+        approvals=deque([call]), questions=deque(), live=lambda _: [], allowed_commands=commands
     )
     assert rule in "".join(piece.removesuffix("\n") for _, piece, *_ in screen._compose())
     options = asked_of_editor(folder, call, [])["options"]

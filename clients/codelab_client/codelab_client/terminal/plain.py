@@ -83,8 +83,9 @@ class PlainScreen:
     def _tell_subagents(self) -> None:
         """Announce those that have begun to work."""
         working = self.conversation.subagents.working
-        for call_id in working.keys() - self._told_subagents:
-            self.show(cards.notice(f"{working[call_id].name} works on: {working[call_id].task}"))
+        for call_id, subagent in working.items():
+            if call_id not in self._told_subagents:
+                self.show(cards.notice(f"{subagent.name} works on: {subagent.task}"))
         self._told_subagents = set(working)
 
     def put(self, text: str) -> None:
