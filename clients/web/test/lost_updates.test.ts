@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { CallContext } from '@codelab/client';
 import { applied, parsed } from '../src/workspace/patches.ts';
 import { changesOf, edited, kept, make } from '../src/workspace/changes.ts';
-import type { Dialogue } from '../src/workspace/dialogue.ts';
+import type { Dialogue } from '../src/workspace/file_tools.ts';
 import { Expectations, viewOf } from '../src/workspace/expectations.ts';
 import { Folder } from '../src/workspace/folder.ts';
 import { tools } from '../src/workspace/tools.ts';

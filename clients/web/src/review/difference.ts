@@ -1,6 +1,6 @@
 import { structuredPatch } from 'diff';
 import { spelled, visible } from '../conversation/safe.ts';
-import type { Key } from '../i18n/index.ts';
+import type { Key } from '../i18n/en.ts';
 import type { Change } from '../workspace/changes.ts';
 
 /** What no line of a difference shows: a text of the page, and its values. */

@@ -1,6 +1,6 @@
 import { ToolError } from '@codelab/client';
 import { Changed } from './expectations.ts';
-import type { Folder } from './folder.ts';
+import type { Files } from './files.ts';
 import { hasOnlyCrlf, MixedEnds } from './line_ends.ts';
 import { applied, parsed } from './patches.ts';
 import { nearly } from './whitespace.ts';
@@ -14,7 +14,7 @@ export interface Change {
 }
 
 /** What a call that writes would change now. Throws a ToolError if it cannot be executed. */
-export async function changesOf(folder: Folder, tool: string, args: Record<string, unknown>): Promise<Change[]> {
+export async function changesOf(folder: Files, tool: string, args: Record<string, unknown>): Promise<Change[]> {
   const path = String(args['path'] ?? '');
   switch (tool) {
     case 'write_file': {
@@ -42,7 +42,7 @@ export function kept(content: string, before: string | null): string {
 }
 
 /** Make changes: all of them, or none if one fails. Throws Changed if a file is not what it was before its change. */
-export async function make(folder: Folder, changes: readonly Change[]): Promise<void> {
+export async function make(folder: Files, changes: readonly Change[]): Promise<void> {
   const done: Change[] = [];
   try {
     for (const change of changes) {
@@ -70,7 +70,7 @@ export async function make(folder: Folder, changes: readonly Change[]): Promise<
   }
 }
 
-async function patched(folder: Folder, diff: string): Promise<Change[]> {
+async function patched(folder: Files, diff: string): Promise<Change[]> {
   const changes = new Map<string, Change>();
   const now = async (path: string) => changes.get(path)?.after ?? (changes.has(path) ? null : present(folder, path));
   const set = async (path: string, after: string | null) => {
@@ -158,6 +158,6 @@ function closest(content: string, old: string): string {
   return scored.length ? ` The closest lines:\n${scored.map(({ line, index }) => `${index + 1}: ${line.trimEnd().slice(0, 200)}`).join('\n')}` : '';
 }
 
-async function present(folder: Folder, path: string): Promise<string | null> {
+async function present(folder: Files, path: string): Promise<string | null> {
   return (await folder.has(path)) ? (await folder.read(path)).content : null;
 }

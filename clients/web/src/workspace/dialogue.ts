@@ -1,5 +1,6 @@
 import { signal } from '@preact/signals';
 import type { Change } from './changes.ts';
+import type { Dialogue } from './file_tools.ts';
 import type { FilePatch } from './patches.ts';
 
 /** What a tool asks the user. */
@@ -7,13 +8,6 @@ export type Question =
   | { kind: 'choose'; message: string; actions: readonly string[]; answer(action: string | undefined): void }
   | { kind: 'confirm'; message: string; changes: readonly Change[]; answer(yes: boolean | undefined): void }
   | { kind: 'review'; message: string; files: readonly FilePatch[]; answer(chunks: ReadonlySet<number> | undefined): void };
-
-export interface Dialogue {
-  choose(message: string, actions: readonly string[], signal: AbortSignal): Promise<string | undefined>;
-  review(message: string, files: readonly FilePatch[], signal: AbortSignal): Promise<ReadonlySet<number> | undefined>;
-  /** Whether a call that was approved is still wanted, now that it makes these changes. */
-  confirm(message: string, changes: readonly Change[], signal: AbortSignal): Promise<boolean | undefined>;
-}
 
 /** The questions that wait, oldest first. */
 export const questions = signal<readonly Question[]>([]);

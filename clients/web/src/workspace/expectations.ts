@@ -1,5 +1,5 @@
 import { ToolError } from '@codelab/client';
-import type { Folder } from './folder.ts';
+import type { Files } from './files.ts';
 import { names } from './paths.ts';
 import { parsed } from './patches.ts';
 
@@ -80,8 +80,8 @@ export class Expectations {
 }
 
 /** What is at a path: a digest of a file's content; the names, sizes and times of what is in a directory. */
-export async function fingerprint(folder: Folder, path: string): Promise<string | null> {
-  let found: Awaited<ReturnType<Folder['stat']>>;
+export async function fingerprint(folder: Files, path: string): Promise<string | null> {
+  let found: Awaited<ReturnType<Files['stat']>>;
   try {
     found = await folder.stat(path);
   } catch (error) {
@@ -107,7 +107,7 @@ export async function ofText(text: string | null): Promise<string | null> {
 }
 
 /** What a call would change, as it is now. */
-export async function viewOf(folder: Folder, tool: string, args: Record<string, unknown>): Promise<View> {
+export async function viewOf(folder: Files, tool: string, args: Record<string, unknown>): Promise<View> {
   const found = new Map<string, string | null>();
   for (const path of touched(tool, args)) {
     try {

@@ -1,20 +1,12 @@
 import { ToolError } from '@codelab/client';
+import { type Files, type Item, MOST_BYTES, UNINTERESTING } from './files.ts';
 import { names, namesBelow } from './paths.ts';
-
-export const MOST_BYTES = 1_000_000;
-/** Directories that lists and searches of everything leave out. */
-const UNINTERESTING = new Set(['.git', 'node_modules', '.venv', '__pycache__']);
-
-export interface Item {
-  path: string;
-  type: 'file' | 'directory';
-}
 
 /**
  * A directory that the browser gave: of its own storage or of the disk. Every path is resolved name by name from its
- * handle, which no name leads out of. Throws ToolErrors with the protocol's codes.
+ * handle, which no name leads out of.
  */
-export class Folder {
+export class Folder implements Files {
   readonly name: string;
   readonly #root: FileSystemDirectoryHandle;
 
@@ -28,7 +20,6 @@ export class Folder {
     return new Uint8Array(await file.arrayBuffer());
   }
 
-  /** A text file's content; its line ends and a byte order mark are kept. */
   async read(path: string): Promise<{ content: string; size: number; modified: string }> {
     const file = await this.#file(path);
     if (file.size > MOST_BYTES) throw new ToolError('FILE_TOO_LARGE', `${path} has ${file.size} bytes`);
@@ -36,7 +27,6 @@ export class Folder {
     return { content, size: file.size, modified: new Date(file.lastModified).toISOString() };
   }
 
-  /** Write a file completely or not at all. `check` may throw, just before. Gives the number of bytes. */
   async write(path: string, content: string | Uint8Array<ArrayBuffer>, check?: () => Promise<void>): Promise<number> {
     const body = typeof content === 'string' ? new TextEncoder().encode(content) : content;
     if (body.length > MOST_BYTES) throw new ToolError('FILE_TOO_LARGE', `The content has ${body.length} bytes`);
@@ -67,7 +57,6 @@ export class Folder {
     }
   }
 
-  /** What is at a path; `modified` is in milliseconds. */
   async stat(path: string): Promise<{ type: 'file' | 'directory'; size: number; modified: number }> {
     const parts = names(path);
     const type = parts.length ? await this.#type(parts) : 'directory';
@@ -90,7 +79,6 @@ export class Folder {
     });
   }
 
-  /** Move a file or a directory. Nothing is removed before all of it is there. */
   async move(from: string, to: string): Promise<void> {
     const [source, target] = [namesBelow(from), namesBelow(to)];
     if (`${target.join('/')}/`.startsWith(`${source.join('/')}/`)) {
@@ -112,7 +100,6 @@ export class Folder {
     await this.remove(from);
   }
 
-  /** The entries of a directory, directories first. */
   async list(path: string): Promise<Item[]> {
     const parts = names(path);
     return told(path, async () => {
@@ -124,7 +111,6 @@ export class Folder {
     });
   }
 
-  /** Everything below a directory; without `all`, not what no one reads, such as `.git`. */
   async *walk(path: string, all = false): AsyncGenerator<Item> {
     for (const item of await this.list(path)) {
       if (!all && item.type === 'directory' && UNINTERESTING.has(item.path.split('/').at(-1)!)) continue;

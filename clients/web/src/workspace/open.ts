@@ -1,6 +1,7 @@
 import { signal } from '@preact/signals';
 import { visibleLine } from '../conversation/safe.ts';
-import { Folder, MOST_BYTES } from './folder.ts';
+import { MOST_BYTES } from './files.ts';
+import { Folder } from './folder.ts';
 import { SAMPLE } from './sample.ts';
 
 /** Where the folder comes from, kept so that a reload opens it again. */

@@ -1,5 +1,5 @@
 import { ToolError } from '@codelab/client';
-import type { Folder } from './folder.ts';
+import type { Files } from './files.ts';
 import { matches, names } from './paths.ts';
 
 export interface Match {
@@ -24,7 +24,7 @@ const MOST_MATCHES = 200;
 const MOST_CHARS = 400;
 
 /** Find a text in all text files. */
-export async function search(folder: Folder, wanted: Wanted, signal?: AbortSignal): Promise<{ matches: Match[]; truncated: boolean }> {
+export async function search(folder: Files, wanted: Wanted, signal?: AbortSignal): Promise<{ matches: Match[]; truncated: boolean }> {
   if (!wanted.query) throw new ToolError('INVALID_ARGUMENTS', 'The query is empty');
   const fold = (text: string) => (wanted.caseSensitive ? text : text.toLowerCase());
   const needle = fold(wanted.query);
@@ -56,7 +56,7 @@ export async function search(folder: Folder, wanted: Wanted, signal?: AbortSigna
   return { matches: found, truncated: false };
 }
 
-async function* files(folder: Folder, path: string): AsyncGenerator<string> {
+async function* files(folder: Files, path: string): AsyncGenerator<string> {
   if (names(path).length && (await folder.has(path).catch(() => false))) {
     yield names(path).join('/');
     return;
