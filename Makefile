@@ -56,7 +56,7 @@ $(VENV)/.synced: pyproject.toml uv.lock clients/codelab_client/pyproject.toml lo
 
 setup: $(VENV)/.synced  ## set up .uv and .venv (every other target does it by itself)
 
-.PHONY: help setup run page screenshots codelab test test-deep test-real conformance bench bench-peers eval uninstall clean
+.PHONY: help setup run page vscode screenshots codelab test test-deep test-real conformance bench bench-peers eval uninstall clean
 
 PYTHON := $(VENV)/bin/python
 
@@ -69,6 +69,9 @@ run: $(VENV)/.synced  ## run the whole system on this machine
 
 page: $(VENV)/.synced  ## build the page that make run serves (make run does it by itself)
 	@$(PYTHON) -m infra.page
+
+vscode: $(VENV)/.synced  ## pack the extension for VS Code into build
+	@$(PYTHON) -m infra.vscode
 
 codelab: $(VENV)/.synced  ## talk to it in the terminal: [ARGS="--continue"]
 	@$(WITH_ARGS) $(VENV)/bin/codelab

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shutil
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,6 @@ from tests.node import node_with
 from tests.processes import run
 from tests.typescript import NODE, PACKAGE, sole_builder
 
-EXAMPLE = PACKAGE.parents[1] / "examples/vscode"
 CHAPTER = PACKAGE.parents[1] / "docs/typescript.md"
 OLDEST = Path(__file__).with_name("oldest")
 ENVIRONMENT = {**os.environ, "NO_COLOR": "1", "CI": "1"}
@@ -76,7 +74,7 @@ def test_the_package_passes_its_own_tests(cloud: LocalCloud, model: ScriptedMode
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_client_its_example_and_the_chapter_are_strictly_typed(tmp_path: Path) -> None:
+def test_the_client_and_the_chapter_are_strictly_typed(tmp_path: Path) -> None:
     node = node_with(PACKAGE, NODE)
     snippets = re.findall(r"^```ts\n(.*?)^```", CHAPTER.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
     assert len(snippets) > 5
@@ -90,20 +88,16 @@ def test_the_client_its_example_and_the_chapter_are_strictly_typed(tmp_path: Pat
             "vue": [str(PACKAGE / "node_modules/vue")],
         },
         "typeRoots": [str(PACKAGE / "node_modules/@types")],
-        "types": ["node", "vscode"],
+        "types": ["node"],
         "module": "esnext",
         "moduleResolution": "bundler",
         "noUnusedLocals": False,
     }
-    checked = [PACKAGE / "src", PACKAGE / "tests", EXAMPLE / "src", tmp_path]
+    checked = [PACKAGE / "src", PACKAGE / "tests", tmp_path]
     config = {"extends": str(PACKAGE / "tsconfig.json"), "compilerOptions": options, "include": list(map(str, checked))}
     (tmp_path / "tsconfig.json").write_text(json.dumps(config))
     done = run(node, "node_modules/typescript/bin/tsc", "--project", str(tmp_path), cwd=PACKAGE)
     assert done.returncode == 0, done.stdout
-
-
-def test_the_example_stays_short() -> None:
-    assert len((EXAMPLE / "src/extension.ts").read_text().splitlines()) <= 175
 
 
 #: Uses all entries of the installed package, as a module of either kind.
@@ -153,21 +147,6 @@ def test_the_packed_package_has_what_it_needs_and_nothing_else(tmp_path: Path) -
         for program in ("out/program.mjs", "out/program.cjs"):
             done = run(node, program, cwd=tmp_path, env={**os.environ, "XDG_STATE_HOME": "/state"})
             assert done.stdout == "/state/codelab function function function function\n", done.stderr
-
-
-@pytest.mark.deep
-def test_the_example_is_packaged_for_vs_code(tmp_path: Path) -> None:
-    node_with(PACKAGE, NODE)
-    node_with(EXAMPLE, NODE)
-    with sole_builder():
-        npm("run", "build", cwd=PACKAGE)
-        for script in ("check", "build"):
-            npm("run", script, cwd=EXAMPLE)
-    npm("run", "package", "--", "--out", str(tmp_path / "example.vsix"), cwd=EXAMPLE)
-    with zipfile.ZipFile(tmp_path / "example.vsix") as vsix:
-        names = {name for name in vsix.namelist() if name.startswith("extension/")}
-        assert names == {"extension/package.json", "extension/dist/desktop.js", "extension/dist/web.js"}
-        assert b"node:" not in vsix.read("extension/dist/web.js")
 
 
 def npm(*arguments: str, cwd: Path) -> str:

@@ -1,0 +1,223 @@
+/** The extension in an editor that is faked, against the running system. */
+
+import assert from "node:assert/strict";
+import { mkdir, readFile, symlink, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterEach, beforeEach, test } from "node:test";
+import { connect, memoryJournal } from "@codelab/client";
+import { WebSocket } from "ws";
+import { Editor, SERVER, memento, until } from "./editor.ts";
+import * as fake from "./fake_vscode.ts";
+
+let editor: Editor;
+
+beforeEach(async () => {
+  fake.workspace.isTrusted = true;
+  fake.user.warning = async () => undefined;
+  editor = await Editor.open();
+});
+afterEach(() => editor.close());
+
+const at = (name: string) => join(editor.folder, name);
+const put = (name: string, text: string) => writeFile(at(name), text);
+const text = (name: string) => readFile(at(name), "utf8");
+const document = (name: string) => fake.workspace.textDocuments.find(({ uri }) => uri.scheme === "codelab-proposal" && uri.path.endsWith(`/after/${name}`))!;
+
+test("a file is read, and changed after its difference was approved", async () => {
+  await put("a.txt", "one\ntwo\n");
+  await editor.ask("[[vscode-edit]]");
+  const call = await editor.asking();
+  assert.deepEqual(call.changes[0]?.lines.slice(1), [" one", "-two", "+three"]);
+  assert.equal(await text("a.txt"), "one\ntwo\n");
+  editor.send({ type: "approve", id: call.id });
+  await editor.call("completed");
+  assert.equal(await text("a.txt"), "one\nthree\n");
+  await editor.idle();
+  await until(() => editor.items.some((item) => item.kind === "text" && item.text === "It was changed."));
+});
+
+test("the editor compares, the user edits there, and exactly that is written", async () => {
+  await put("a.txt", "one\ntwo\n");
+  await editor.ask("[[vscode-edit]]");
+  const { id } = await editor.asking();
+  editor.send({ type: "edit", id });
+  await until(() => document("a.txt"));
+  assert.match(fake.user.tabs[0]!.label, /^a\.txt \(proposed/);
+  document("a.txt").type("one\nfour\nfive\n");
+  assert.equal((await until(() => editor.items.find((item) => item.kind === "call" && item.isEdited)))?.id, id);
+  await fake.commands.executeCommand("codelab.approve"); // as the button above the comparison does
+  await editor.call("completed");
+  assert.equal(await text("a.txt"), "one\nfour\nfive\n");
+  await until(() => fake.user.tabs.length === 0, "the comparison stays open");
+});
+
+test("a rejection goes to the agent with the user's words", async () => {
+  await put("a.txt", "one\ntwo\n");
+  await editor.ask("[[vscode-edit]]");
+  const { id } = await editor.asking();
+  editor.send({ type: "reject", id, feedback: "Leave it." });
+  assert.equal((await editor.call("rejected")).feedback, "Leave it.");
+  await editor.idle();
+  assert.equal(await text("a.txt"), "one\ntwo\n");
+});
+
+test("a file that was changed after it was shown is shown again, and only then written", async () => {
+  await put("a.txt", "one\ntwo\n");
+  await editor.ask("[[vscode-edit]]");
+  const { id } = await editor.asking();
+  await put("a.txt", "zero\ntwo\n");
+  editor.send({ type: "approve", id });
+  await until(() => fake.user.messages.some((message) => message.includes("nothing was approved")));
+  await until(async () => (await editor.asking()).changes[0]?.lines.includes(" zero"));
+  assert.equal(await text("a.txt"), "zero\ntwo\n");
+  editor.send({ type: "approve", id });
+  await editor.call("completed");
+  assert.equal(await text("a.txt"), "zero\nthree\n");
+});
+
+test("what is not saved in the editor is what the agent reads and changes", async () => {
+  await put("a.txt", "one\n");
+  const open = await fake.workspace.openTextDocument(fake.Uri.file(at("a.txt")));
+  open.type("one\ntwo\n");
+  await editor.ask("[[vscode-edit]]");
+  const { id, changes } = await editor.asking();
+  assert.ok(changes[0]?.lines.includes("-two"));
+  editor.send({ type: "approve", id });
+  await editor.call("completed");
+  assert.equal(open.getText(), "one\nthree\n");
+  assert.equal(await text("a.txt"), "one\nthree\n");
+  assert.equal(open.isDirty, false);
+});
+
+test("a command runs in a terminal after it was approved, and not in the editor's own environment", async () => {
+  process.env["ELECTRON_RUN_AS_NODE"] = "1";
+  await editor.ask("[[vscode-command]]");
+  const call = await editor.asking();
+  assert.equal(call.args, "echo out; echo err >&2; echo [$ELECTRON_RUN_AS_NODE]; exit 3");
+  editor.send({ type: "approve", id: call.id });
+  assert.equal((await editor.call("completed")).result, "out\n[]\nerr\n");
+  assert.match(fake.user.terminal, /\$ echo out; .*out\r\n/s);
+  assert.match(fake.user.terminal, /exit code 3/);
+});
+
+test("Ctrl-C in the terminal stops a command", async () => {
+  await editor.ask("[[vscode-sleep]]");
+  editor.send({ type: "approve", id: (await editor.asking()).id });
+  await editor.call("running");
+  await until(() => fake.user.terminal.includes("begun"));
+  fake.user.type("\u0003");
+  await editor.call("completed");
+  assert.match(fake.user.terminal, /ended by SIGTERM/);
+});
+
+test("nothing outside of the folder is read or written, also through a link", async () => {
+  await symlink("/etc", at("link"));
+  await mkdir(at("inner"));
+  await editor.ask("[[vscode-outside]]");
+  const { id, problem } = await editor.asking();
+  assert.match(problem, /leads through a link/);
+  editor.send({ type: "approve", id });
+  await editor.call("failed");
+  await editor.idle();
+  const results = editor.items.flatMap((item) => (item.kind === "call" ? [`${item.subject}: ${item.result}`] : []));
+  assert.equal(results.filter((result) => result.includes("link/") && result.includes("leads through a link")).length, 2, results.join("\n"));
+  editor.send({ type: "open", path: "link/passwd" });
+  await until(() => fake.user.messages.some((message) => message.includes("leads through a link")));
+  editor.send({ type: "open", path: "../secret" });
+  await until(() => fake.user.messages.some((message) => message.includes("outside of the workspace")));
+});
+
+test("in a workspace that is not trusted the agent talks, and has no tools until it is", async () => {
+  await editor.close();
+  fake.workspace.isTrusted = false;
+  editor = await Editor.open();
+  await put("a.txt", "one\ntwo\n");
+  await editor.ask("[[vscode-hello]]");
+  await until(() => editor.items.some((item) => item.kind === "text" && item.text === "Hello."));
+  assert.match(editor.view!.around.restriction, /do not trust/);
+  await editor.idle();
+  fake.user.grantTrust();
+  await until(() => editor.view?.around.restriction === "" && editor.view.around.connection === "online");
+  await editor.ask("[[vscode-edit]]");
+  assert.equal((await editor.asking()).tool, "edit_file");
+});
+
+test("a call that was approved elsewhere runs only if the user of this window lets it", async () => {
+  await put("a.txt", "one\ntwo\n");
+  for (const [answer, state] of [[undefined, "failed"], ["Run It", "completed"]] as const) {
+    const questions: string[] = [];
+    fake.user.warning = async (message, detail) => (questions.push(`${message} ${detail}`), answer);
+    await editor.ask("[[vscode-edit]]");
+    const { id } = await editor.asking();
+    const { sessionId } = editor.agent.conversation!.session;
+    const other = await connect({ url: SERVER, sessionId, viewer: true, WebSocket: WebSocket as never, journal: memoryJournal() });
+    await other.answer(id, { decision: "approve" });
+    await editor.call(state);
+    assert.match(questions[0]!, /^Run edit_file\? .* says that it was approved, but not in this window/s);
+    assert.equal(await text("a.txt"), answer ? "one\nthree\n" : "one\ntwo\n");
+    await editor.idle();
+    await other.close();
+  }
+});
+
+test("a second window follows, and the one that began the turn executes", async () => {
+  await put("a.txt", "one\ntwo\n");
+  await editor.ask("[[vscode-edit]]");
+  const { id } = await editor.asking();
+  const { sessionId } = editor.agent.conversation!.session;
+  const other = await connect({ url: SERVER, sessionId, viewer: true, lastSeq: 0, WebSocket: WebSocket as never, journal: memoryJournal() });
+  const ended = new Promise((resolve) => other.on("turn_end", resolve));
+  editor.send({ type: "approve", id });
+  await editor.call("completed");
+  await ended;
+  editor.send({ type: "approve", id });
+  await until(() => fake.user.messages.some((message) => message.includes("does not wait any more")));
+  await other.close();
+});
+
+test("a conversation is resumed with its messages, and another can be chosen", async () => {
+  await editor.ask("[[vscode-hello]]");
+  await until(() => editor.items.some((item) => item.kind === "text" && item.text === "Hello."));
+  await editor.idle();
+  const state = memento(editor.workspaceState.values);
+  const first = editor.agent.conversation!.session.sessionId;
+  await editor.close();
+  editor = await Editor.open(state);
+  await until(() => editor.items.some((item) => item.kind === "text" && item.text === "Hello."));
+  assert.equal(editor.agent.conversation!.session.sessionId, first);
+  await fake.commands.executeCommand("codelab.new");
+  await until(() => editor.items.length === 0);
+  fake.user.pick = async (items) => items.find((item) => (item as { id?: string }).id === first);
+  await fake.commands.executeCommand("codelab.sessions");
+  await until(() => editor.items.length > 0);
+  assert.equal(editor.agent.conversation!.session.sessionId, first);
+});
+
+test("the mode is chosen in the view, and a view that comes again shows everything", async () => {
+  await until(() => editor.view?.around.mode === "code");
+  editor.send({ type: "mode", mode: "ask" });
+  await until(() => editor.view?.around.mode === "ask");
+  editor.showView();
+  await until(() => editor.view?.around.mode === "ask");
+});
+
+test("a message can mention the files of the folder", async () => {
+  await mkdir(at("src"));
+  await put("src/main.py", "");
+  editor.send({ type: "paths", text: "mai" });
+  await until(() => editor.suggested.includes("src/main.py"));
+});
+
+test("the view may run and load nothing but what the extension brings", () => {
+  const policy = /content="([^"]+)"/.exec(editor.html)![1]!;
+  const nonce = /script nonce="([0-9a-f]{32})"/.exec(editor.html)![1]!;
+  assert.equal(policy, `default-src 'none'; style-src https://extension.test; script-src 'nonce-${nonce}'`);
+  assert.equal(editor.html.match(/<script/g)!.length, 1);
+});
+
+test("a server that does not answer is told, with what to do", async () => {
+  fake.workspace.settings = { url: "not an address" };
+  await fake.commands.executeCommand("codelab.new");
+  await until(() => fake.user.messages.some((message) => message.includes("is not an address")));
+  fake.workspace.settings = { url: SERVER };
+});
