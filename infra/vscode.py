@@ -24,12 +24,19 @@ def pack(target: Path) -> Path:
     archive = target / f"codelab-{version}.vsix"
     target.mkdir(parents=True, exist_ok=True)
     for project in (EXTENSION, PACKAGING):
-        _run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--silent"], project)
+        _install(project)
     shutil.rmtree(EXTENSION / "dist", ignore_errors=True)
     _run(["node", "build.mjs"], EXTENSION)
     packer = ["node", str(PACKAGING / "node_modules" / "@vscode" / "vsce" / "vsce"), "package", "--no-dependencies"]
     _run([*packer, "--allow-missing-repository", "--out", str(archive)], EXTENSION)
     return archive
+
+
+def _install(project: Path) -> None:
+    """Install the locked packages, unless they are."""
+    lock, installed = project / "package-lock.json", project / "node_modules" / ".package-lock.json"
+    if not installed.exists() or installed.stat().st_mtime < lock.stat().st_mtime:
+        _run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--silent"], project)
 
 
 def _run(command: list[str], folder: Path) -> None:

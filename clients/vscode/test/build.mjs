@@ -1,9 +1,9 @@
-// Bundles the tests into a folder, with a fake in place of the editor's API: node test/build.mjs FOLDER
+// Bundles the tests into a folder, with a fake in place of the editor's API, and the view: node test/build.mjs FOLDER
 
 import { build } from "esbuild";
 import { readdirSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { bundleOptions } from "../build.mjs";
+import { bundleOptions, bundles } from "../build.mjs";
 
 const [, , folder] = process.argv;
 const fake = fileURLToPath(new URL("fake_vscode.ts", import.meta.url));
@@ -21,3 +21,4 @@ for (const name of names) {
   });
   await build({ ...options, alias: { ...options.alias, vscode: fake } });
 }
+await build({ ...bundles.view, outfile: `${folder}/view.js` });
