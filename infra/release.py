@@ -46,6 +46,7 @@ _PLACES = (
     ("clients/web/package-lock.json", _NPM_ROOT),
     ("clients/web/src/live.ts", r"name: 'codelab-web', version: '(?P<version>[^']+)'"),
     ("docs/typescript.md", r"codelab-client-(?P<version>[0-9.]+[0-9])\.tgz"),
+    ("docs/editors.md", r"codelab-(?P<version>[0-9.]+[0-9])\.vsix"),
 )
 _CHANGELOG = "CHANGELOG.md"
 _UNRELEASED = "## [Unreleased]\n"
