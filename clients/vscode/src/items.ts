@@ -52,6 +52,8 @@ function itemOf(source: Message | Part, look: Look | undefined): Item | undefine
       return { kind: "plan", id, steps: source.items.map(({ text, status }) => ({ text, status })) };
     case "call":
       return callItem(source, look);
+    case "subagent":
+      return note(id, `${visibleLine(source.agent)} (${source.state}): ${visibleLine(source.task)}`, source.state === "failed");
     case "draft": {
       const { tool_name: tool, path, lines } = source.draft;
       return note(id, `Writing ${visibleLine(path ?? tool ?? "a call")}: ${lines} ${lines === 1 ? "line" : "lines"}`);
