@@ -13,6 +13,7 @@ afterAll(() => {
 const FORMS = {
   'more': [['Show # more character', 'Show # more characters'], ['Показать ещё # символ', 'Показать ещё # символа', 'Показать ещё # символов']],
   'turn.calls': [['# request', '# requests'], ['# запрос', '# запроса', '# запросов']],
+  'subagent.calls': [['# call', '# calls'], ['# вызов', '# вызова', '# вызовов']],
   'waiting': [['# decision waits', '# decisions wait'], ['Ждёт # решение', 'Ждут # решения', 'Ждут # решений']],
   'proposed.steps': [['# step', '# steps'], ['# шаг', '# шага', '# шагов']],
   'meter.tokens': [['# token in this session', '# tokens in this session'], ['# токен в этой сессии', '# токена в этой сессии', '# токенов в этой сессии']],

@@ -170,16 +170,15 @@ class Engine:
         `prepared_invoke`: the invoke, prepared during the commit.
         """
         _note_given_up(transition)
-        if transition.invoke is not None:
-            self.invoke(transition.after, transition.invoke, prepared_invoke)
-        self._invoke_family(transition)
         if not (is_awaited and transition.spending):
+            self._invoke_steps(transition, prepared_invoke)
             self._reach_out(transition, patience_s, request_id)
             self._count(transition)
         else:
             counting = threading.Thread(target=self._count, args=(transition,), name="count")
             counting.start()
             try:
+                self._invoke_steps(transition, prepared_invoke)
                 self._reach_out(transition, patience_s, request_id)
             finally:  # a call that is in flight when Lambda freezes the process would break
                 counting.join()
@@ -189,6 +188,11 @@ class Engine:
         """Run the effects of what the transition does to the session's parent and children."""
         self._invoke_family(transition)
         self._reach_out_to_family(transition, PATIENCE_S)
+
+    def _invoke_steps(self, transition: Transition, prepared_invoke: PreparedInvoke | None) -> None:
+        if transition.invoke is not None:
+            self.invoke(transition.after, transition.invoke, prepared_invoke)
+        self._invoke_family(transition)
 
     def _invoke_family(self, transition: Transition) -> None:
         for change in transition.family:
