@@ -143,6 +143,11 @@ _ONE_SUBAGENT = {
     "ask": [says("Asking. ", calls=[_subagent("look", "explore")]), _ANSWER],
     "look": [says("Reading. ", calls=[READ_A]), _FOUND],
 }
+_TWO_SUBAGENTS = {
+    "both": [says("Asking. ", calls=[_subagent("look"), _subagent("write")]), _ANSWER],
+    "look": [says("Reading. ", calls=[READ_A]), _FOUND],
+    "write": _WRITING["write"],
+}
 _ONE_WRITER = {"ask": [says("Asking. ", calls=[_subagent("write")]), _ANSWER], **_WRITING}
 
 
@@ -618,11 +623,7 @@ CONVERSATIONS = [
     Conversation("a subagent that nobody allows to", _ONE_WRITER, [say("ask")], before=_DELEGATING),
     Conversation(
         "a cancelled turn with subagents",
-        {
-            "both": [says("Asking. ", calls=[_subagent("look"), _subagent("write")]), _ANSWER],
-            "look": [says("Reading. ", calls=[READ_A]), _FOUND],
-            "write": _WRITING["write"],
-        },
+        _TWO_SUBAGENTS,
         [say("both")],
         loose=True,
         side_by_side=True,
@@ -631,11 +632,7 @@ CONVERSATIONS = [
     ),
     Conversation(
         "a connection that is lost with subagents",
-        {
-            "both": [says("Asking. ", calls=[_subagent("look"), _subagent("write")]), _ANSWER],
-            "look": [says("Reading. ", calls=[READ_A]), _FOUND],
-            "write": _WRITING["write"],
-        },
+        _TWO_SUBAGENTS,
         [say("both")],
         side_by_side=True,
         before=_DELEGATING,

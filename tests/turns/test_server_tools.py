@@ -4,7 +4,8 @@ import json
 
 from codelab.agents.handover import with_targets
 from codelab.protocol.tools import CATALOGUE
-from codelab.sessions.register import DELEGATE, Phase
+from codelab.protocol.tools.server import DELEGATE
+from codelab.sessions.register import Phase
 from codelab.turns import server_tools
 
 from tests.turns.world import OTHER, READ, World, calling, dispatched, running

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from codelab.protocol.tools import Tool
+from codelab.protocol.tools.server import DELEGATE
 
-SWITCH, DELEGATE = "switch_agent", "delegate"
+_SWITCH = "switch_agent"
 
 
 def with_targets(
@@ -16,7 +17,7 @@ def with_targets(
     Both are descriptions by name. A tool without an agent to name is left out.
     """
     others = {target: agents[target] for target in agents if target != name}
-    return _naming(_naming(tools, SWITCH, "agent_type", others), DELEGATE, "agent", subagents)
+    return _naming(_naming(tools, _SWITCH, "agent_type", others), DELEGATE, "agent", subagents)
 
 
 def _naming(tools: Mapping[str, Tool], name: str, argument: str, agents: Mapping[str, str]) -> dict[str, Tool]:

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from codelab.protocol.outgoing import Status
+from codelab.protocol.tools.server import DELEGATE
 from codelab.sessions import keys
 from codelab.sessions.layout import Layout
 
@@ -19,8 +20,6 @@ REPAIR_AFTER_MS = 10_000
 #: How long (ms) a step's lease lasts, and how often its owner extends it.
 LEASE_MS = 25_000
 RENEW_MS = 8_000
-#: The server's tool on whose calls children work.
-DELEGATE = "delegate"
 #: A process may write until its deadline and this time (ms) after it.
 LEASE_MARGIN_MS = 5_000
 #: Time (ms) in which a connection may refresh its expired token before it is closed.

@@ -9,9 +9,10 @@ from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.outgoing import MessageDiscarded, Status
 from codelab.protocol.tools import CATALOGUE, Tool
+from codelab.protocol.tools.server import DELEGATE
 from codelab.sessions.items import CallItem, CallRequest, dumps
 from codelab.sessions.kept_reasoning import ReasoningItem
-from codelab.sessions.register import DELEGATE, CallEntry, CallState, Phase, Register
+from codelab.sessions.register import CallEntry, CallState, Phase, Register
 from codelab.sessions.transition import Step, Transition
 from codelab.turns import approval_rules, calls, children, kept_reasoning, modes, server_tools, titles, turn
 from codelab.turns.draft import Draft

@@ -5,6 +5,9 @@ from codelab.protocol.tools.results import ResultForm
 from codelab.protocol.tools.schema import arguments, array, integer, reply, string
 from codelab.protocol.tools.tool import Example, Tool
 
+#: The tool on whose calls children work.
+DELEGATE = "delegate"
+
 _STATUS = string("The step's status", enum=["pending", "in_progress", "completed"])
 _TEXT = string("What to do in this step", minLength=1, maxLength=limits.PLAN_CHARS)
 
@@ -100,7 +103,7 @@ TOOLS = (
         ),
     ),
     Tool(
-        name="delegate",
+        name=DELEGATE,
         kind="think",
         title="Subagent {agent}: {task}",
         description="Have another agent do a part of the work. It knows nothing of this conversation, calls tools by "
