@@ -15,10 +15,10 @@ Grants = dict[str, set[tuple[str, str]]]
 
 
 @cache
-def resources(*, snapshots: bool = False) -> Resources:
-    """The translated template's resources with SnapStart or without."""
+def resources(*, snapshots: bool = False, large_settings: bool = False) -> Resources:
+    """The translated template's resources with SnapStart or without, and with LargeSettings or without."""
     found: Resources = decided(_translated(), "StartsFromSnapshots", holds=snapshots)
-    return found
+    return dict(decided(found, "StoresSettings", holds=large_settings))
 
 
 @cache
@@ -41,9 +41,9 @@ def of_type(kind: str, *, snapshots: bool = False) -> Resources:
 
 
 @cache
-def grants(*, snapshots: bool = False) -> Grants:
+def grants(*, snapshots: bool = False, large_settings: bool = False) -> Grants:
     """Folder of the function → (action, resource)."""
-    every = resources(snapshots=snapshots)
+    every = resources(snapshots=snapshots, large_settings=large_settings)
     functions = of_type("AWS::Lambda::Function", snapshots=snapshots).values()
     roles = {target(one["Properties"]["Role"]): _folder(one) for one in functions}
     found: Grants = {folder: set() for folder in roles.values()}

@@ -161,7 +161,8 @@ class System:
 
     def check_permissions(self) -> None:
         """Raise AssertionError if a function has made a call that the template does not allow it."""
-        allowed = {(folder, *one) for folder, granted in grants().items() for one in granted}
+        granted_to = grants(large_settings="SETTINGS_SECRET_ARN" in self.environment)
+        allowed = {(folder, *one) for folder, granted in granted_to.items() for one in granted}
         assert self.aws.used <= allowed, f"AccessDenied in the cloud: {sorted(self.aws.used - allowed)}"
 
     def _handle(self, folder: str, event: Mapping[str, Any], context: Context | None = None) -> Any:

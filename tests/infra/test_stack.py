@@ -36,6 +36,7 @@ from infra.stack.token import hours_of, mint
 from infra.translate import translate
 from tests.cases import cases
 from tests.fakes.aws.emulated import AVAILABLE, TEMPLATE, EmulatedAws
+from tests.functions.large_settings import CAPABILITIES, MODELS, PLANS, PRICES
 from tests.processes import run
 from tests.waiting import until
 
@@ -443,18 +444,18 @@ def test_the_template_takes_all_days_that_the_sweep_takes() -> None:
 
 
 def test_an_environment_that_lambda_would_refuse_is_named(stack: Stack) -> None:
-    """Twenty models with their prices and windows, and three plans."""
-    prices = {
-        f"us.vendor.family-model-{n}-2026-11-27-v1:0": {"prompt": 0.4, "completion": 1.6, "cached": 0.1}
-        for n in range(20)
-    }
-    windows = {f"us.vendor.family-model-{n}-2026-11-27-v1:0": {"window": 65536, "images": True} for n in range(20)}
-    plans = {f"plan-{n}": {"open_turns": 50, "tokens_per_day": 50_000_000} for n in range(3)}
-    given = {"LlmPrices": prices, "LlmCapabilities": windows, "PlanLimits": plans}
-    written = {name: json.dumps(value) for name, value in given.items()}
-    one = the_finding(stack, "LlmRequestFunction would have about", **written)
-    assert f"LlmPrices ({len(written['LlmPrices']):,})" in one.message
-    assert findings(stack, **{**written, "LlmPrices": ""}) == []
+    written = {"LlmPrices": PRICES, "LlmCapabilities": CAPABILITIES, "PlanLimits": PLANS}
+    given = {name: json.dumps(value) for name, value in written.items()}
+    one = the_finding(stack, "LlmRequestFunction would have about", **given)
+    assert one.message.endswith(
+        "set LargeSettings=true, which keeps LlmPrices, LlmCapabilities and PlanLimits elsewhere"
+    )
+    assert findings(stack, **given, LargeSettings="true") == []
+    assert findings(stack, **{**given, "LlmPrices": ""}) == []
+    models = {"LlmModels": ",".join(f"{model}-{n}" for model in MODELS for n in range(5))}
+    still = the_finding(stack, "RestApiFunction would have about", **given, **models, LargeSettings="true")
+    assert f"shorten the longest parameters, LlmModels ({len(models['LlmModels']):,}), " in still.message
+    assert "LlmPrices" not in still.message
 
 
 def test_other_providers_models_are_not_looked_up_in_bedrock(stack: Stack) -> None:

@@ -1,7 +1,7 @@
-"""Unusual means by which a function's process starts faster and stays small. Nothing here happens at an import.
+"""How a function's process starts: unusual means by which it is faster and stays small. Nothing happens at an import.
 
-`PROCESS_START=plain` in a function's environment switches all of them off. The gains are of the processor time of an
-init: medians of 15 starts with and without, in turns (`benchmarks/bench_first_conversation.py`).
+`PROCESS_START=plain` in a function's environment switches all of these means off. The gains are of the processor time
+of an init: medians of 15 starts with and without, in turns (`benchmarks/bench_first_conversation.py`).
 """
 
 import gc
@@ -22,11 +22,18 @@ _undo: list[Callable[[], object]] = []
 
 
 def begin_init() -> None:
-    """The first thing that a function does, before it imports what it is made of."""
-    if _is_plain():
-        return
-    _keep_trace_id_out_of_c()
-    _delay_garbage_collection()
+    """The first thing that a function does, before it imports what it is made of.
+
+    If settings are kept elsewhere (`SETTINGS_SECRET_ARN`), the environment has them from then on. Raises
+    ConfigurationError, AwsError.
+    """
+    if not _is_plain():
+        _keep_trace_id_out_of_c()
+        _delay_garbage_collection()
+    if arn := os.environ.get("SETTINGS_SECRET_ARN"):
+        from codelab.stored_settings import read_stored_settings
+
+        os.environ.update(read_stored_settings(arn))
 
 
 def end_init() -> None:
