@@ -38,11 +38,11 @@ class Sweep:
 
     def __init__(self, stage: Stage, conversation: Conversation) -> None:
         self._stage = stage
-        self._conversation = conversation
+        self.conversation = conversation
         player = Player(stage, conversation)
         self.wanted = Outcome.of(*player.play(), player.world)
         self.seen: dict[int, Seen] = player.seen
-        self._snapshots: list[Snapshot] = player.snapshots
+        self.snapshots: list[Snapshot] = player.snapshots
 
     def undisturbed(self) -> list[Complaint]:
         """What is wrong without any fault."""
@@ -51,13 +51,13 @@ class Sweep:
 
     def points(self) -> Iterator[Point]:
         """Every fault that every call and every event can meet, with everything that may follow on it."""
-        accident = self._conversation.accident
+        accident = self.conversation.accident
         for index, event in sorted(self.seen.items()):
             faults = [Fault(index, kind, *made) for made in event.calls for kind in kinds_of(made[0])]
             if event.folder != "connect":
                 faults += [Fault(index, kind) for kind in OF_EVENTS]
             for fault in faults:
-                if self._conversation.only and fault.kind not in self._conversation.only:
+                if self.conversation.only and fault.kind not in self.conversation.only:
                     continue
                 if accident is None or accident.event != index:
                     yield from (Point(fault, recovery) for recovery in _recoveries(event, fault))
@@ -75,8 +75,8 @@ class Sweep:
     def meet(self, point: Point) -> tuple[bool, list[Complaint]]:
         """Play it with this fault. Was it met at all, and what is wrong in the end?"""
         fault = point.fault
-        start = [snapshot for snapshot in self._snapshots if snapshot.world.events <= fault.event][-1]
-        player = Player(self._stage, self._conversation, fault, point.recovery, start)
+        start = [snapshot for snapshot in self.snapshots if snapshot.world.events <= fault.event][-1]
+        player = Player(self._stage, self.conversation, fault, point.recovery, start)
         try:
             found = Outcome.of(*player.play(), player.world)
         except Stuck as stuck:
@@ -84,11 +84,11 @@ class Sweep:
         except Contradiction as contradiction:
             return player.hit, [(DOUBLED, str(contradiction))]
         exact = not fault.kind.is_death and fault.kind is not Kind.FAILS
-        if fault.kind is Kind.DENIED and (self._conversation.accident is not None or self._conversation.pauses_once):
+        if fault.kind is Kind.DENIED and (self.conversation.accident is not None or self.conversation.pauses_once):
             # The writer invokes nothing and the sweep does, so there is one event more. The accident meets another, and
             # an owner that was stopped says more before another has its step.
             exact = False
-        conversation = self._conversation
+        conversation = self.conversation
         return player.hit, complaints(
             found, self.wanted, loose=conversation.loose, exact=exact, side_by_side=conversation.side_by_side
         )
@@ -96,7 +96,7 @@ class Sweep:
     def _told(self, point: Point, kind: str, what: str) -> str:
         event = self.seen[point.fault.event]
         return (
-            f"{kind}: {self._conversation.name}, event {point.fault.event} ({event.folder}: {event.label}), "
+            f"{kind}: {self.conversation.name}, event {point.fault.event} ({event.folder}: {event.label}), "
             f"{point.fault}, {point.recovery}: {what}"
         )
 

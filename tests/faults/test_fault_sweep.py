@@ -6,14 +6,19 @@ the table and what the client has seen are compared with the undisturbed run.
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import pytest
 
 from tests.faults.conversations import CONVERSATIONS
-from tests.faults.player import Conversation
 from tests.faults.stage import Stage
 from tests.faults.sweep import Findings, Point, Sweep
+from tests.golden import GOLDEN, ON_PURPOSE, difference
+from tests.golden.played import Moments
+from tests.golden.played import stage as stage_of_names
+
+_NAMES, PLAYED = GOLDEN
 
 #: Conversations whose turns end in different ways.
 ENDINGS = {
@@ -38,44 +43,62 @@ def _some(points: list[Point], number: int) -> list[Point]:
     return points[int(place * len(points)) :][:1] if number % 3 == 0 else []
 
 
-def _sweep(
-    stage: Stage,
-    capsys: pytest.CaptureFixture[str],
-    *,
-    whole: bool,
-    conversations: Sequence[Conversation] = CONVERSATIONS,
-) -> None:
+class Played(NamedTuple):
+    """All conversations, played once undisturbed."""
+
+    stage: Stage
+    sweeps: list[Sweep]
+    names: str
+
+
+@pytest.fixture(scope="module")
+def played() -> Iterator[Played]:
+    moments, sweeps = Moments(), []
+    with stage_of_names() as stage:
+        for conversation in CONVERSATIONS:
+            sweeps.append(Sweep(stage, conversation))
+            moments.add(sweeps[-1].snapshots, stage)
+        yield Played(stage, sweeps, moments.names(stage))
+
+
+def _sweep(stage: Stage, sweeps: Iterable[Sweep], capsys: pytest.CaptureFixture[str], *, whole: bool) -> None:
     everything = Findings()
-    for number, conversation in enumerate(conversations):
-        sweep = Sweep(stage, conversation)
-        assert sweep.undisturbed() == [], conversation.name
+    for number, sweep in enumerate(sweeps):
+        assert sweep.undisturbed() == [], sweep.conversation.name
         points = list(sweep.points())
         found = sweep.run(points if whole else _some(points, number))
         everything += found
         with capsys.disabled():
-            sys.stdout.write(f"\n{conversation.name}: {found}")
+            sys.stdout.write(f"\n{sweep.conversation.name}: {found}")
     with capsys.disabled():
         sys.stdout.write(f"\n{everything}\n")
     assert everything.wrong == [], "\n".join([str(everything), *everything.wrong[:20], stage.log()[-5_000:]])
 
 
-def test_some_faults_of_every_conversation_leave_no_trace(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
-    _sweep(stage, capsys, whole=False)
+def test_no_name_that_conversations_store_or_log_has_changed(played: Played) -> None:
+    changed = difference(PLAYED.path, played.names)
+    assert not changed, ON_PURPOSE.format(changed=changed)
 
 
-def test_some_faults_with_quotas_leave_no_slot_taken(limited_stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
-    few = [found for found in CONVERSATIONS if found.name in ENDINGS]
+def test_some_faults_of_every_conversation_leave_no_trace(played: Played, capsys: pytest.CaptureFixture[str]) -> None:
+    _sweep(played.stage, played.sweeps, capsys, whole=False)
+
+
+def test_some_faults_with_one_open_turn_leave_no_slot_taken(
+    limited_stage: Stage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    few = [Sweep(limited_stage, conversation) for conversation in CONVERSATIONS if conversation.name in ENDINGS]
     assert len(few) == len(ENDINGS)
-    _sweep(limited_stage, capsys, whole=False, conversations=few)
+    _sweep(limited_stage, few, capsys, whole=False)
 
 
 @pytest.mark.deep
 def test_no_fault_of_any_conversation_leaves_a_slot_taken(
     limited_stage: Stage, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    _sweep(limited_stage, capsys, whole=True)
+    _sweep(limited_stage, (Sweep(limited_stage, it) for it in CONVERSATIONS), capsys, whole=True)
 
 
 @pytest.mark.deep
 def test_no_fault_of_any_conversation_leaves_a_trace(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
-    _sweep(stage, capsys, whole=True)
+    _sweep(stage, (Sweep(stage, it) for it in CONVERSATIONS), capsys, whole=True)

@@ -13,7 +13,7 @@ from codelab.sessions.dynamodb.values import from_dynamodb
 from infra.observability.queries import QUERIES
 from tests.faults.conversations import CONVERSATIONS
 from tests.faults.functions import Order
-from tests.faults.player import START, Player
+from tests.faults.player import START, Player, Snapshot
 from tests.faults.stage import Stage
 from tests.golden.names import lines
 from tests.quotas import USUAL
@@ -24,24 +24,43 @@ _WITH_NAMES = frozenset({"decision", "settings", "usage"})
 
 def names() -> str:
     """All names, sorted, one a line."""
-    items: list[Mapping[str, Any]] = []
-    objects: set[str] = set()
-    with Stage(**USUAL, METRICS="true", LOG_LEVEL="INFO") as stage:
+    with stage() as played_on:
+        moments = Moments()
         for conversation in CONVERSATIONS:
-            player = Player(stage, conversation)
+            player = Player(played_on, conversation)
             player.play()
-            moments = [*((it.items, it.objects) for it in player.snapshots), (stage.items(), stage.objects())]
-            items += [item for stored, _ in moments for item in stored]
-            objects.update(key for _, kept in moments for key in kept)
-        _revoke(stage)
-        items += stage.items()
-        log = stage.log()
-    return lines(of_items(items), of_objects(objects), of_log(log))
+            moments.add(player.snapshots, played_on)
+        return moments.names(played_on)
 
 
-def _revoke(stage: Stage) -> None:
+def stage() -> Stage:
+    """One whose functions store and log all that they can."""
+    return Stage(**USUAL, METRICS="true", LOG_LEVEL="INFO")
+
+
+class Moments:
+    """What is stored at each moment of the conversations that are played one after the other."""
+
+    def __init__(self) -> None:
+        self._items: list[Mapping[str, Any]] = []
+        self._objects: set[str] = set()
+
+    def add(self, snapshots: Iterable[Snapshot], played_on: Stage) -> None:
+        """Those of a conversation that has just come to its end."""
+        moments = [*((it.items, it.objects) for it in snapshots), (played_on.items(), played_on.objects())]
+        self._items += [item for stored, _ in moments for item in stored]
+        self._objects.update(key for _, kept in moments for key in kept)
+
+    def names(self, played_on: Stage) -> str:
+        """Of all of them and what was logged, sorted, one a line. A user's tokens are revoked at last."""
+        _revoke(played_on)
+        self._items += played_on.items()
+        return lines(of_items(self._items), of_objects(self._objects), of_log(played_on.log()))
+
+
+def _revoke(played_on: Stage) -> None:
     """Revoke the tokens of a user without connections: this stage cannot close any."""
-    with stage.worker() as worker:
+    with played_on.worker() as worker:
         worker.send(Order("sweep", {"kind": "revoke", "user": "bob"}, START, None, {}))
         while (message := worker.recv())[0] not in ("done", "failed"):
             pass

@@ -111,7 +111,3 @@ def test_a_tree_above_its_limit_fails_with_the_place_of_each(
 def test_a_tree_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="absent"):
         names.main([str(tmp_path / "absent")])
-
-
-def test_the_repository_keeps_its_limits() -> None:
-    assert names.main([]) == 0
