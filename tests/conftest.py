@@ -20,6 +20,7 @@ from xdist.scheduler import LoadFileScheduling
 
 from tests.fakes.ide.ide import Ide
 from tests.fakes.model.server import ScriptedModel
+from tests.fork_server import ForkServer
 from tests.waiting import run
 
 TESTS = Path(__file__).parent
@@ -91,9 +92,11 @@ def pytest_configure() -> None:
     """Let Ctrl-C reach the programs that tests start, also where a shell began the tests in the background.
 
     Such a shell has SIGINT ignored, and programs pass that on to those that they start.
+    Local clouds are forked from a process that has imported what they import.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    LocalCloud.spawn = ForkServer().spawn
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

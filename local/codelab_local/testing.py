@@ -13,10 +13,10 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 from urllib.parse import quote
 
 from codelab_local.host.processes import spawn
@@ -30,6 +30,9 @@ class LocalCloud:
 
     `environment` extends this process's environment; `env` is `--env`, `parameters` is `--parameter`, and so on.
     """
+
+    #: Starts the process; takes what :func:`~codelab_local.host.processes.spawn` takes.
+    spawn: ClassVar[Callable[..., Any]] = staticmethod(spawn)
 
     def __init__(
         self,
@@ -70,7 +73,7 @@ class LocalCloud:
         self._output, self._log, info = folder / "stdout", folder / "stderr", folder / "info.json"
         arguments = ["--template", str(self.template), "--info", str(info), *self._arguments]
         with self._output.open("wb") as stdout, self._log.open("wb") as stderr:
-            self.process = spawn(
+            self.process = self.spawn(
                 "codelab_local",
                 *arguments,
                 environment=self._environment,
