@@ -112,8 +112,12 @@ LEFT = {
 }
 
 
+#: The other ways to fail cost a sandbox each.
+SHORT = ("the solution", "nothing", "a configuration")
+
+
 @sandboxed
-@pytest.mark.parametrize("left", LEFT)
+@pytest.mark.parametrize("left", [it if it in SHORT else pytest.param(it, marks=pytest.mark.deep) for it in LEFT])
 def test_an_exercise_is_graded_by_its_own_tests(left: str, tmp_path: Path, pytest_there: Path) -> None:
     exercise(tmp_path / "set")
     [made] = loaders.polyglot(tmp_path / "set", tmp_path / "tasks")
@@ -292,7 +296,7 @@ def instance(clones: Path, **others: Any) -> dict[str, Any]:
     [
         ({"calc.py": RIGHT}, 1),
         ({}, 0),
-        ({"calc.py": "def add(a, b):\n    return 5\n"}, 0),
+        pytest.param({"calc.py": "def add(a, b):\n    return 5\n"}, 0, marks=pytest.mark.deep),
         ({"tests/test_calc.py": "def test_add():\n    pass\n\ndef test_zero():\n    pass\n"}, 0),
     ],
 )

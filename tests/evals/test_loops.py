@@ -138,7 +138,7 @@ def test_links_and_names_in_the_folder_are_no_way_out_and_no_end(run: Run, tmp_p
     assert sent[-1]["messages"][-3]["content"] == "n?"  # what is no Unicode cannot be sent
 
 
-@pytest.mark.parametrize("program", ["native", "text"])
+@pytest.mark.parametrize("program", ["native", pytest.param("text", marks=pytest.mark.deep)])
 def test_a_command_ends_at_its_time_limit_with_all_it_started(run: Run, tmp_path: Path, program: str) -> None:
     os.mkfifo(tmp_path / "work/alive")
     reader = os.open(tmp_path / "work/alive", os.O_RDONLY | os.O_NONBLOCK)
@@ -181,7 +181,7 @@ def test_a_block_ends_by_a_line_and_one_without_an_end_is_not_run(run: Run, tmp_
     assert "Not run" in sent[-1]["messages"][-1]["content"]
 
 
-@pytest.mark.parametrize("program", ["native", "text"])
+@pytest.mark.parametrize("program", ["native", pytest.param("text", marks=pytest.mark.deep)])
 def test_a_server_that_fails_is_asked_again(run: Run, program: str) -> None:
     code, output, _, sent = run(program, [500, 429, {"content": "There."}])
     assert (code, output, len(sent)) == (0, "There.", 3)

@@ -38,9 +38,9 @@ ENDINGS = {
 
 
 def _some(points: list[Point], number: int) -> list[Point]:
-    """One of the points in every third conversation, each at another place. All of them are played undisturbed."""
+    """One of the points in every sixth conversation, each at another place. All of them are played undisturbed."""
     place = number * 7 % 10 / 10
-    return points[int(place * len(points)) :][:1] if number % 3 == 0 else []
+    return points[int(place * len(points)) :][:1] if number % 6 == 0 else []
 
 
 class Played(NamedTuple):
