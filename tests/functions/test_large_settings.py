@@ -1,6 +1,7 @@
 """Settings that are in a secret instead of the environment: each process reads them once, when it starts."""
 
 import json
+from typing import Any
 
 import boto3
 import pytest
@@ -11,6 +12,7 @@ from tests.functions.system import System
 from tests.functions.template import REGION
 
 ARN = "SettingsSecret"
+NONE: dict[str, list[Any]] = {"LLM_PRICES": [], "LLM_CAPABILITIES": [], "PLAN_LIMITS": []}
 OURS = "openai.gpt-oss-120b-1:0"
 
 
@@ -50,7 +52,13 @@ def test_a_secret_that_is_not_the_stacks_is_named(system: System, text: str) -> 
         system.load("connect")
 
 
+def test_nothing_else_is_taken_from_it(system: System) -> None:
+    keep(system, json.dumps({**NONE, "AUTH_MODE": ["none"], "CODELAB_LOCAL": [True], "TABLE_NAME": ["other"]}))
+    system.load("connect")
+    assert (settings().auth_mode, settings().codelab_local, settings().table_name) == ("jwt", False, "Table")
+
+
 def test_a_typo_in_it_is_named_with_its_variable(system: System) -> None:
-    keep(system, json.dumps({"PLAN_LIMITS": [{**PLANS, "team": {"openturns": 5}}]}))
+    keep(system, json.dumps({**NONE, "PLAN_LIMITS": [{**PLANS, "team": {"openturns": 5}}]}))
     with pytest.raises(ConfigurationError, match=r"PLAN_LIMITS=.*team\.openturns: .*correct PLAN_LIMITS"):
         system.load("connect")

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from codelab import aws
 from codelab.config import ConfigurationError
 
+#: No others: whoever may write the secret must not choose who is let in.
+_STORED = ("LLM_PRICES", "LLM_CAPABILITIES", "PLAN_LIMITS")
+
 
 def read_stored_settings(arn: str) -> Mapping[str, str]:
     """The settings that are JSON, by variable.
@@ -14,6 +17,6 @@ def read_stored_settings(arn: str) -> Mapping[str, str]:
     """
     try:
         lists = json.loads(aws.secrets_client().get(arn))
-        return {variable: json.dumps(values[0]) for variable, values in lists.items() if values}
-    except (ValueError, AttributeError, LookupError, TypeError):
+        return {variable: json.dumps(lists[variable][0]) for variable in _STORED if lists[variable]}
+    except (ValueError, LookupError, TypeError):
         raise ConfigurationError(f"SETTINGS_SECRET_ARN={arn}: not the stack's JSON; deploy again") from None
