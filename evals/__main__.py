@@ -177,9 +177,10 @@ def _sampling(text: str) -> tuple[str, Any]:
         raise _UsageError(f"--sampling {text}: a name, = and a number") from None
 
 
-def _prices(text: str) -> tuple[float, float, float]:
-    prompt, cached, answer = map(float, text.split(","))
-    return prompt, cached, answer
+def _prices(text: str) -> tuple[float, float, float, float]:
+    prompt, cached, answer, *written = map(float, text.split(","))
+    (cache_write,) = written or (prompt,)
+    return prompt, cached, answer, cache_write
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -210,7 +211,12 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--max-tokens", type=int, help="of all attempts")
     run.add_argument("--max-minutes", type=float)
     run.add_argument("--max-dollars", type=float, help="with --prices")
-    run.add_argument("--prices", type=_prices, metavar="PROMPT,CACHED,ANSWER", help="US$ of a million tokens of each")
+    run.add_argument(
+        "--prices",
+        type=_prices,
+        metavar="PROMPT,CACHED,ANSWER[,CACHE_WRITE]",
+        help="US$ of a million tokens of each",
+    )
     told = commands.add_parser("report", help="make results.json, results.md and index.html of a results folder")
     told.set_defaults(do=_report)
     told.add_argument("out", type=Path)

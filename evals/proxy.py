@@ -43,6 +43,7 @@ class Spent:
     problem: str = ""
     prompt_tokens: int = 0
     cached_tokens: int = 0
+    cache_write_tokens: int = 0
     completion_tokens: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
@@ -58,6 +59,7 @@ class Spent:
             self.prompt_tokens += int(usage.get("prompt_tokens") or 0)
             self.completion_tokens += int(usage.get("completion_tokens") or 0)
             self.cached_tokens += int(details.get("cached_tokens") or usage.get("cached_tokens") or 0)
+            self.cache_write_tokens += int(details.get("cache_write_tokens") or 0)
 
 
 @contextmanager

@@ -30,21 +30,23 @@ _EDITS = ("edit_file", "apply_patch", "write_file")
 class Budget:
     """Where a run ends, whatever is left to do: tokens and US$ of all attempts, and minutes. None: no limit.
 
-    prices: US$ of a million tokens of a prompt, of a prompt's cached part, and of an answer.
+    prices: US$ of a million tokens of a prompt, of a prompt's cached part, of an answer, and of what is written to the
+    cache.
     """
 
     tokens: int | None = None
     minutes: float | None = None
     dollars: float | None = None
-    prices: tuple[float, float, float] | None = None
+    prices: tuple[float, float, float, float] | None = None
 
     def cost(self, spent: Mapping[str, Any]) -> float | None:
         """What an attempt has cost in US$, if the prices are known."""
         if self.prices is None:
             return None
-        prompt, cached, answer = self.prices
-        fresh = spent["prompt_tokens"] - spent["cached_tokens"]
-        million = fresh * prompt + spent["cached_tokens"] * cached + spent["completion_tokens"] * answer
+        prompt, cached, answer, written = self.prices
+        reads, writes = spent["cached_tokens"], spent["cache_write_tokens"]
+        fresh = spent["prompt_tokens"] - reads - writes
+        million = fresh * prompt + reads * cached + spent["completion_tokens"] * answer + writes * written
         return round(float(million) / 1e6, 6)
 
     def spent_by(self, runs: Iterable[Mapping[str, Any]], seconds: float) -> str:
@@ -166,9 +168,8 @@ def attempt(
     trace = f"traces/{job.label}/{task.name}-{job.attempt}.jsonl"
     _made((folder / trace).parent)
     (folder / trace).write_bytes(rows.text(made.events))
-    counted = {
-        name: getattr(spent, name) for name in ("requests", "prompt_tokens", "cached_tokens", "completion_tokens")
-    }
+    names = ("requests", "prompt_tokens", "cached_tokens", "cache_write_tokens", "completion_tokens")
+    counted = {name: getattr(spent, name) for name in names}
     reward = None if grade is None else grade.reward
     return {
         **line,

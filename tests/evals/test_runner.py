@@ -19,7 +19,11 @@ from tests.fakes.model.wire import ScriptedServer, failing, saying
 
 pytestmark = pytest.mark.skipif(not has_bubblewrap(), reason="bubblewrap cannot be used here")
 
-USAGE = {"prompt_tokens": 100, "completion_tokens": 20, "prompt_tokens_details": {"cached_tokens": 60}}
+USAGE = {
+    "prompt_tokens": 100,
+    "completion_tokens": 20,
+    "prompt_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 10},
+}
 
 
 HI = saying("Hi", usage=USAGE)
@@ -80,7 +84,7 @@ def run(jobs: list[runner.Job], folder: Path, base_url: str = "http://127.0.0.1:
 @pytest.mark.parametrize("stream", [False, True])
 def test_what_is_kept_of_an_attempt(provider: ScriptedServer, stream: bool, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    prices = runner.Budget(prices=(2.0, 0.5, 10.0))
+    prices = runner.Budget(prices=(2.0, 0.5, 10.0, 2.5))
     assert run([job(tmp_path, Asks(2, stream), 1)], out, provider.url, seed=7, budget=prices) == ""
     [kept] = runner.read(out)
     wanted: dict[str, Any] = {
@@ -99,13 +103,14 @@ def test_what_is_kept_of_an_attempt(provider: ScriptedServer, stream: bool, tmp_
         "requests": 2,
         "prompt_tokens": 200,
         "cached_tokens": 120,
+        "cache_write_tokens": 20,
         "completion_tokens": 40,
         "steps": 2,
         "calls": {"edit_file": 1},
         "repeated": 1,
         "failed_calls": 1,
         "failed_edits": 1,
-        "cost": round((80 * 2 + 120 * 0.5 + 40 * 10) / 1e6, 6),
+        "cost": round((60 * 2 + 120 * 0.5 + 40 * 10 + 20 * 2.5) / 1e6, 6),
     }
     assert {name: kept[name] for name in wanted} == wanted
     assert "+    return a + b" in kept["diff"]
@@ -159,7 +164,7 @@ def test_a_grader_without_a_reward_is_the_harness_error(tmp_path: Path) -> None:
     ("budget", "word", "made_attempts"),
     [
         (runner.Budget(tokens=240), "240 tokens", 2),
-        (runner.Budget(dollars=0.0005, prices=(1.0, 1.0, 10.0)), "$0.0005", 2),
+        (runner.Budget(dollars=0.0005, prices=(1.0, 1.0, 10.0, 1.0)), "$0.0005", 2),
         (runner.Budget(minutes=0), "0 minutes", 0),
     ],
 )
