@@ -62,3 +62,11 @@ def test_a_typo_in_it_is_named_with_its_variable(system: System) -> None:
     keep(system, json.dumps({**NONE, "PLAN_LIMITS": [{**PLANS, "team": {"openturns": 5}}]}))
     with pytest.raises(ConfigurationError, match=r"PLAN_LIMITS=.*team\.openturns: .*correct PLAN_LIMITS"):
         system.load("connect")
+
+
+def test_what_the_environment_has_takes_precedence(system: System) -> None:
+    """As where a developer sets a variable for the local cloud."""
+    keep(system, json.dumps({**NONE, "PLAN_LIMITS": [PLANS]}))
+    system.environment["PLAN_LIMITS"] = '{"own": {}}'
+    system.load("connect")
+    assert set(settings().plan_limits) == {"own"}

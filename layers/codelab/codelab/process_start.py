@@ -24,8 +24,8 @@ _undo: list[Callable[[], object]] = []
 def begin_init() -> None:
     """The first thing that a function does, before it imports what it is made of.
 
-    If settings are kept elsewhere (`SETTINGS_SECRET_ARN`), the environment has them from then on. Raises
-    ConfigurationError, AwsError.
+    If settings are kept elsewhere (`SETTINGS_SECRET_ARN`), the environment has them from then on, but for those that it
+    had before. Raises ConfigurationError, AwsError.
     """
     if not _is_plain():
         _keep_trace_id_out_of_c()
@@ -33,7 +33,8 @@ def begin_init() -> None:
     if arn := os.environ.get("SETTINGS_SECRET_ARN"):
         from codelab.stored_settings import read_stored_settings
 
-        os.environ.update(read_stored_settings(arn))
+        for variable, value in read_stored_settings(arn).items():
+            os.environ[variable] = os.environ.get(variable) or value
 
 
 def end_init() -> None:
