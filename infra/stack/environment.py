@@ -28,7 +28,7 @@ def problem(template: Mapping[str, Any], values: Mapping[str, str], stack_name: 
     said = f"the environment of {largest} would have about {size:,} bytes, and Lambda allows {_MOST_BYTES:,}: "
     listed = f"{', '.join(_STORED[:-1])} and {_STORED[-1]}"
     if not is_stored and _largest(template, known, True)[1] <= _MOST_BYTES:
-        return said + f"set {_STORES}=true, which keeps {listed} elsewhere"
+        return said + f"set {_STORES}=true, which keeps {listed} in Secrets Manager"
     counted = {name: value for name, value in values.items() if not is_stored or name not in _STORED}
     names = sorted(counted, key=lambda name: len(counted[name].encode()), reverse=True)[:_NAMED]
     longest = ", ".join(f"{name} ({len(counted[name].encode()):,})" for name in names)

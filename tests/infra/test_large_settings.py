@@ -1,13 +1,14 @@
 """The parameter LargeSettings: what does not fit the functions' environment is in a secret that each of them reads."""
 
 import json
+import re
 
 import pytest
 from codelab import config
 from codelab.aws.secrets import Secrets
 from codelab.stored_settings import read_stored_settings
 
-from infra.intrinsics import references
+from infra.intrinsics import references, text
 from tests.fakes.aws.emulated import EmulatedAws
 from tests.functions.large_settings import CAPABILITIES, MODELS, PLANS, PRICES
 from tests.permissions import grants, of_type, resources
@@ -33,6 +34,15 @@ def test_functions_start_anew_with_each_deployment() -> None:
         variables = resources(large_settings=True)[name]["Properties"]["Environment"]["Variables"]
         deployment = {"Fn::If": ["KnowsDeployment", {"Ref": "Deployment"}, {"Ref": "AWS::NoValue"}]}
         assert variables["DEPLOYMENT"] == deployment, name
+
+
+def test_what_the_stack_keeps_is_what_the_functions_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = text(resources(large_settings=True)["SettingsSecret"]["Properties"]["SecretString"])
+    values = {**LARGE, "PlanLimits": json.dumps(PLANS)}
+    secret = re.sub(r"\$\{(\w+)\}", lambda parameter: values[parameter[1]], kept)
+    monkeypatch.setattr(Secrets, "get", lambda _self, _arn: secret)
+    read = {variable: json.loads(value) for variable, value in read_stored_settings("the ARN").items()}
+    assert read == {"LLM_PRICES": PRICES, "LLM_CAPABILITIES": CAPABILITIES, "PLAN_LIMITS": PLANS}
 
 
 @pytest.mark.deep

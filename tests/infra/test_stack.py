@@ -448,7 +448,7 @@ def test_an_environment_that_lambda_would_refuse_is_named(stack: Stack) -> None:
     given = {name: json.dumps(value) for name, value in written.items()}
     one = the_finding(stack, "LlmRequestFunction would have about", **given)
     assert one.message.endswith(
-        "set LargeSettings=true, which keeps LlmPrices, LlmCapabilities and PlanLimits elsewhere"
+        "set LargeSettings=true, which keeps LlmPrices, LlmCapabilities and PlanLimits in Secrets Manager"
     )
     assert findings(stack, **given, LargeSettings="true") == []
     assert findings(stack, **{**given, "LlmPrices": ""}) == []
