@@ -161,7 +161,11 @@ def graphs(names: Iterable[str]) -> list[Graph]:
         Graph("First token, 95th percentile (ms)", "p95", [own("FirstTokenMs")]),
         Graph("Steps of a turn, 95th percentile", "p95", [own("TurnSteps")]),
         Graph("Waits for tools and approvals, median (ms)", "p50", [own("ToolWaitMs"), own("ApprovalWaitMs")]),
-        Graph("Model tokens", "Sum", [own("Tokens"), own("PromptTokens"), own("CachedTokens")]),
+        Graph(
+            "Model tokens",
+            "Sum",
+            [own("Tokens"), own("PromptTokens"), own("CachedTokens"), own("CacheWriteTokens")],
+        ),
         Graph(
             "Cached share of the prompts (%)",
             "Sum",

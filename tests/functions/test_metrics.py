@@ -13,6 +13,7 @@ from infra.observability.alarms import OURS, Alarm, Metric, alarms
 from tests.fakes.aws.recorder import TRANSACTION
 from tests.fakes.model.in_process import Body
 from tests.fakes.model.script import call
+from tests.fakes.model.wire import USAGE, delta
 from tests.functions.system import System
 from tests.functions.test_sweep import die
 from tests.waiting import PATIENCE
@@ -301,6 +302,20 @@ def test_tokens_and_cost_are_counted_for_the_model_and_never_for_the_user(
     declared = [it for line in lines(caplog) for it in line.get("_aws", {}).get("CloudWatchMetrics", [])]
     dimensions = {name for it in declared for names in it["Dimensions"] for name in names}
     assert dimensions == {"service", "model"}
+
+
+def test_what_is_written_to_a_cache_is_counted_where_the_provider_reports_it(
+    watched: System, caplog: pytest.LogCaptureFixture
+) -> None:
+    watched.ask("c1", "Hello")
+    assert counted(caplog, own("CacheWriteTokens")) == [], "a metric of zeros has a price too"
+    caplog.clear()
+    usage = {**USAGE, "prompt_tokens_details": {"cached_tokens": 20, "cache_write_tokens": 30}}
+    answer = {**delta(json.dumps({"message": "Hello", "calls": []}), finish="stop"), "usage": usage}
+    watched.model.answers.append(answer)
+    watched.say("c1")
+    assert counted(caplog, own("CacheWriteTokens")) == [30]
+    assert counted(caplog, own("CachedTokens")) == [20]
 
 
 def test_a_model_that_nobody_may_choose_is_no_dimension(watched: System, caplog: pytest.LogCaptureFixture) -> None:

@@ -46,6 +46,7 @@ class RequestCounts:
     tokens: int = 0
     prompt_tokens: int = 0
     cached_tokens: int = 0
+    cache_write_tokens: int = 0
     cost_nano_usd: int | None = None
 
     def add(self, usage: Mapping[str, int], tokens: int, ending: Ending) -> None:
@@ -57,6 +58,7 @@ class RequestCounts:
         self.tokens += tokens
         self.prompt_tokens += usage.get("prompt_tokens", 0)
         self.cached_tokens += usage.get("cached_tokens", 0)
+        self.cache_write_tokens += usage.get("cache_write_tokens", 0)
         if "cost_nano_usd" in usage:
             self.cost_nano_usd = (self.cost_nano_usd or 0) + usage["cost_nano_usd"]
 
@@ -71,6 +73,7 @@ class RequestCounts:
             Tokens=self.tokens,
             PromptTokens=self.prompt_tokens,
             CachedTokens=self.cached_tokens,
+            CacheWriteTokens=[self.cache_write_tokens] if self.cache_write_tokens else [],
             CostUsd=[] if self.cost_nano_usd is None else [self.cost_nano_usd / _NANO],
             FirstTokenMs=first_tokens,
         )
