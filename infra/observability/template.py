@@ -26,7 +26,7 @@ from infra.observability.queries import QUERIES
 
 _NOTE = "# Written by `make docs` from infra/observability and template.yaml; do not edit.\n"
 #: The parameters that the main template's conditions of functions need, by condition.
-_CONDITIONS = {"StreamsOverRest": "RestStreaming", "ServesPage": "WebPage"}
+_CONDITIONS = {"StreamsOverRest": "RestStreaming", "ServesPage": "WebPage", "TellsWebhook": "Webhook"}
 #: Of a graph, in the dashboard's units, and the seconds of a point.
 _WIDTH, _HEIGHT, _PERIOD = 12, 6, 300
 
@@ -39,6 +39,7 @@ _PARAMETERS = {
     "HttpApi": {"Type": "String", "Description": "The id of the HTTP API."},
     "RestStreaming": {"Type": "String", "Description": "Whether the stack has the function rest-stream."},
     "WebPage": {"Type": "String", "Description": "Whether the stack has the function page."},
+    "Webhook": {"Type": "String", "Description": "Whether the stack has the function webhook."},
 }
 
 

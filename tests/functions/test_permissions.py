@@ -47,6 +47,7 @@ ELSEWHERE: dict[str, dict[str, str]] = {
         "a web server; tests/rest plays it on the local cloud",
     ),
     "page": {},  # it may nothing; tests/infra/test_page.py plays it
+    "webhook": {"secretsmanager:GetSecretValue": "tests/functions/test_webhook.py, which calls it as CloudWatch does"},
 }
 #: What Lambda itself does with a function's role: it delivers the record of a failed invocation.
 BY_LAMBDA = {

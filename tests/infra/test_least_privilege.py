@@ -32,6 +32,7 @@ def test_only_listed_functions_can_read_secrets() -> None:
         ("rest_api", "${EdgeSecret}"),
         ("rest_api", "${JwtSecret}"),  # They verify the tokens of their requests themselves.
         ("rest_stream", "${JwtSecret}"),
+        ("webhook", "${WebhookSecret}"),
     }
 
 

@@ -40,6 +40,7 @@ PARAMETERS = {
     "HttpApi": "def456",
     "RestStreaming": "true",
     "WebPage": "true",
+    "Webhook": "true",
 }
 
 #: Of AWS's documentation, "Types of metrics for Lambda functions" and "Available CloudWatch metrics for Amazon SQS":

@@ -122,6 +122,18 @@ def _choice(*values: str) -> Any:
     return field(default=values[0], metadata={"read": read})
 
 
+def _names(*values: str) -> Any:
+    """A set of these values, separated by commas."""
+
+    def read(text: str) -> frozenset[str]:
+        names = frozenset(name.strip() for name in text.split(","))
+        if names - set(values):
+            raise ValueError("must be of " + ", ".join(values) + ", with commas between")
+        return names
+
+    return field(default=frozenset(), metadata={"read": read})
+
+
 def _json(of: str) -> dict[str, Any]:
     """An object whose values are `of` that model of `json_settings`."""
 
@@ -231,6 +243,11 @@ class Settings:
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = _choice("INFO", "DEBUG", "WARNING", "ERROR")
     #: Whether lines of the log count as metrics of CloudWatch.
     metrics: bool = _flag(False)
+    #: What lines of the log tell the webhook; of its own function also its secret, and the page that notices link to.
+    webhook_events: frozenset[str] = _names("approval_requested", "turn_ended", "turn_failed")
+    webhook_secret_arn: str = ""
+    webhook_format: Literal["json", "slack"] = _choice("json", "slack")
+    page_url: str = ""
     #: Where the spans of turns are sent (OTLP over HTTP, as JSON), and of which share of all turns.
     otel_exporter_otlp_traces_endpoint: str = _url()
     otel_traces_sampler_arg: float = _share()

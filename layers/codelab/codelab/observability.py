@@ -62,8 +62,12 @@ def bound(**ids: str) -> Iterator[None]:
 
 def record(message: str, **fields: Any) -> None:
     """Log a line that is there for its metrics: if there are alarms (`METRICS`), and then whatever `LOG_LEVEL` is."""
-    if not settings().metrics:
-        return
+    if settings().metrics:
+        write_line(message, **fields)
+
+
+def write_line(message: str, **fields: Any) -> None:
+    """Log a line that something reads, whatever `LOG_LEVEL` is."""
     plain_logger = logging.getLogger(logger().name)
     line = plain_logger.makeRecord(plain_logger.name, logging.INFO, "", 0, message, (), None, "record", fields)
     plain_logger.handle(line)

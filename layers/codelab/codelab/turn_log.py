@@ -1,4 +1,4 @@
-"""What the agent did, for who operates it: lines of the log that are there for metrics, and the spans of turns.
+"""What the agent did, for who operates it: lines of the log for metrics and for the webhook, and the spans of turns.
 
 Both are derived from what a transaction has written, so no state is kept for them. Those of a process that dies between
 its transaction and its line are missing.
@@ -7,10 +7,10 @@ its transaction and its line are missing.
 import os
 from collections.abc import Iterator
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from codelab.config import settings
-from codelab.observability import began_at, metrics, record
+from codelab.observability import began_at, metrics, record, write_line
 from codelab.sessions.items import CallItem
 from codelab.sessions.register import CallState, Phase
 from codelab.sessions.transition import Transition
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 _NAME_CHARS = 64
 #: The least time (ms) that an invocation has left when spans are sent.
 _LEAST_MS = 2_000
+#: The message of a line that the webhook is told. The template's filters know it.
+NOTICE = "webhook notice"
+#: What the webhook can be told, by the reason for which a turn ended.
+_ENDS = {"completed": "turn_ended", "error": "turn_failed"}
 
 
 @cache
@@ -49,6 +53,8 @@ def note(transition: Transition) -> None:
         turn_spans.add_transition(transition)
     if settings().metrics:
         _log(transition)
+    if settings().webhook_events:
+        _write_notices(transition)
 
 
 def note_event(name: str, transition: Transition | None, call: str = "") -> None:
@@ -112,3 +118,23 @@ def _started_at(call: CallItem) -> int:
 
 def _was_executed(call: CallItem) -> bool:
     return call.state in (CallState.COMPLETED, CallState.FAILED)
+
+
+def _write_notices(transition: Transition) -> None:
+    """Write a line for each of what the webhook is to be told. There is nothing in it that a user or a model wrote."""
+    for kind, facts in _notices(transition):
+        if kind in settings().webhook_events:
+            register = transition.before or transition.after
+            ids = {"session_id": register.session_id, "user": register.user, "turn": register.turn_id}
+            write_line(NOTICE, **ids, kind=kind, **facts)
+
+
+def _notices(transition: Transition) -> Iterator[tuple[str, dict[str, Any]]]:
+    frames = [event.frame for event in transition.events]
+    asking = [frame for frame in frames if frame["type"] == "tool_call" and frame["requires_approval"]]
+    if asking:
+        calls = {frame["call_id"]: frame["tool_name"][:_NAME_CHARS] for frame in asking}
+        yield "approval_requested", {"call_ids": list(calls), "tools": list(calls.values())}
+    turn_end = transition.turn_end
+    if turn_end is not None and turn_end["reason"] in _ENDS:
+        yield _ENDS[turn_end["reason"]], {}
