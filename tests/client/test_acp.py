@@ -132,6 +132,20 @@ def test_always_is_a_rule_that_the_user_saw(open_editor: Open, folder: Path, mod
     assert "allow write_file" in editor.text or "approve write_file" in editor.text
 
 
+def test_notes_are_kept_listed_and_taken_away(open_editor: Open, folder: Path, model: ScriptedModel) -> None:
+    editor = open_editor()
+    session = editor.new(folder)
+    editor.prompt(session, "/remember Use `tabs`.")
+    editor.prompt(session, model.script("notes-acp", Says("Yes.")))
+    assert "Use `tabs`." in str(model.requests["notes-acp"][0]["messages"])
+    editor.prompt(session, "/notes")
+    assert "1. `` Use `tabs`. `` (.codelab/notes.md)" in editor.text
+    editor.prompt(session, "/notes forget 2")
+    editor.prompt(session, "/notes forget 1")
+    assert editor.text.endswith("`/notes` numbers them.\n\nTaken away.\n\n")
+    assert (folder / ".codelab" / "notes.md").read_text() == ""
+
+
 def test_an_allowed_command_runs_again_in_the_sandbox_until_what_it_names_changes(
     open_editor: Open, folder: Path, model: ScriptedModel
 ) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from codelab_client.acp.tool_calls import fenced, shortened
 from codelab_client.allowed_commands import AllowedCommands
 from codelab_client.local_executor import LocalExecutor
+from codelab_client.notes import NoteRefused, Notes, scope_of
 from codelab_client.project.allowed_calls import AllowedCalls
 from codelab_client.project.commands import PromptCommand, commands_of
 from codelab_client.project.hooks import FILE as HOOKS
@@ -57,6 +58,8 @@ class Commands:
                 "List the programs that the project runs around calls, trust them",
                 "trust CODE",
             ),
+            "remember": (self._remember, "Keep a note for the agent", "TEXT, or --user TEXT: in all your projects"),
+            "notes": (self._notes, "List what agents are to keep in mind, take it away", "forget NUMBER"),
             "usage": (self._usage, "Show tokens and quotas", ""),
             "mcp": (servers, "Show MCP servers and their tools, trust them as they are", "NAME, or trust NAME CODE"),
         }
@@ -155,15 +158,15 @@ class Commands:
             if key is None or not code.strip() or not key.startswith(code.strip()) or len(code.strip()) < _CODE_CHARS:
                 return "That is not what the project allows now: `/permissions` shows it."
             return "It is trusted as it is." if await self._project.trust(key) else "It has just changed: not trusted."
-        listed = "\n".join(self._project.listed())
-        if not listed:
+        permissions = "\n".join(self._project.listed())
+        if not permissions:
             return f"There is no {FILE}."
         trusts = (
             f"\n`/permissions trust {key[:_CODE_CHARS]}` trusts what it allows, as it is."
             if (key is not None and self._project.permissions.of("allow") and not self._project.is_trusted)
             else ""
         )
-        return f"{fenced(listed)}{trusts}"
+        return f"{fenced(permissions)}{trusts}"
 
     async def _show_hooks(self, argument: str) -> str:
         subjects = await self._hooks.subjects()
@@ -172,12 +175,44 @@ class Commands:
         code = hashlib.sha256("".join(subject.key for subject in subjects).encode()).hexdigest()[:_CODE_CHARS]
         verb, _, typed_code = argument.partition(" ")
         if verb != "trust":
-            listed = "\n".join([*await self._hooks.listed(), "", await self._hooks.question(subjects)])
-            return f"{fenced(safe(listed))}\n`/hooks trust {code}` trusts them as they are."
+            programs = "\n".join([*await self._hooks.listed(), "", await self._hooks.question(subjects)])
+            return f"{fenced(safe(programs))}\n`/hooks trust {code}` trusts them as they are."
         if typed_code.strip() != code:
             return "That is not what the hooks are now: `/hooks` shows them."
         is_trusted = await self._hooks.trust(subjects)
         return "They are trusted as they are." if is_trusted else "They have just changed: not trusted."
+
+    async def _remember(self, argument: str) -> str:
+        scope, text = scope_of(argument)
+        notes = Notes(self._root)
+        try:
+            await asyncio.to_thread(notes.add, scope or "project", text)
+        except NoteRefused as reason:
+            return safe(reason)
+        await self._tell_notes()
+        return f"Kept in {_code(notes.place(scope or 'project'))}: the agent reads it with your next message."
+
+    async def _notes(self, argument: str) -> str:
+        notes = Notes(self._root)
+        verb, _, typed_number = argument.partition(" ")
+        try:
+            entries = await asyncio.to_thread(notes.listed)
+            if verb != "forget":
+                lines = [
+                    f"{number}. {_code(safe_line(note.text))} ({notes.place(note.scope)})"
+                    for number, note in enumerate(entries, 1)
+                ]
+                return "\n".join(lines) or "There are no notes: `/remember TEXT` keeps one."
+            if not typed_number.strip().isdecimal() or not 1 <= int(typed_number) <= len(entries):
+                return "`/notes` numbers them."
+            await asyncio.to_thread(notes.remove, entries[int(typed_number) - 1])
+        except NoteRefused as reason:
+            return safe(reason)
+        await self._tell_notes()
+        return "Taken away."
+
+    async def _tell_notes(self) -> None:
+        await self.session.instruct(*await self._executor.about())
 
     async def _usage(self, _: str) -> str:
         lines = []

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from codelab_client.differences import spelled_out
 from codelab_client.local_executor import LocalExecutor
+from codelab_client.notes import NoteRefused, Notes, Scope, scope_of
 from codelab_client.project.commands import PromptCommand, commands_of, may_send
 from codelab_client.safe_text import exact_line, safe, safe_line
 from codelab_client.session.address import checked_session_id
@@ -61,6 +62,7 @@ keep. Write only what the files show, and nothing that every programmer knows. T
 outside of the project."""
 #: Messages that are asked for to find the last one of the user.
 _PAGE = 100
+_FORGET = "not at all"
 _KEYS = (
     ("Esc", "stop the turn; twice, when nothing runs: change your last message"),
     ("Ctrl-C", "clear the input, or stop the turn; twice: quit"),
@@ -117,6 +119,8 @@ class Commands:
             "cost": (self._cost, "tokens and costs since the start"),
             "copy": (self._copy, "copy the last answer; /copy code: its last block of code, /copy NUMBER"),
             "raw": (self._raw, "the last answer as the model wrote it, its lines not broken"),
+            "remember": (self._remember, "/remember TEXT: keep a note for the agent, here or in all projects"),
+            "notes": (self._notes, "what agents are to keep in mind, to take it away"),
             "init": (self._init, "have the agent look at the project and write AGENTS.md"),
             "setup": (self._setup, "set up a model for the local cloud"),
             "files": (self._files, "files that the agent always sees; /files add|remove PATH, /files clear"),
@@ -394,12 +398,12 @@ class Commands:
         if not choices:
             self._say("Nothing runs unasked but what the mode allows")
             return
-        chosen = await self._conversation.screen.pick("What runs unasked: Enter revokes it", choices)
-        if chosen == FILE:
+        rule_id = await self._conversation.screen.pick("What runs unasked: Enter revokes it", choices)
+        if rule_id == FILE:
             await project.forget()
             self._say("Revoked.", "")
-        elif chosen is not None and not allowed.revoke(chosen):
-            self._say(safe(await change(session, f"revoke {chosen}")), "")
+        elif rule_id is not None and not allowed.revoke(rule_id):
+            self._say(safe(await change(session, f"revoke {rule_id}")), "")
 
     async def _hooks(self, argument: str) -> None:
         hooks = self._conversation.hooks
@@ -436,6 +440,50 @@ class Commands:
     async def _raw(self, _: str) -> None:
         text = self._conversation.answer_text.strip("\n")
         self._conversation.screen.show(cards.unbroken(text) if text else cards.notice("There is no answer yet"))
+
+    async def _remember(self, argument: str) -> None:
+        scope, text = scope_of(argument)
+        if not text:
+            self._say("/remember TEXT keeps a note; /notes shows what was kept")
+            return
+        notes = Notes(self._conversation.workspace)
+        if scope is None:
+            places: dict[str, Scope] = {
+                f"in this project ({notes.place('project')})": "project",
+                f"in all my projects ({notes.place('user')})": "user",
+            }
+            choice = await self._conversation.choose(f"Remember: {text}", (*places, _FORGET))
+            if choice is None or choice == _FORGET:
+                return
+            scope = places[choice]
+        try:
+            await asyncio.to_thread(notes.add, scope, text)
+        except NoteRefused as reason:
+            self._say(safe(reason), "warning")
+            return
+        await self._tell_notes()
+        self._say(f"Kept in {notes.place(scope)}: the agent reads it with your next message", "")
+
+    async def _notes(self, _: str) -> None:
+        notes = Notes(self._conversation.workspace)
+        try:
+            entries = await asyncio.to_thread(notes.listed)
+            choices = [
+                Choice(str(index), safe_line(note.text), notes.place(note.scope)) for index, note in enumerate(entries)
+            ]
+            if not choices:
+                self._say("There are no notes: /remember TEXT keeps one")
+                return
+            number = await self._conversation.screen.pick("What agents keep in mind: Enter takes it away", choices)
+            if number is not None:
+                await asyncio.to_thread(notes.remove, entries[int(number)])
+                await self._tell_notes()
+                self._say("Taken away", "")
+        except NoteRefused as reason:
+            self._say(safe(reason), "warning")
+
+    async def _tell_notes(self) -> None:
+        await self._conversation.session.instruct(*await self._executor.about())
 
     async def _init(self, _: str) -> None:
         self._conversation.say(_INIT, "/init")

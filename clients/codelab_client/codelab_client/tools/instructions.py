@@ -1,6 +1,6 @@
-"""The project's own instructions for agents: its `AGENTS.md` files, which `hello` brings (`hello.instructions`).
+"""Instructions for agents, which `hello` brings (`hello.instructions`): notes, and the project's `AGENTS.md` files.
 
-They come from the workspace, and from the folders above it in the user's repository if it is a part of one. Nothing in
+These come from the workspace, and from the folders above it in the user's repository if it is a part of one. Nothing in
 them changes what the client allows. A link leads only to another Markdown file of the same project.
 """
 
@@ -9,6 +9,7 @@ import os
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
+from codelab_client.notes import Notes
 from codelab_client.tools.failure import ToolFailure
 from codelab_client.tools.paths import components, joined
 from codelab_client.tools.tree import Names, Tree
@@ -38,7 +39,7 @@ async def project_instructions(
         if names[-1] == NAME and node.kind in ("file", "symlink")
     ]
     paths = {names for names in (*walk_names, *await paths_named(NAME)) if _may_be_named(names)}
-    files = [] if workspace.root is None else await asyncio.to_thread(_above, workspace.root)
+    files = [] if workspace.root is None else await asyncio.to_thread(_noted_and_above, workspace.root)
     for names in sorted(paths, key=lambda names: (len(names), names)):
         try:
             if isinstance(workspace, DiskWorkspace):
@@ -52,9 +53,14 @@ async def project_instructions(
 
 def topmost_instructions(tree: Tree) -> list[dict[str, str]]:
     """The same of the topmost file and those above it, which are found at once."""
-    files = _above(tree.root)
+    files = _noted_and_above(tree.root)
     _add_from(tree, (NAME,), NAME, files)
     return files
+
+
+def _noted_and_above(root: Path) -> list[dict[str, str]]:
+    """The notes, and the files in the folders above."""
+    return [*Notes(root).instructions(), *_above(root)]
 
 
 def _above(root: Path) -> list[dict[str, str]]:
