@@ -70,6 +70,9 @@ def test_axe_finds_nothing(tab: Tab, model: ScriptedModel) -> None:
     tab.press("Inspector")
     tab.page.locator(".row").first.wait_for()
     assert violations(tab) == []
+    tab.page.set_viewport_size({"width": 360, "height": 760})
+    assert tab.run("() => document.querySelector('.tabs input').getBoundingClientRect().width") > 120
+    tab.page.set_viewport_size({"width": 1280, "height": 720})
     tab.press("Settings")
     assert violations(tab) == []
     widths = "() => [...document.querySelectorAll('dialog select')].map((it) => it.getBoundingClientRect().width)"
