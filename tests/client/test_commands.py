@@ -100,9 +100,13 @@ def test_output_comes_in_pieces_and_then_as_a_whole(executor: Executor, sandbox:
     """The command waits for its first piece to arrive, so the pieces cannot come at once."""
     (tmp_path / "sub").mkdir()
     output = Output(lambda text: (tmp_path / "go").touch())
-    command = "echo one; while [ ! -e ../go ]; do sleep 0.01; done; printf 'tw\\303\\251\\377' >&2; exit 3"
-    outcome: ToolOutcome = asyncio.run(call(executor, "run_command", output, command=command, cwd="sub"))
-    assert outcome.result["stdout"] == "one\n" == output.of("stdout")
+    command = "echo one; while [ ! -e ../go ]; do sleep 0.01; done; printf 'tw\\303\\251\\377' >&2"
+    bar = r"printf '1 %%\r\033[32m2 %%\033[m\n'"
+    outcome: ToolOutcome = asyncio.run(
+        call(executor, "run_command", output, command=f"{command}; {bar}; exit 3", cwd="sub")
+    )
+    assert output.of("stdout") == "one\n1 %\r\x1b[32m2 %\x1b[m\n"
+    assert outcome.result["stdout"] == "one\n2 %\n", "the agent reads the last state"
     assert outcome.result["stderr"] == "twé\ufffd" == output.of("stderr")
     assert (outcome.result["exit_code"], outcome.result["sandbox"]) == (3, sandbox.name)
     assert output.pieces[0] == ("stdout", "one\n")

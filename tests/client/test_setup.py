@@ -463,6 +463,8 @@ ENVIRONMENT = {"PATH": "/usr/bin:/bin", "PYTHON_KEYRING_BACKEND": "keyring.backe
 
 
 def test_servers_of_this_machine_are_found(endpoint: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    ports = {title: urlsplit(url).port for title, _, url in discovery.SERVERS}
+    assert ports == {"Ollama": 11434, "LM Studio": 1234, "llama.cpp": 8080, "vLLM": 8000}, "the usual ones"
     with bound_socket() as silent, Site(PAGES) as other:
         other.pages["/v1/models"] = answering({"error": "a key, please"}, 401)
         nobody = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"

@@ -82,8 +82,8 @@ def test_a_model_and_a_permission_are_chosen_from_lists(codelab: Codelab, folder
     terminal = codelab()
     terminal.type("/model\r")
     assert re.search(r"▸ \S+  \d+ tokens", terminal.expect("Which model?"))
-    terminal.type("\x03")
-    until(lambda: "Which model?" not in terminal.shown())
+    terminal.type("other\r")
+    terminal.expect("universal · other")
     terminal.type(model.script("pick-rule", Says("", [WRITE]), Says("All done.")) + "\r")
     decide(terminal, "a")
     terminal.expect("Allow from now on")
@@ -123,11 +123,13 @@ def test_copies_and_calls_go_to_the_terminal_if_they_are_wanted(
     assert b"\x1b[23;0t" in terminal.raw
 
 
-def test_a_new_project_gets_instructions_and_a_model(codelab: Codelab, environment: dict[str, str]) -> None:
+def test_a_new_project_gets_instructions_and_a_model(codelab: Codelab, model: ScriptedModel) -> None:
     terminal = codelab()
+    asked = len(model.requests.get("", []))
     terminal.type("/init\r")
     terminal.expect("› /init")
     turn_ends(terminal)
+    assert "Look at this project, then write AGENTS.md at its top" in str(model.requests[""][asked]["messages"][-1])
     terminal.type("/clear\r")
     until(lambda: terminal.shown().count("/help lists the commands") == 2)
     terminal.type("/setup\r")
@@ -298,6 +300,8 @@ def test_the_user_is_called_once_for_each_change() -> None:
     assert all(text.count("\x1b") == 2 and text.count(";") == 4 for text in written)
     Attention((), written.append, "x").update("waiting")
     assert len(written) == 2
+    Attention(("bell",), written.append, "x").update("waiting")
+    assert written[2:] == ["\x07"]
 
 
 def test_notify_must_be_a_list_of_known_ways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

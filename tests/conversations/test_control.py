@@ -255,6 +255,6 @@ def test_a_session_is_named_by_its_first_answer(demo_ide: Open) -> None:
     """With the demonstration model."""
     session = demo_ide("titled", extensions=True)
     session.say("Hello there, what can you do for me today, please?")
-    assert session.expect("turn_end")["title"] == "Hello there, what can you do"
+    assert session.expect("turn_end")["title"] == "Hello there, what can you do for me…"
     later = demo_ide("titled")
-    assert later.request("hello")["title"] == "Hello there, what can you do"
+    assert later.request("hello")["title"] == "Hello there, what can you do for me…"

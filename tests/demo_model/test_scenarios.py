@@ -16,6 +16,7 @@ from tests.demo_model.driver import Chat, closed, streamed, turn_schema
 from tests.processes import run
 from tests.sampling import sampled
 
+ROOT = Path(__file__).parents[2]
 EXAMPLES = [(name, example) for name, one in scenarios().items() for example in one.data.get("examples", ())]
 RESULTS: dict[str, Any] = {
     "read_file": {"content": "x = 'unmistakable'\n", "encoding": "utf-8"},
@@ -265,6 +266,15 @@ def test_small_talk_is_answered(chat: Chat, question: str, says: str) -> None:
     message, calls = chat.ask(question)
     assert says in message
     assert not calls
+
+
+@cases("language", ["en", "ru"])
+def test_what_the_page_has_a_newcomer_try_is_played(language: str) -> None:
+    texts = (ROOT / f"clients/web/src/i18n/{language}.ts").read_text("utf-8")
+    suggestions = re.findall(r"^  'chat\.try\.\d': '(.+)',$", texts, re.MULTILINE)
+    assert len(suggestions) == 3
+    for suggestion in suggestions:
+        assert chosen(suggestion)[0].name not in {"only_a_real_model", "anything_else"}, suggestion
 
 
 def test_the_command_that_connects_a_model_exists_here(chat: Chat) -> None:

@@ -1,5 +1,6 @@
 """Cards of calls: the question is found, decided by keys, and stays with its difference once it is decided."""
 
+import re
 import threading
 from functools import partial
 from typing import Any
@@ -81,7 +82,8 @@ def test_what_is_not_decided_in_a_review_is_named_first(tab: Tab, model: Scripte
     tab.say(model.script("undecided", asked, Says("Done.")))
     ready(tab)
     assert tab.page.get_by_role("button", name="Edit", exact=True).count() == 0, "a text is edited in the review"
-    tab.press("Review the changes")
+    assert tab.page.locator(".asking kbd").all_inner_texts() == ["Alt+Y", "Alt+E", "Alt+N", "Alt+A"]
+    tab.page.keyboard.press("Alt+e")
     dialog = tab.page.get_by_role("dialog")
     dialog.get_by_text("0 of 2 changes decided").wait_for()
     tab.page.locator("[name=reject]").first.click()
@@ -212,7 +214,7 @@ def test_a_call_is_shown_while_it_is_written_and_then_asks(tab: Tab, model: Scri
     tab.say(model.script("writes", Says("", calls=[write], halfway=goes_on), Says("Done.")))
     card = tab.page.locator(".call.draft")
     card.get_by_text("new.py").wait_for()
-    tab.page.get_by_role("status").get_by_text("Writing new.py").wait_for()
+    tab.page.locator(".status", has_text=re.compile(r"^Writing new\.py, \d+ lines")).wait_for()
     card.get_by_text("being written").wait_for()
     assert card.get_by_role("button").count() == 0
     text, box = (card.locator("pre").evaluate(f"(it) => {what}.getBoundingClientRect().bottom") for what in _BOTTOMS)

@@ -44,10 +44,12 @@ def test_earlier_messages_are_recalled_and_escape_stops(tab: Tab, model: Scripte
 
 
 def test_files_are_attached_with_a_button(tab: Tab, model: ScriptedModel) -> None:
-    chooser = tab.page.locator(".composer input[type=file]")
-    chooser.set_input_files({"name": "a.bin", "mimeType": "application/octet-stream", "buffer": b"\0\xff\0"})
+    with tab.page.expect_file_chooser() as opened:
+        tab.press("Attach images or texts")
+    chooser = opened.value
+    chooser.set_files({"name": "a.bin", "mimeType": "application/octet-stream", "buffer": b"\0\xff\0"})
     tab.page.get_by_text("a.bin is neither an image nor a text, or too long").wait_for()
-    chooser.set_input_files({"name": "n\u202eotes.txt", "mimeType": "text/plain", "buffer": b"buy milk"})
+    chooser.set_files({"name": "n\u202eotes.txt", "mimeType": "text/plain", "buffer": b"buy milk"})
     tab.page.locator(".composer .badge", has_text="n⟨U+202E⟩otes.txt").wait_for()
     assert violations(tab) == []
     tab.say(model.script("attached", Says("Read.")))
@@ -132,12 +134,15 @@ def test_the_status_says_what_is_done_and_the_first_screen_who_answers(open_tab:
     tab.page.route_web_socket("**/ws/**", demonstrates)
     tab.page.goto(f"{tab.origin}/")
     tab.page.get_by_text("Demonstration, scripted.").wait_for()
-    assert tab.page.locator(".welcome code").count() == 2, "ways to connect a model"
+    assert tab.page.locator(".welcome code").count() == 3, "ways to connect a model"
     tab.run("window.letOpen()")
     tab.page.get_by_text("Folder: sample").wait_for()
     assert violations(tab) == []
     tab.press("Open another")
     tab.page.get_by_role("navigation", name="Files of sample").wait_for()
+    tab.press("Make a plan")
+    tab.ended()
+    assert tab.page.locator(".said .words").inner_text().strip() == "Make a plan"
 
 
 @pytest.mark.deep  # `test/suggestions.test.ts` has the rules

@@ -70,6 +70,9 @@ def test_axe_finds_nothing(tab: Tab, model: ScriptedModel) -> None:
     tab.press("Inspector")
     tab.page.locator(".row").first.wait_for()
     assert violations(tab) == []
+    tab.page.set_viewport_size({"width": 360, "height": 760})
+    assert tab.run("() => document.querySelector('.tabs input').getBoundingClientRect().width") > 120
+    tab.page.set_viewport_size({"width": 1280, "height": 720})
     tab.press("Settings")
     assert violations(tab) == []
     widths = "() => [...document.querySelectorAll('dialog select')].map((it) => it.getBoundingClientRect().width)"
@@ -157,6 +160,13 @@ def test_long_titles_leave_the_panel_as_wide_as_it_is(tab: Tab, model: ScriptedM
         assert tab.page.locator("h1").inner_text() == title.strip(), (
             "and no title that a turn had before it was renamed"
         )
+    tab.page.set_viewport_size({"width": 360, "height": 760})
+    boxes = tab.run("""() => [...document.querySelectorAll('.top > *')].filter((it) => it.checkVisibility())
+      .map((it) => it.getBoundingClientRect()).flatMap(({left, right}) => [left, right])""")
+    assert len(boxes) >= 10, "the mark, the title, the dot, the agent and the settings at least"
+    assert boxes == sorted(boxes), "nothing lies on another"
+    assert 0 <= boxes[0] <= boxes[-1] <= 360
+    assert tab.run("() => document.querySelector('h1').getBoundingClientRect().width") >= 80
 
 
 ANSWER = """
@@ -212,7 +222,10 @@ def is_easy_to_read(tab: Tab) -> None:
     assert tab.run(broken) == []
     long = "(() => document.querySelector('.code pre'))()"
     assert tab.run(f"() => {long}.scrollWidth > {long}.clientWidth"), "a long line scrolls in its block"
-    assert tab.run("() => document.documentElement.scrollWidth <= innerWidth"), "the table scrolls, not the page"
+    wide = "(selector) => { const it = document.querySelector(selector); return it.scrollWidth > it.clientWidth; }"
+    assert tab.run(wide, ".answer .scroll"), "the table scrolls,"
+    assert not tab.run(wide, ".scroller"), "not the conversation,"
+    assert not tab.run(wide, "html"), "nor the page"
     assert tab.run("() => [...document.querySelectorAll('.answer td')].map((it) => getComputedStyle(it).textAlign)")[
         :3
     ] == ["center", "start", "end"]
@@ -223,6 +236,9 @@ def is_easy_to_read(tab: Tab) -> None:
         ["-old\n"],
         ["+new\n"],
     ]
+    grounds = """() => ['.answer .removed', '.answer .added', '.answer .code code']
+      .map((it) => getComputedStyle(document.querySelector(it)).backgroundColor)"""
+    assert len(set(tab.run(grounds))) == 3
 
 
 @pytest.mark.deep  # looks

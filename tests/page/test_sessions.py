@@ -12,6 +12,7 @@ from tests.fakes.model.script import Says
 from tests.fakes.model.server import ScriptedModel
 from tests.page.conftest import OpenTab
 from tests.page.tab import Tab
+from tests.page.test_looks import violations
 
 
 def listed(tab: Tab) -> list[str]:
@@ -93,8 +94,11 @@ def test_the_way_back_does_not_lead_to_a_deleted_session(open_tab: OpenTab, mode
     tab.ended()
     tab.press("Sessions")
     current = tab.page.locator(".sessions .current")
+    current.wait_for()
+    assert violations(tab) == []
     current.get_by_role("button", name="Actions for").click()
     tab.press("Delete")
+    assert violations(tab) == []
     tab.page.get_by_role("button", name="for good").click()
     tab.page.locator(".welcome").wait_for()
     assert tab.page.url == f"{tab.origin}/"

@@ -17,6 +17,7 @@ from tests.fakes.model.script import Says
 from tests.fakes.model.server import ScriptedModel
 from tests.page.conftest import OpenTab
 from tests.page.tab import Tab
+from tests.page.test_looks import violations
 from tests.waiting import until
 
 pytestmark = pytest.mark.deep
@@ -109,6 +110,7 @@ def test_a_user_signs_in_and_out(arrive: Callable[[], Tab], provider: Provider, 
     tab = arrive()
     host = urlsplit(provider.url).netloc
     tab.page.get_by_text(f"You sign in at {host}").wait_for()
+    assert violations(tab) == []
     sign_in(tab)
     tab.online()
     asked = provider.asked[0]

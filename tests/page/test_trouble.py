@@ -15,6 +15,7 @@ from tests.fakes.model.script import Says
 from tests.fakes.model.server import ScriptedModel
 from tests.page.conftest import OpenTab
 from tests.page.tab import Tab
+from tests.page.test_looks import violations
 
 SECRET = "a secret that is long enough for the purpose"
 
@@ -36,6 +37,7 @@ def test_a_wrong_token_is_refused_and_a_good_one_works(open_tab: OpenTab, model:
         refusal = tab.page.get_by_role("alert").filter(has_text="The server does not accept this token.")
         refusal.wait_for()
         assert "Bearer" not in refusal.inner_text(), "that is for programs"
+        assert violations(tab) == []
         field.fill(token(SECRET))
         tab.press("Use it")
         tab.online()
@@ -104,6 +106,7 @@ def test_a_message_over_a_quota_says_when_it_can_be_sent_again(open_tab: OpenTab
     again = tab.page.get_by_role("button", name="Try again")
     assert again.inner_text() in {f"Try again in {seconds} s" for seconds in (3, 2, 1)}
     assert again.is_disabled()
+    assert violations(tab) == []
     tab.page.get_by_role("button", name="Try again", exact=True).click()
     tab.ended()
     assert tab.answers == ["Now."]

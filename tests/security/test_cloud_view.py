@@ -1,6 +1,7 @@
 """The cloud view: what it shows and disturbs, and that nobody else can look."""
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -331,6 +332,15 @@ def test_the_page_works_under_its_policy(inspected: LocalCloud, view: View, brow
     assert page.run("return window.owned ?? document.images.length") == 0
     blocked = page.run("try { document.body.innerHTML = '<p>'; return 'set' } catch (error) { return error.name }")
     assert blocked == "TypeError"
+
+
+def test_it_has_the_colours_of_the_page() -> None:
+    view = (ROOT / "local/codelab_local/cloud_view/page/page.css").read_text()
+    page = (ROOT / "clients/web/src/style.css").read_text()
+    own = re.findall(r"(--[\w-]+): light-dark\((#\w+), (#\w+)\);", view)
+    light, dark = (dict(re.findall(r"(--[\w-]+): (#\w+);", rules)) for rules in page.split("}\n", 2)[:2])
+    assert len(own) > 10
+    assert own == [(name, light[name], dark[name]) for name, *_ in own]
 
 
 def test_without_inspect_nothing_of_it_is_there() -> None:

@@ -32,6 +32,8 @@ test('the newest call that runs is what the agent does, else the text that it wr
   expect(told()).toBe('act.search main');
   take(call('c3', 'constructor', { arguments: { command: 'x'.repeat(500) } }));
   expect(told()).toBe(`act.other ${'x'.repeat(60)}…`);
+  take(frame('tool_call_draft', { message_id: 'd', index: 0, tool_name: 'write_file', path: 'new.py', lines: 42, chars: 900 }));
+  expect([told(), actOf(state)?.lines]).toEqual(['act.edit new.py', 42]);
   take(frame('turn_end', { reason: 'cancelled', usage: {} }));
   expect(told()).toBeUndefined();
   take(frame('subagent_update', { turn_id: 'u', call_id: 'k', agent: 'explore', task: 'Find x', state: 'running' }));

@@ -12,6 +12,7 @@ afterAll(() => {
 /** The words around a number: English for 1 and for others; Russian for 1, 2 and 5. */
 const FORMS = {
   'more': [['Show # more character', 'Show # more characters'], ['Показать ещё # символ', 'Показать ещё # символа', 'Показать ещё # символов']],
+  'act.lines': [[', # line', ', # lines'], [', # строка', ', # строки', ', # строк']],
   'turn.calls': [['# request', '# requests'], ['# запрос', '# запроса', '# запросов']],
   'subagent.calls': [['# call', '# calls'], ['# вызов', '# вызова', '# вызовов']],
   'waiting': [['# decision waits', '# decisions wait'], ['Ждёт # решение', 'Ждут # решения', 'Ждут # решений']],

@@ -19,6 +19,8 @@ MODEL = "demonstration"
 _SPOKEN = ("message", "answer", "text", "content", "reply", "response")
 #: The most pieces of a text, roughly; a longer text has larger pieces.
 _PIECES = 10_000
+#: Words of a question that are its title.
+_TITLE_WORDS = 8
 _ids = itertools.count(1)
 
 
@@ -145,7 +147,8 @@ def _structured(schema: Any, talk: ChatHistory) -> ModelAnswer:
         preset["agent"] = next((wish for wish in _wishes(talk) if wish in agents), "universal")
     preset |= {name: reply.say for name in _SPOKEN if name in names}
     if "title" in names:
-        preset["title"] = " ".join(talk.question.split()[:6])
+        words = talk.question.split()
+        preset["title"] = " ".join(words[:_TITLE_WORDS]) + "…" * (len(words) > _TITLE_WORDS)
     if tools is None:
         return ModelAnswer([("content", _json(instance(schema, preset or None, _wishes(talk))))])
     preset["calls"] = [{"_tool": tool, **arguments} for tool, arguments in reply.calls]

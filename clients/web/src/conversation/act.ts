@@ -2,11 +2,12 @@ import type { ConversationState, Part } from '@codelab/client';
 import type { Key } from '../i18n/index.ts';
 import { visibleLine } from './safe.ts';
 
-/** What the agent does: a text of the page and its value. `key` tells one act from the next. */
+/** What the agent does: a text of the page and its value. `key` tells one act from the next. `lines`: how many it has written. */
 export interface Act {
   key: string;
   text: Key;
   what: string;
+  lines?: number;
 }
 
 const TEXTS: Record<string, Key> = {
@@ -29,8 +30,8 @@ export function actOf({ messages, turns }: Pick<ConversationState, 'messages' | 
   }
   for (const part of parts) {
     if (part.type === 'draft') {
-      const { path, tool_name: tool = '' } = part.draft;
-      return { key: part.id, text: 'act.edit', what: shortened(visibleLine(path ?? tool)) };
+      const { path, tool_name: tool = '', lines = 0 } = part.draft;
+      return { key: part.id, text: 'act.edit', what: shortened(visibleLine(path ?? tool)), lines };
     }
     if (part.type !== 'call' || !['running', 'approved', 'elsewhere'].includes(part.state)) continue;
     const { tool_name: tool, kind = '', paths = [], arguments: args = {} } = part.call;

@@ -152,22 +152,25 @@ function Retry({ live }: { live: Live }) {
   );
 }
 
-/** Who answers if there is no model, and how to connect one. */
+/** Who answers if there is no model, and how to connect one: folded where there is little room. */
 function Demonstration() {
   return (
-    <div class="note model">
-      <p>
+    <details class="note model" open={!matchMedia('(width < 40rem)').matches}>
+      <summary>
         <b>{t('chat.demo')}</b> {t('chat.demo.text')}
-      </p>
+      </summary>
       <ul>
         <li>
           <code>.venv/bin/codelab setup</code> {t('chat.demo.setup')}
         </li>
         <li>
+          <code>.venv/bin/codelab setup --gguf FILE</code> {t('chat.demo.gguf')}
+        </li>
+        <li>
           <code>LLM_BASE_URL=… LLM_API_KEY=… LLM_MODEL=… make run</code> {t('chat.demo.once')}
         </li>
       </ul>
-    </div>
+    </details>
   );
 }
 
@@ -333,6 +336,8 @@ function StatusLine({ live }: { live: Live }) {
   return (
     <p class={`status ${status}`} role="status">
       {pause || (status === 'idle' ? '' : act ? t(act.text, { what: act.what }) : t(`status.${status}`))}
+      {/* What changes all the time is not read aloud. */}
+      {!pause && act?.lines ? <span aria-hidden="true">{counted('act.lines', act.lines)}</span> : null}
       {!pause && key && seconds >= SHOWN_SECONDS && <span aria-hidden="true">{t('act.seconds', { s: n(seconds) })}</span>}
     </p>
   );

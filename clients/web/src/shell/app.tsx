@@ -34,9 +34,11 @@ export function App() {
   };
   return (
     <div class={`app pane-${pane.value} side-${side.value || 'none'} ${drawer.value ? 'drawer' : ''}`} onKeyDown={leaveDrawer}>
-      <a class="skip" href="#message" onClick={(event) => (event.preventDefault(), document.getElementById('message')?.focus())}>
-        {t('app.skip')}
-      </a>
+      {live.value && (
+        <a class="skip" href="#message" onClick={(event) => (event.preventDefault(), document.getElementById('message')?.focus())}>
+          {t('app.skip')}
+        </a>
+      )}
       <TopBar />
       <nav class="views" aria-label={t('nav.views')}>
         {(['sessions', 'chat', 'files', 'inspector'] as const).map((one) => (

@@ -14,6 +14,7 @@ const PATHS = {
   more: 'M6 12h.01M12 12h.01M18 12h.01',
   down: 'M12 5v14M6 13l6 6 6-6',
   right: 'M9 6l6 6-6 6',
+  unfolded: 'M6 9l6 6 6-6',
   folder: 'M3 6h6l2 2h10v11H3z',
   file: 'M6 3h8l4 4v14H6zM14 3v4h4',
   search: 'M11 4a7 7 0 1 0 0 14 7 7 0 0 0 0-14zM16 16l5 5',

@@ -186,7 +186,7 @@ function Directory({ folder: open, path, depth }: { folder: Folder; path: string
                 opened.value = next;
               }}
             >
-              <Icon name={item.type === 'file' ? 'file' : isOpen ? 'down' : 'right'} />
+              <Icon name={item.type === 'file' ? 'file' : isOpen ? 'unfolded' : 'right'} />
               <bdi>{name}</bdi>
             </button>
             {item.type === 'directory' && isOpen && <Directory folder={open} path={item.path} depth={depth + 1} />}
