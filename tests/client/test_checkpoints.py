@@ -5,6 +5,7 @@ import itertools
 import shutil
 import stat
 import subprocess
+import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -383,6 +384,36 @@ def test_what_run_persistent_started_is_watched_to_the_end_of_the_turn(project: 
     project.end()
     undone = project.undo()
     assert (undone.restored_paths, undone.unsure) == (("own",), ("log",))
+
+
+def test_a_command_that_is_cancelled_while_the_files_are_looked_at_never_begins(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.begin()
+    windows = project.checkpoints._windows
+    looking, go_on, begin = threading.Event(), threading.Event(), windows.begin
+
+    def slow(label: str) -> Any:
+        looking.set()
+        go_on.wait()
+        return begin(label)
+
+    monkeypatch.setattr(windows, "begin", slow)
+
+    async def conversation() -> Any:
+        call = ToolCall("c", "run_command", {"command": "touch ran"})
+        running = asyncio.create_task(project.tools.execute(call, Output()))
+        await asyncio.to_thread(looking.wait)
+        cancelling = asyncio.create_task(project.tools.cancel("c"))
+        await asyncio.sleep(0)
+        go_on.set()
+        await cancelling
+        return (await running).error
+
+    error = asyncio.run(conversation())
+    assert (error.code, (project.folder / "ran").exists()) == ("CANCELLED", False)
+    project.end()
+    assert project.undo().restored_paths == ()
 
 
 def test_a_file_that_the_user_saves_in_the_moment_of_a_write_is_not_lost(project: Project) -> None:

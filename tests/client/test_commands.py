@@ -18,6 +18,7 @@ from codelab_client.sandbox.bubblewrap import Bubblewrap
 from codelab_client.sandbox.landlock import Landlock
 from codelab_client.tools import limits, processes
 from codelab_client.tools.executor import Executor, Settings
+from codelab_client.tools.processes import end_tasks
 from codelab_client.tools.workspace import DiskWorkspace
 
 from tests.client.calls import Output, call, error_code, execute, repository, result, stand_still
@@ -264,6 +265,30 @@ def test_a_cancelled_task_takes_its_command_along(executor: Executor, tmp_path: 
 
     run(executor, conversation)
     until(lambda: stand_still(tmp_path / "alive"))
+
+
+def test_who_waits_for_tasks_to_end_can_be_cancelled() -> None:
+    async def conversation() -> None:
+        ended = asyncio.Event()
+
+        async def slow() -> None:
+            try:
+                await asyncio.sleep(3_600)
+            finally:
+                await ended.wait()
+
+        task = asyncio.create_task(slow())
+        await asyncio.sleep(0)
+        waiting = asyncio.create_task(end_tasks(task))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        ended.set()
+        await end_tasks(task)
+        assert task.cancelled()
+
+    asyncio.run(conversation())
 
 
 def test_a_command_ends_at_its_deadline_with_the_last_of_its_output(tmp_path: Path) -> None:

@@ -69,7 +69,8 @@ class Checkpoints:
 
     @asynccontextmanager
     async def around(self, call: ToolCall) -> AsyncIterator[None]:
-        """Around a call that may change any file: a command, or a tool that is not ours. It runs in any case.
+        """Around a call that may change any file: a command, or a tool that is not ours. It runs in any case, unless it
+        was cancelled while this looked at the files, which is done to its end.
 
         What run_persistent starts is watched to the end of the turn.
         """
@@ -77,6 +78,8 @@ class Checkpoints:
         label = call.arguments.get("command", tool)
         step = await self._safely(self._windows.begin, str(label))
         try:
+            if (task := asyncio.current_task()) is not None and task.cancelling():
+                raise asyncio.CancelledError
             yield
         finally:
             if step is not None and tool == "run_persistent":

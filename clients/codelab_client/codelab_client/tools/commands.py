@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,7 +12,7 @@ from codelab_client.tools import limits
 from codelab_client.tools.explanations import explanation
 from codelab_client.tools.failure import ToolFailure
 from codelab_client.tools.last_state import last_state
-from codelab_client.tools.processes import Ended, Process, shell
+from codelab_client.tools.processes import Ended, Process, end_tasks, shell
 from codelab_client.tools.repository import find
 
 
@@ -190,6 +189,4 @@ def _status_of(end: Ended) -> str:
 
 
 async def _stop(persistent: _Persistent) -> None:
-    persistent.watching.cancel()
-    with suppress(asyncio.CancelledError):
-        await persistent.watching
+    await end_tasks(persistent.watching)

@@ -30,7 +30,7 @@ from codelab_client.tools.hooks import Hooks
 from codelab_client.tools.instructions import project_instructions
 from codelab_client.tools.last_state import last_state
 from codelab_client.tools.paths import components
-from codelab_client.tools.processes import own_path, scrubbed
+from codelab_client.tools.processes import end_tasks, own_path, scrubbed
 from codelab_client.tools.ripgrep import Ripgrep
 from codelab_client.tools.running_call import RunningCall, margin
 from codelab_client.tools.search import Search
@@ -180,10 +180,10 @@ class Executor:
         try:
             return await self._outcome(run, run.task)
         finally:
-            run.task.cancel()
-            with suppress(asyncio.CancelledError, Exception):
-                await run.task
-            del self._running[call.call_id]
+            try:
+                await end_tasks(run.task)
+            finally:
+                del self._running[call.call_id]
 
     async def cancel(self, call_id: str) -> None:
         """See ToolExecutor. A change of files that has begun is finished, and its call succeeds."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from codelab_client.execution import OnOutput, Stream
 from codelab_client.sandbox import Launch
@@ -142,8 +142,7 @@ class Process:
                 self.left_behind = names(self._process.pid)
                 await self._finish()
             finally:
-                for task in (watching, *([streaming] if streaming else [])):
-                    await _cancelled(task)
+                await end_tasks(watching, *([streaming] if streaming else []))
             if on_output:
                 await self._flush(on_output)
         except BaseException:
@@ -174,8 +173,7 @@ class Process:
         ending = asyncio.create_task(self._process.wait())
         writing = asyncio.create_task(self._has_new_output.wait())
         await asyncio.wait({ending, writing}, timeout=seconds, return_when=_FIRST)
-        for task in (ending, writing):
-            await _cancelled(task)
+        await end_tasks(ending, writing)
 
     # -- ending ------------------------------------------------------------------------------------------------------
 
@@ -185,8 +183,7 @@ class Process:
             os.killpg(self._process.pid, signal.SIGKILL)
         await self._process.wait()
         await asyncio.wait(self._readers, timeout=_DRAIN_SECONDS)
-        for task in (*self._readers, *([self._writer] if self._writer else [])):
-            await _cancelled(task)
+        await end_tasks(*self._readers, *([self._writer] if self._writer else []))
         for pipe in self._pipes:
             pipe.close()
 
@@ -276,11 +273,15 @@ class _Pipe:
         self.transport.close()
 
 
-async def _cancelled(task: "asyncio.Task[object]") -> None:
-    """Cancel a task and wait for its end."""
-    task.cancel()
-    with suppress(asyncio.CancelledError, Exception):
-        await task
+async def end_tasks(*tasks: "asyncio.Task[Any]") -> None:
+    """Cancel tasks and wait for their ends. A cancellation of who waits is not lost, as it is with `await task`."""
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks)
+    for task in tasks:
+        if not task.cancelled():
+            task.exception()  # nobody else looks at it
 
 
 def shell(command: str) -> tuple[str, ...]:
