@@ -65,10 +65,17 @@ class ExecutorTools:
     """What a session's executor executes: its `own` tools, and those of the catalogue in `supported`.
 
     None: it has not declared any, like a client of the seed documents, and executes their tools.
+    agents: what it says of the agents that it has declared, by name, in pairs.
     """
 
     own: tuple[Tool, ...] = ()
     supported: frozenset[str] | None = None
+    agents: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def has_own_words(self) -> bool:
+        """Does the model get names or words of this client alone?"""
+        return bool(self.own or self.agents)
 
     def offered(self, tool: Tool) -> Tool | None:
         """A tool of the catalogue as this executor executes it, None if it does not."""
