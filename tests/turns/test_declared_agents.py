@@ -72,8 +72,8 @@ def test_only_the_executors_are_offered() -> None:
     world = declaring()
     world.join(OTHER)
     world.hello(OTHER, capabilities={"tools_supported": TOOLS}, agents=[{**REVIEWER, "name": "tester"}])
-    assert [name for name, _ in tools_of_connection(kept(world), IDE.connection_id).agents] == ["reviewer"]
-    assert [name for name, _ in tools_of_connection(kept(world), OTHER.connection_id).agents] == ["tester"]
+    for caller, name in ((IDE, "reviewer"), (OTHER, "tester")):
+        assert [agent["name"] for agent in tools_of_connection(kept(world), caller.connection_id).agents] == [name]
     world.hello(VIEWER, agents=[{**REVIEWER, "name": "viewers"}])
     assert set(kept(world).agents) == {IDE.connection_id, OTHER.connection_id}
 
@@ -104,7 +104,7 @@ def test_none_takes_the_name_of_the_servers(name: str) -> None:
     "fields",
     [
         {"name": "Reviewer"},
-        {"name": "rеviewer"},  # noqa: RUF001 - a Cyrillic letter
+        {"name": "rеviewer"},
         {"name": "re\x1b[31mviewer"},
         {"name": "reviewer\n"},
         {"name": "a" * 33},
@@ -178,12 +178,11 @@ def test_without_tools_it_has_those_of_the_agent_that_delegates() -> None:
     assert world.register.child_calls[run].state == "awaiting_approval"
 
 
-@pytest.mark.parametrize(("agent", "tools"), [("ask", {"read_file", "read_result"})])
-def test_it_may_do_no_more_than_who_delegates(agent: str, tools: set[str]) -> None:
+def test_it_may_do_no_more_than_who_delegates() -> None:
     world = declaring({**REVIEWER, "tools": ["read_file", "write_file", "run_command"]})
-    world.switch(agent)
+    world.switch("ask")
     _, child = delegated(world)
-    assert set(child.agent().tools) == tools
+    assert set(child.agent().tools) == {"read_file", "read_result"}
     child.answer("", WRITE)
     assert "Unknown tool" in child.history()[-1][1]
 
@@ -243,16 +242,15 @@ def test_a_child_under_way_stays_what_it_is() -> None:
     assert outcome(world) == "Done."
 
 
-def test_one_that_is_not_declared_any_more_is_refused_to_the_agent() -> None:
+def test_it_is_what_the_agent_was_offered_also_if_its_client_has_left_meanwhile() -> None:
     world = declaring()
     world.say()
     lease, agent = world.acquire(), world.agent()
     assert lease is not None
     world.agent = lambda: agent  # type: ignore[method-assign]
-    world.hello(agents=[])
-    world.answer("", delegate(agent="reviewer"), lease=lease)
-    assert "There is no agent reviewer any more" in outcome(world)
-    assert not world.children
+    world.leave(IDE)
+    [call_id] = world.answer("", delegate(agent="reviewer"), lease=lease)
+    assert kept(world.of(f"s1/{call_id}")).assignment.prompt == "You are strict."
 
 
 def test_a_version_that_knows_no_declared_agents_takes_it_for_who_delegates() -> None:
@@ -262,7 +260,7 @@ def test_a_version_that_knows_no_declared_agents_takes_it_for_who_delegates() ->
     assert child.register.agent == "ask"
 
 
-def test_sixteen_of_them_take_no_room_in_an_ordinary_session() -> None:
+def test_without_any_nothing_more_is_stored_or_offered() -> None:
     world = World()
     world.hello(capabilities={"tools_supported": TOOLS})
     world.say()

@@ -43,6 +43,7 @@ class Agent:
     `supported` are the tools of the catalogue that its session's executor executes, see `ExecutorTools`. `mode` is the
     session's mode, which limits the tools; all modes in which an agent acts offer the same, and stand as `code`.
     `only` are the names of the tools of one that a client has declared; None: it is one of the server's.
+    `declared_agents` are those of the executor that it can delegate to, by name.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Agent:
     supported: frozenset[str] | None = None
     mode: Mode = DEFAULT
     only: frozenset[str] | None = None
+    declared_agents: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def prompt(self) -> str:
@@ -101,7 +103,8 @@ class Agent:
             if offers(mode, tool) and (executor_tool := executor.offered(tool)) is not None
         }
         tools = with_declared_agents({**tools, **declared_tools}, executor.agents)
-        return replace(self, tools=tools, supported=executor.supported, mode=mode)
+        declared_agents = {agent["name"]: agent for agent in executor.agents}
+        return replace(self, tools=tools, supported=executor.supported, mode=mode, declared_agents=declared_agents)
 
     def declared_as(self, name: str, tool_names: Collection[str]) -> "Agent":
         """A subagent as an agent of a client: with these of its tools, its limits, and no instructions of its own."""

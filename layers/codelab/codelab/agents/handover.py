@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from codelab.protocol.tools import Tool
 from codelab.protocol.tools.server import DELEGATE
@@ -21,8 +22,8 @@ def with_targets(
     return _naming(_naming(tools, _SWITCH, "agent_type", others), DELEGATE, _AGENT, subagents)
 
 
-def with_declared_agents(tools: Mapping[str, Tool], agents: Sequence[tuple[str, str]]) -> dict[str, Tool]:
-    """The tools, of which `delegate` names the agents of a client, too: names and descriptions.
+def with_declared_agents(tools: Mapping[str, Tool], agents: Sequence[Mapping[str, Any]]) -> dict[str, Tool]:
+    """The tools, of which `delegate` names the agents that a client has declared, too.
 
     The names stand in its schema. The descriptions are a stranger's words, and reach the model as data.
     """
@@ -30,11 +31,17 @@ def with_declared_agents(tools: Mapping[str, Tool], agents: Sequence[tuple[str, 
     if tool is None or not agents:
         return dict(tools)
     target = tool.parameters["properties"][_AGENT]
-    descriptions = {name: visible(text) for name, text in agents if name not in target["enum"]}
+    descriptions = {
+        agent["name"]: visible(agent["description"]) for agent in agents if agent["name"] not in target["enum"]
+    }
     if not descriptions:
         return dict(tools)
-    known = f"{target['description']}; the project's, which the user's first message describes: {', '.join(descriptions)}"
-    target = {**target, "enum": [*target["enum"], *descriptions], "description": known}
+    names = f"the project's, which the user's first message describes: {', '.join(descriptions)}"
+    target = {
+        **target,
+        "enum": [*target["enum"], *descriptions],
+        "description": f"{target['description']}; {names}",
+    }
     parameters = {**tool.parameters, "properties": {**tool.parameters["properties"], _AGENT: target}}
     words = "\n".join(f"{name}: {text}" for name, text in descriptions.items())
     untrusted_description = f"Agents of the project that can be delegated to:\n{words}"

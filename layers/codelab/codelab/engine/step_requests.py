@@ -144,9 +144,7 @@ class StepRequests:
         if overflow_tokens is not None:
             budget = budget.half_of(overflow_tokens)
         images = models.capabilities(role.config.model, self._settings).images
-        schema = self._schema(
-            role, executor, titled=register.title_is_draft, result_schema=assignment.result_schema
-        )
+        schema = self._schema(role, executor, titled=register.title_is_draft, result_schema=assignment.result_schema)
         form = shown_form(role.config, schema, self._unsupported.of(self._base_url, role.config.model))
         behind_results = reminder(_task(conversation))
         fits = budget.capacity - estimate_tokens(behind_results)

@@ -52,8 +52,8 @@ TASK_CHARS = 8_000
 TASK_FILES = 20
 #: Characters of a subagent's task that clients are shown.
 SUBAGENT_TASK_CHARS = 200
-#: Agents that a client may declare, bytes of the prompt of one, and of all that is said of them: an item of DynamoDB has
-#: those of two clients beside the tools of all (`own_tools`).
+#: Agents that a client may declare, bytes of the prompt of one, and of all declarations: an item of DynamoDB has those
+#: of two clients beside the tools of all (`own_tools`).
 DECLARED_AGENTS = 16
 AGENT_PROMPT_BYTES = 8_000
 AGENTS_BYTES = 32_000

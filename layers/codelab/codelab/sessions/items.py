@@ -453,14 +453,14 @@ class ToolsItem:
 
     def row(self) -> dict[str, Any]:
         tools, agents = (
-            {connection: dumps(declaration) for connection, declaration in declarations.items()}
-            for declarations in (self.by_connection, self.agents)
+            {connection: dumps(declaration) for connection, declaration in by_connection.items()}
+            for by_connection in (self.by_connection, self.agents)
         )
-        kept = list(dict.fromkeys([*tools.values(), *agents.values()]))
-        row = {"sk": keys.TOOLS, "kept": kept, "declared": _indices(tools, kept)}
+        texts = list(dict.fromkeys([*tools.values(), *agents.values()]))
+        row = {"sk": keys.TOOLS, "kept": texts, "declared": _indices(tools, texts)}
         optional = {
             "supported": self.supported,
-            "agents": _indices(agents, kept),
+            "agents": _indices(agents, texts),
             "assignment": self.assignment.text,
         }
         return {**row, **{name: value for name, value in optional.items() if value}}
@@ -469,17 +469,17 @@ class ToolsItem:
     def of(cls, item: dict[str, Any] | None) -> "ToolsItem":
         if item is None or "declared" not in item:
             return cls()
-        kept = [json.loads(text) for text in item["kept"]]
+        declarations = [json.loads(text) for text in item["kept"]]
         tools, agents = (
-            {connection: kept[index] for connection, index in item.get(name, {}).items()}
+            {connection: declarations[index] for connection, index in item.get(name, {}).items()}
             for name in ("declared", "agents")
         )
         return cls(tools, item.get("supported", {}), agents, Assignment.of(item.get("assignment", "")))
 
 
-def _indices(texts: dict[str, str], kept: list[str]) -> dict[str, int]:
-    """Where the text of each connection is in the list."""
-    return {connection: kept.index(text) for connection, text in texts.items()}
+def _indices(by_connection: dict[str, str], texts: list[str]) -> dict[str, int]:
+    """Where the text of each connection is in `texts`."""
+    return {connection: texts.index(text) for connection, text in by_connection.items()}
 
 
 @dataclass(frozen=True, slots=True)

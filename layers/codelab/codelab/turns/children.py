@@ -10,7 +10,7 @@ ends, that settles the parent's call, and the child is erased (`calls.end_child`
 from dataclasses import replace
 from typing import Any
 
-from codelab.agents import Agent
+from codelab.agents import Agent, subagents
 from codelab.llm.tokens import estimate_tokens
 from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
@@ -46,7 +46,7 @@ def begin(draft: Draft, call: CallItem, agent: Agent) -> None:
     """Open the checked call of `agent`, and begin the child that works on it.
 
     Raises ProtocolError: RATE_LIMITED if too many work, or have worked in this turn; INVALID_ARGUMENTS if the schema of
-    the result cannot be used, or the client's agent does not exist any more.
+    the result cannot be used.
     """
     register, arguments = draft.register, draft.value(call.arguments)
     if len(register.delegations) >= limits.CHILDREN:
@@ -60,8 +60,9 @@ def begin(draft: Draft, call: CallItem, agent: Agent) -> None:
         )
     draft.need([keys.TOOLS, *([keys.INSTRUCTIONS] if register.instructions else [])])
     tools_item = ToolsItem.of(draft.item(keys.TOOLS))
-    result_schema = assignments.checked_schema(arguments)
-    declaration = assignments.declaration_of(tools_item, register.executor, arguments["agent"])
+    result_schema, name = assignments.checked_schema(arguments), arguments["agent"]
+    # As the agent was offered it: a client that is away for a moment has not taken it back.
+    declaration = None if name in subagents() else agent.declared_agents[name]
     assignment = Assignment() if declaration is None else assignments.of_agent(declaration, agent)
     register.subagents += 1
     register.calls[call.call_id] = CallEntry(call.tool, CallState.EXECUTING, draft.now + _DELEGATION_MS, seq=0)
@@ -71,7 +72,7 @@ def begin(draft: Draft, call: CallItem, agent: Agent) -> None:
     heir.title = arguments["task"][: limits.SUBAGENT_TASK_CHARS]
     heir.settings, heir.user_plan, heir.executor = dict(register.settings), register.user_plan, register.executor
     if declaration is None:
-        heir.agent = arguments["agent"]
+        heir.agent = name
     else:  # A version of this code without clients' agents takes it for one that may do what its agent may.
         heir.agent = agent.name
         assignments.configure(child, declaration)

@@ -47,9 +47,7 @@ ANSWER = {
 }
 
 
-def answer_schema(
-    agent: Agent, *, has_title: bool, result_schema: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
+def answer_schema(agent: Agent, *, has_title: bool, result_schema: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The schema of the agent's answers: the text, calls of its tools and, if `has_title`, the session's title.
 
     result_schema: of the object that the last answer has.

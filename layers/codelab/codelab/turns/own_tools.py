@@ -91,5 +91,5 @@ def tools_of_connection(item: ToolsItem, connection_id: str) -> ExecutorTools:
     return ExecutorTools(
         tuple(declared_tool(declaration) for declaration in declarations),
         None if tool_names is None else frozenset(tool_names),
-        tuple((agent["name"], agent["description"]) for agent in item.agents.get(connection_id, ())),
+        tuple(item.agents.get(connection_id, ())),
     )

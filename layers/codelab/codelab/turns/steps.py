@@ -270,14 +270,15 @@ def _make_call(
 ) -> None:
     """Open a call. If it is invalid, denied by a rule or for a server tool, settle it at once without sending it.
 
-    A child's call is subject to its parent's mode and rules, and is opened there.
+    A child's call is subject to its parent's mode and rules, and is opened there. That of a client's agent is one of
+    the agent that has delegated, because rules count for an agent by its name, which a client must not choose.
 
     `problem` is the error of a call over a limit. `is_only_change`: the answer's other calls only read.
     """
     call = CallItem(
         call_id=request.call_id,
         turn_id=draft.register.turn_id,
-        agent=answer.agent.name,
+        agent=answer.agent.name if answer.agent.only is None else draft.register.agent,
         tool=request.tool,
         arguments=request.arguments,
         requires_approval=False,

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.tools import commands, dialogue, files, git, server, web
@@ -65,12 +66,12 @@ class ExecutorTools:
     """What a session's executor executes: its `own` tools, and those of the catalogue in `supported`.
 
     None: it has not declared any, like a client of the seed documents, and executes their tools.
-    agents: what it says of the agents that it has declared, by name, in pairs.
+    agents: the agents that it has declared, see `AgentDeclaration`.
     """
 
     own: tuple[Tool, ...] = ()
     supported: frozenset[str] | None = None
-    agents: tuple[tuple[str, str], ...] = ()
+    agents: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def has_own_words(self) -> bool:

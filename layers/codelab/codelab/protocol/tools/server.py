@@ -129,7 +129,14 @@ TOOLS = (
             },
         ),
         result=ResultForm(
-            reply({"answer": {"description": "What the subagent answers: a text, or an object by `result_schema`"}})
+            reply(
+                {
+                    "answer": {
+                        "type": ["string", "object"],
+                        "description": "What the subagent answers: a text, or an object by `result_schema`",
+                    }
+                }
+            )
         ),
         paths=("files",),
         server_side=True,
