@@ -153,7 +153,7 @@ _ONE_WRITER = {"ask": [says("Asking. ", calls=[_subagent("write")]), _ANSWER], *
 
 _AGENTS = [
     {
-        "name": "reviewer",
+        "name": "inspector",
         "description": "Looks for x.",
         "prompt": "You are strict.",
         "tools": ["read_file"],
@@ -166,7 +166,7 @@ _ONE_OF_THE_PROJECT = {
     "ask": [
         says(
             "Asking. ",
-            calls=[call("delegate", agent="reviewer", task="[[look]] look", result_schema=_RESULT), WRITE],
+            calls=[call("delegate", agent="inspector", task="[[look]] look", result_schema=_RESULT), WRITE],
         ),
         _ANSWER,
     ],

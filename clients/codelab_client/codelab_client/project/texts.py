@@ -1,6 +1,7 @@
 """Markdown files that say something to the agent, by their names: those of a workspace, and the user's own.
 
-Those of a workspace may be a stranger's. The user's own may be links, to wherever the user keeps such files.
+Those of a workspace may be a stranger's. The user's own may be links, to wherever the user keeps such files; one into
+the workspace is the workspace's.
 """
 
 import os
@@ -76,7 +77,8 @@ def _own(workspace: Path, own_folder: str, most_bytes: int, say: Say) -> Iterato
     folder = config_folder() / own_folder
     try:
         paths = sorted(path for path in folder.iterdir() if path.suffix == ".md" and _NAME.fullmatch(path.stem))
-        is_users = not folder.resolve().is_relative_to(workspace.resolve())
+        root = workspace.resolve()
+        is_users = not folder.resolve().is_relative_to(root)
     except (OSError, RuntimeError):
         return
     for path in paths:
@@ -86,7 +88,8 @@ def _own(workspace: Path, own_folder: str, most_bytes: int, say: Say) -> Iterato
                 if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                     continue
                 data = file.read(most_bytes + 1)
-        except OSError as error:
-            say(f"{path} is left out: {error.strerror}")
+            is_own = is_users and not path.resolve().is_relative_to(root)
+        except (OSError, RuntimeError) as error:
+            say(f"{path} is left out: {getattr(error, 'strerror', None) or error}")
             continue
-        yield path.stem, exact_line(path), data, is_users
+        yield path.stem, exact_line(path), data, is_own

@@ -33,7 +33,7 @@ _FIELDS = {"description", "prompt", "risks", "tools", "routes", "delegated", "pa
 #: Server tools that a subagent has.
 _OF_SUBAGENTS = frozenset({"read_result"})
 #: The instructions of all agents that clients declare; what the client says is no part of a system prompt.
-_DECLARED = "declared.md"
+_DECLARED = files(__name__).joinpath("declared.md").read_text(encoding="utf-8").strip()
 
 
 @dataclass(frozen=True)
@@ -110,12 +110,7 @@ class Agent:
         """A subagent as an agent of a client: with these of its tools, its limits, and no instructions of its own."""
         only = _OF_SUBAGENTS.union(tool_names)
         tools = {name: tool for name, tool in self.tools.items() if name in only}
-        return replace(self, name=name, instructions=_declared_instructions(), tools=tools, only=only)
-
-
-@cache
-def _declared_instructions() -> str:
-    return files(__name__).joinpath(_DECLARED).read_text(encoding="utf-8").strip()
+        return replace(self, name=name, instructions=_DECLARED, tools=tools, only=only)
 
 
 @cache
