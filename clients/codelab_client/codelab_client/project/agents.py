@@ -367,10 +367,10 @@ def _denied(lines: Sequence[str]) -> list[str]:
     """The names of the tools that `permission` denies, for all or some arguments: nobody here can tell those apart."""
     names: list[str] = []
     current = ""
-    least = min((len(line) - len(line.lstrip()) for line in lines), default=0)
+    outermost = min((len(line) - len(line.lstrip()) for line in lines), default=0)
     for line in lines:
         name, _, value = line.strip().partition(":")
-        if len(line) - len(line.lstrip()) == least:
+        if len(line) - len(line.lstrip()) == outermost:
             current = name.strip("'\"")
         if value.strip().strip("'\"") == "deny":
             names.append(current)

@@ -428,8 +428,8 @@ class Assignment:
     def of(cls, text: str) -> "Assignment":
         if not text:
             return cls()
-        stored = json.loads(text)
-        return cls(stored["agent"], stored["prompt"], tuple(stored["tools"]), stored["result_schema"])
+        row = json.loads(text)
+        return cls(row["agent"], row["prompt"], tuple(row["tools"]), row["result_schema"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,7 @@ def _agents(
     if sum(len(text.encode()) for text in distinct_texts) <= 2 * limits.AGENTS_BYTES:
         return agents_by_connection
     kept_ids = (caller.connection_id, draft.register.executor)
-    return {name: declared for name, declared in agents_by_connection.items() if name in kept_ids}
+    return {name: declarations for name, declarations in agents_by_connection.items() if name in kept_ids}
 
 
 def tools_of_connection(item: ToolsItem, connection_id: str) -> ExecutorTools:
