@@ -89,6 +89,19 @@ _CLIENT: dict[str, list[dict[str, Any]]] = {
             "client": {"name": "my-ide", "version": "1.2.0"},
             "capabilities": {"tools_supported": ["read_file", "list_files", "search_in_project"], "drafts": True},
         },
+        {
+            "client": {"name": "my-ide", "version": "1.2.0"},
+            "capabilities": {"tools_supported": ["read_file", "search_in_project", "delegate"]},
+            "agents": [
+                {
+                    "name": "reviewer",
+                    "description": "Reviews changes of the sorting code.",
+                    "prompt": "Look for comparisons that are not transitive. Quote the line.",
+                    "tools": ["read_file", "search_in_project"],
+                    "mode": "ask",
+                }
+            ],
+        },
     ],
     "resume": [{"last_seq": 41}],
     "cancel": [{"request_id": "r-2"}, {"turn_id": _TURN}, {"client_msg_id": "m-2"}, {"queued": True}],

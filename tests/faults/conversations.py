@@ -151,6 +151,35 @@ _TWO_SUBAGENTS = {
 _ONE_WRITER = {"ask": [says("Asking. ", calls=[_subagent("write")]), _ANSWER], **_WRITING}
 
 
+_AGENTS = [
+    {
+        "name": "inspector",
+        "description": "Looks for x.",
+        "prompt": "You are strict.",
+        "tools": ["read_file"],
+        "mode": "ask",
+    }
+]
+_DECLARING: list[Frame] = [{**frame, "agents": _AGENTS} for frame in _DELEGATING]
+_RESULT = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
+_ONE_OF_THE_PROJECT = {
+    "ask": [
+        says(
+            "Asking. ",
+            calls=[call("delegate", agent="inspector", task="[[look]] look", result_schema=_RESULT), WRITE],
+        ),
+        _ANSWER,
+    ],
+    "look": [
+        says("Reading. ", calls=[READ_A]),
+        Says(
+            raw=json.dumps({"message": "Found. ", "calls": []}),
+            repaired=Says(raw=json.dumps({"message": "", "calls": [], "result": {"x": 1}})),
+        ),
+    ],
+}
+
+
 def _cancel_in_time(frame: Frame) -> Sequence[Reaction]:
     return [(SOON, {"type": "cancel", "turn_id": frame["turn_id"]})]
 
@@ -655,5 +684,15 @@ CONVERSATIONS = [
         before=_DELEGATING,
         pause_ms=70_000,
         pauses_once=True,
+    ),
+    # The first answer has no result, and is repaired. A call of the agent's own waits beside it.
+    Conversation(
+        "a subagent that is an agent of the project, and answers by a schema",
+        _ONE_OF_THE_PROJECT,
+        [say("ask")],
+        side_by_side=True,
+        before=_DECLARING,
+        decide=decision("approve"),
+        execute=execute,
     ),
 ]

@@ -87,3 +87,24 @@ def test_what_it_costs(extended: System) -> None:
     assert ended[TRANSACTION] == 1, "the child's answer and end, and the parent's next step"
     assert ended[POST] == 1, "the end of the child"
     assert (ended[READ], ended[READ_MANY]) == (2, 2), "the parent, and the call"
+
+
+def test_an_agent_of_the_project_is_asked_for_an_object_until_it_gives_one(extended: System) -> None:
+    reviewer = {"name": "reviewer", "description": "Reviews.", "prompt": "You are strict.", "tools": ["read_file"]}
+    extended.send("c1", "control", type="hello", capabilities={"tools_supported": list(CATALOGUE)}, agents=[reviewer])
+    schema = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
+    delegation = call("delegate", agent="reviewer", task="Where is x set?", result_schema=schema)
+    extended.ask("c1", "Looking. ", delegation)
+    answer(extended, "", READ_A)
+    frame = extended.aws.frames("c1")[-1]
+    assert frame["type"] == "tool_call"
+    extended.send("c1", "tool_result", call_id=frame["call_id"], result={"content": "x = 1"})
+    extended.model.says("I have it.")
+    extended.model.answers.append(json.dumps({"calls": [], "result": {"x": 1}}))
+    extended.run_step()
+    told = [json.dumps(request, ensure_ascii=False) for request in extended.model.requests[-2:]]
+    assert all("You are strict." in request for request in told)
+    assert "neither calls nor a result" in told[1], "it is told what is missing"
+    answer(extended, "In a.py.")
+    assert extended.history()[-2:] == [("tool", '{"x":1}'), ("assistant", "In a.py.")]
+    extended.check_permissions()

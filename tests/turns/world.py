@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from codelab.agents import agents, subagents
+from codelab.agents import Agent, agents, subagents
 from codelab.config import Settings
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.incoming import (
@@ -20,8 +20,9 @@ from codelab.protocol.incoming import (
     UserMessage,
     Withdraw,
 )
+from codelab.protocol.modes import DEFAULT, reading_mode
 from codelab.sessions import keys
-from codelab.sessions.items import Audience, CallRequest, EventItem, InputItem, dumps
+from codelab.sessions.items import Audience, CallRequest, EventItem, InputItem, ToolsItem, dumps
 from codelab.sessions.register import LEASE_MS, Register
 from codelab.sessions.spending import Slot, Spending, attribute_of
 from codelab.sessions.store import Duplicate, SeqTaken, SlotTaken
@@ -40,10 +41,12 @@ from codelab.turns import (
     steps,
     sweep,
 )
+from codelab.turns.assignments import agent_of
 from codelab.turns.caller import Caller
 from codelab.turns.decision import Decision, decide_and_commit
 from codelab.turns.draft import Draft
 from codelab.turns.out_of_turn_calls import ExecuteTool
+from codelab.turns.own_tools import tools_of_connection
 from codelab.turns.routing import Choice
 from codelab.turns.steps import Failure, Lease, ModelAnswer
 
@@ -261,17 +264,35 @@ class World:
         return self.decide(lambda draft: steps.restart(draft, lease, message_id, {"llm_calls": 1}, len(self.events)))
 
     def answer(
-        self, text: str = "", *wanted: Call, lease: Lease | None = None, title: str = "", is_text: bool = False
+        self,
+        text: str = "",
+        *wanted: Call,
+        lease: Lease | None = None,
+        title: str = "",
+        is_text: bool = False,
+        result: dict[str, Any] | None = None,
     ) -> list[str]:
-        """Acquire (unless a lease is given), answer, commit. is_text: as text. Returns the calls' ids."""
+        """Acquire (unless a lease is given), answer, commit. is_text: as text. Returns the calls' ids.
+
+        result: the object that a child was asked for.
+        """
         held = lease or self.acquire()
         assert held is not None
         requests = tuple(CallRequest("call_" + self.new_id(), tool, arguments) for tool, arguments in wanted)
-        agent = (agents() if self.register.delegation is None else subagents())[self.register.agent]
-        usage = {"prompt_tokens": 10, "llm_calls": 1}
-        answer = ModelAnswer(text, requests, agent, agent.tools, usage, title, has_text_call=is_text)
+        agent, usage = self.agent(), {"prompt_tokens": 10, "llm_calls": 1}
+        answer = ModelAnswer(text, requests, agent, agent.tools, usage, title, has_text_call=is_text, result=result)
         self.decide(lambda draft: steps.commit(draft, held, answer, len(self.events)))
         return [request.call_id for request in requests]
+
+    def agent(self) -> Agent:
+        """The agent that answers, with the tools that it has if a client has declared agents."""
+        register, item = self.register, ToolsItem.of(self.table.get(keys.TOOLS))
+        agent = (agents() if register.delegation is None else subagents())[register.agent]
+        if not (item.agents or item.assignment.agent):
+            return agent
+        executor = tools_of_connection(item, register.executor)
+        mode = reading_mode(register.settings) or DEFAULT
+        return agent_of(item.assignment, agent).for_executor(executor, mode=mode)
 
     def result(self, call_id: str, caller: Caller = IDE, **outcome: Any) -> Transition | None:
         frame = ToolResult.model_validate({"type": "tool_result", "call_id": call_id, **outcome})

@@ -8,6 +8,7 @@ from typing import Any
 
 from codelab_client import waiting
 from codelab_client.local_executor import LocalExecutor
+from codelab_client.project.agents import ProjectAgents
 from codelab_client.project.permissions import ProjectPermissions
 from codelab_client.safe_text import safe, safe_line
 from codelab_client.session import Address, connect
@@ -37,6 +38,7 @@ async def attach(address: Address, workspace: Path, token: Token, session_id: st
     )
     async with opening as session:
         await session.instruct(*await local.about())
+        await ProjectAgents(workspace, state_folder(), _say, lambda: executor.tools_supported).start(None, session)
         _say(f"Executing the tools of session {session_id} in {workspace}. Other windows talk and decide. Ctrl-C ends.")
         ending: set[asyncio.Task[None]] = set()
         subagents = Subagents()

@@ -251,8 +251,10 @@ async def _exec(options: argparse.Namespace) -> int:
     from codelab_client import last_sessions, one_prompt, waiting
     from codelab_client.local_executor import LocalExecutor
     from codelab_client.policy import Policy, PolicyError
+    from codelab_client.project.agents import ProjectAgents
     from codelab_client.project.permissions import ProjectPermissions
     from codelab_client.session import Refused, connect
+    from codelab_client.session.journal import state_folder
     from codelab_client.unattended import unattended_executor
 
     workspace = workspace_of(options)
@@ -293,6 +295,8 @@ async def _exec(options: argparse.Namespace) -> int:
         last_sessions.remember(address, workspace, session.session_id)
         try:
             await session.instruct(*await looking)
+            agents = ProjectAgents(workspace, state_folder(), one_prompt.say, lambda: executor.tools_supported)
+            await agents.start(None, session)
             if model:
                 await session.configure(model=model)
             if agent:

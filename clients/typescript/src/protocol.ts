@@ -184,6 +184,12 @@ export interface HelloFrame {
    */
   environment?: Environment | null;
   /**
+   * Agents of the project or the user that the session's agent can delegate to, if the executor lists `delegate`; at
+   * most 32,000 bytes in all. They replace those that this connection declared before; without this field, those stay.
+   * Not from a viewer.
+   */
+  agents?: AgentDeclaration[] | null;
+  /**
    * Facts about the session for lists, such as `cwd` and `project`. They replace those of the same names, and null
    * removes one; the others stay. At most 16 KB of JSON in all.
    */
@@ -933,6 +939,25 @@ export interface GatewayErrorFrame {
   connectionId: string;
   /** API Gateway's id of the request, as in its log. */
   requestId: string;
+}
+
+/** An agent that works on what another one gives it by the tool `delegate`. */
+export interface AgentDeclaration {
+  /** What it is delegated to by: at most 32 of a-z, 0-9, `_` and `-`, and none of the server's agents. */
+  name: string;
+  /** What it is for. The agent that delegates reads this as data. */
+  description: string;
+  /** How it works, at most 8,000 bytes. It reads this as instructions of the project, below its rules. */
+  prompt: string;
+  /**
+   * Its tools, of those that the agent has that delegates to it; other names are ignored. Absent: all of those. None
+   * of them talks to the user or delegates.
+   */
+  tools?: string[] | null;
+  /** It only reads, also while the session's agent acts. Absent: the session's mode. */
+  mode?: "ask" | "plan" | null;
+  /** The model that answers, if `session_info.models` has it; otherwise the session's. */
+  model?: string | null;
 }
 
 /** An agent that a session can switch to. */

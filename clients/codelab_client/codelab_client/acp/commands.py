@@ -10,6 +10,7 @@ from codelab_client.acp.tool_calls import fenced, shortened
 from codelab_client.allowed_commands import AllowedCommands
 from codelab_client.local_executor import LocalExecutor
 from codelab_client.notes import NoteRefused, Notes, scope_of
+from codelab_client.project.agents import ProjectAgents
 from codelab_client.project.allowed_calls import AllowedCalls
 from codelab_client.project.commands import PromptCommand, commands_of
 from codelab_client.project.hooks import FILE as HOOKS
@@ -39,9 +40,10 @@ class Commands:
         allowed: AllowedCommands,
         project: AllowedCalls,
         hooks: ProjectHooks,
+        agents: ProjectAgents,
     ) -> None:
         self._executor, self._rest_api, self._allowed = executor, rest_api, allowed
-        self._project, self._hooks = project, hooks
+        self._project, self._hooks, self._agents = project, hooks, agents
         self._root = project.permissions.root
         self._own: dict[str, PromptCommand] = {}
         self.session: Session
@@ -60,6 +62,7 @@ class Commands:
             ),
             "remember": (self._remember, "Keep a note for the agent", "TEXT, or --user TEXT: in all your projects"),
             "notes": (self._notes, "List what agents are to keep in mind, take it away", "forget NUMBER"),
+            "agents": (self._show_agents, "List the project's agents, show and trust them", "NAME, or trust NAME CODE"),
             "usage": (self._usage, "Show tokens and quotas", ""),
             "mcp": (servers, "Show MCP servers and their tools, trust them as they are", "NAME, or trust NAME CODE"),
         }
@@ -213,6 +216,25 @@ class Commands:
 
     async def _tell_notes(self) -> None:
         await self.session.instruct(*await self._executor.about())
+
+    async def _show_agents(self, argument: str) -> str:
+        if not argument:
+            lines = [f"- {name}: {safe_line(text)}" for name, text in self._agents.listed()]
+            return "\n".join(lines) or "The project has no agents."
+        verb, *words = argument.split()
+        agent = self._agents.find(words[0] if verb == "trust" and words else verb)
+        if agent is None:
+            return "The project has no such agent."
+        code = self._agents.key(agent)[:_CODE_CHARS]
+        if verb != "trust":
+            trusts = (
+                "" if self._agents.is_trusted(agent) else f"\n`/agents trust {agent.name} {code}` trusts it as it is."
+            )
+            return f"{fenced(agent.question)}{trusts}"
+        if words[1:] != [code]:
+            return f"That is not what it is: `/agents {agent.name}` shows it."
+        await self._agents.decide(agent, is_trusted=True)
+        return "It is trusted as it is."
 
     async def _usage(self, _: str) -> str:
         lines = []

@@ -25,6 +25,7 @@ from codelab_client.acp.updates import Updates
 from codelab_client.allowed_commands import RepeatedCommands
 from codelab_client.local_executor import LocalExecutor
 from codelab_client.own_tools import WithOwnTools
+from codelab_client.project.agents import ProjectAgents
 from codelab_client.project.allowed_calls import AllowedCalls
 from codelab_client.project.commands import may_send
 from codelab_client.project.hooks import ProjectHooks, WithHooks
@@ -107,6 +108,9 @@ class EditorConversation:
         self._hooks = ProjectHooks(root, state_folder(), self._complaints.append, self._local.around_change)
         own_tools = WithOwnTools(editors, [Skills(root), servers.tools], self._local.around_change)
         self.executor = WithHooks(own_tools, self._hooks)
+        self._agents = ProjectAgents(
+            root, state_folder(), self._complaints.append, lambda: self.executor.tools_supported
+        )
         self._servers, self._starting = servers, asyncio.Event()
         self._trust = TrustFile(state_folder(), root)
         self._allowed_calls = AllowedCalls(
@@ -121,6 +125,7 @@ class EditorConversation:
             self._repeated_commands.allowed,
             self._allowed_calls,
             self._hooks,
+            self._agents,
         )
         self._prompts: list[_Prompt] = []
         self._one_at_a_time = asyncio.Lock()
@@ -162,6 +167,7 @@ class EditorConversation:
                 self._tell_commands()
             await self._allowed_calls.start(None)
             await self._hooks.start(None)
+            await self._agents.start(None, self.session)
             await self._servers.start(self.session.declare, self._complaints.append, self._begin)
             await self.session.instruct(*await self._local.about())
         except SessionError as error:

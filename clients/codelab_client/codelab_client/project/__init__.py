@@ -1,4 +1,4 @@
-"""What a workspace brings for the client to obey: permissions, commands and hooks.
+"""What a workspace brings for the client to obey: permissions, commands, hooks and agents.
 
 Anybody may have written it. So it may narrow what runs at once, and widen or run anything only after the user has
 trusted it, exactly as it is.

@@ -4,31 +4,24 @@ They are in the workspace (`.codelab/commands/NAME.md`, and those of other agent
 user's own. A text of the workspace may be a stranger's, so the user sees it before it is sent. Nothing in it is run.
 """
 
-import os
 import re
 import shlex
-import stat
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 
 from codelab_client import front_matter
-from codelab_client.config import config_folder
-from codelab_client.safe_text import exact_line, safe_line
+from codelab_client.project.texts import Say, TextFile, texts_of
+from codelab_client.safe_text import safe_line
 from codelab_client.tools.dialogue import Dialogue
-from codelab_client.tools.failure import ToolFailure
-from codelab_client.tools.tree import Tree
 from codelab_client.trust import TrustFile
 
 #: Where a workspace has commands, in this order.
 FOLDERS = (".codelab/commands", ".claude/commands", ".opencode/command", ".opencode/commands")
 _MOST_COMMANDS, _MOST_BYTES = 100, 50_000
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _PLACEHOLDER = re.compile(r"\$(ARGUMENTS\b|[1-9])")
 _DESCRIBED = 120
 _ALWAYS, _ONCE, _NO = "send it, and from now on without showing it", "send it this once", "do not send it"
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -70,7 +63,9 @@ def commands_of(workspace: Path, reserved_names: Container[str], say: Say) -> di
     say: tells what is left out, and why.
     """
     commands: dict[str, PromptCommand] = {}
-    for command in (*_own(workspace, say), *_of_workspace(workspace, say)):
+    for file in texts_of(workspace, "commands", FOLDERS, _MOST_BYTES, say):
+        if (command := _command_of(file, say)) is None:
+            continue
         key = command.name.casefold()
         if key in reserved_names:
             say(f"{command.place} is left out: /{key} is a command of codelab")
@@ -106,68 +101,19 @@ async def may_send(command: PromptCommand, text: str, trust: TrustFile, dialogue
     return choice in (_ALWAYS, _ONCE)
 
 
-def _of_workspace(workspace: Path, say: Say) -> Iterator[PromptCommand]:
-    tree = Tree(workspace)
-    try:
-        for folder in FOLDERS:
-            try:
-                nodes = tree.scan(tuple(folder.split("/")))
-            except ToolFailure:
-                continue
-            for node in nodes:
-                name, place = node.name.removesuffix(".md"), f"{folder}/{node.name}"
-                if name == node.name or not _NAME.fullmatch(name):
-                    continue
-                try:
-                    data = tree.read(tuple(place.split("/")), _MOST_BYTES).data
-                except ToolFailure as failure:
-                    say(f"{place} is left out: {failure.message}")
-                    continue
-                yield from _parsed(name, place, data, say, is_users=False)
-    finally:
-        tree.close()
-
-
-def _own(workspace: Path, say: Say) -> Iterator[PromptCommand]:
-    """The user's own: they may be links, to wherever the user keeps such files."""
-    folder = config_folder() / "commands"
-    try:
-        paths = sorted(path for path in folder.iterdir() if path.suffix == ".md" and _NAME.fullmatch(path.stem))
-        is_users = not folder.resolve().is_relative_to(workspace.resolve())
-    except (OSError, RuntimeError):
-        return
-    for path in paths:
-        try:
-            descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-            with os.fdopen(descriptor, "rb") as file:
-                if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                    continue
-                data = file.read(_MOST_BYTES + 1)
-        except OSError as error:
-            say(f"{path} is left out: {error.strerror}")
-            continue
-        yield from _parsed(path.stem, exact_line(path), data, say, is_users=is_users)
-
-
-def _parsed(name: str, place: str, data: bytes, say: Say, *, is_users: bool) -> Iterator[PromptCommand]:
-    try:
-        if len(data) > _MOST_BYTES:
-            raise ValueError(f"it has more than {_MOST_BYTES:,} bytes")
-        fields, text = front_matter.split(data.decode())
-    except ValueError as error:
-        say(f"{place} is left out: {'it is not UTF-8' if isinstance(error, UnicodeError) else error}")
-        return
+def _command_of(file: TextFile, say: Say) -> PromptCommand | None:
+    fields, text = front_matter.split(file.text)
     if not text.strip():
-        say(f"{place} is left out: it has no text")
-        return
+        say(f"{file.place} is left out: it has no text")
+        return None
     description = fields.get("description") or next((line for line in text.splitlines() if line.strip("# -\t")), "")
-    yield PromptCommand(
-        name,
-        place,
+    return PromptCommand(
+        file.name,
+        file.place,
         text,
         safe_line(description.lstrip("# "), _DESCRIBED),
         safe_line(fields.get("argument-hint", ""), _DESCRIBED),
-        is_users,
+        file.is_users,
     )
 
 

@@ -16,6 +16,7 @@ _MOST_BYTES = 32_000
 _MOST_NAMES = 100
 _PLATFORMS = {"linux": "linux", "darwin": "macos", "win32": "windows"}
 _PLACE = re.compile(r"capabilities\.tools\.(\d+)(?:\.|$)")
+_AGENT = re.compile(r"agents(?:\.(\d+))?(?:\.|$)")
 
 
 class Hello:
@@ -24,7 +25,8 @@ class Hello:
     instructions: the project's, each with `path` and `content`; None leaves those that the session has. environment:
     where calls run; None as there.
     drafts: ask for drafts of calls. delegates: let the agent have subagents, whose calls the executor gets too.
-    left_out: why other tools are not offered, by name.
+    agents: those of the project, as the frame has them; None leaves those that this connection has declared.
+    left_out, agents_left_out: why other tools and agents are not offered, by name.
     """
 
     def __init__(
@@ -40,6 +42,8 @@ class Hello:
         self.environment: Mapping[str, str] | None = None
         self._refusals: dict[str, str] = {}
         self.left_out: dict[str, str] = {}
+        self.agents: Sequence[Mapping[str, Any]] | None = None
+        self.agents_left_out: dict[str, str] = {}
 
     def frame(self) -> dict[str, Any]:
         """The frame as it must be sent now."""
@@ -52,6 +56,8 @@ class Hello:
         situation: dict[str, Any] = {} if self.environment is None else {"environment": dict(self.environment)}
         if self.instructions is not None:
             situation["instructions"] = [dict(file) for file in self.instructions]
+        if self.agents is not None:
+            situation["agents"] = [dict(agent) for agent in self.agents]
         return {
             "type": "hello",
             "client": {"name": "codelab", "version": __version__},
@@ -67,6 +73,13 @@ class Hello:
             return True
         if str(details.get("field", "")).startswith("environment") and self.environment:
             self.environment = None
+            return True
+        if (place := _AGENT.match(str(details.get("field", "")))) is not None and self.agents:
+            refused_agents = (
+                [self.agents[int(place[1])]] if place[1] and int(place[1]) < len(self.agents) else self.agents
+            )
+            self.agents_left_out |= {str(agent["name"]): message for agent in refused_agents}
+            self.agents = [agent for agent in self.agents if agent not in refused_agents]
             return True
         if not isinstance(self._executor, DeclaresTools):
             return False

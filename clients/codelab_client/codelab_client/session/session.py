@@ -345,6 +345,21 @@ class Session:
             else:
                 return self.tools_left_out
 
+    async def declare_agents(self, agents: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+        """Let the agent delegate to these, in place of earlier ones; see docs/frames.md, `hello`.
+
+        Returns why some are left out, by name.
+        """
+        self._hello.agents, self._hello.agents_left_out = list(agents), {}
+        await self.declare()
+        return dict(self._hello.agents_left_out)
+
+    @property
+    def model_names(self) -> list[str]:
+        """The models that the user may choose; empty if the server does not say."""
+        models = self.info.models if self.info is not None else []
+        return [str(model.get("name")) for model in models]
+
     @property
     def tools_left_out(self) -> dict[str, str]:
         """Why some of the executor's own tools are not offered to the agent, by name."""

@@ -14,6 +14,7 @@ from codelab_client import last_sessions, waiting
 from codelab_client.line_input import ask
 from codelab_client.local_executor import LocalExecutor
 from codelab_client.own_tools import ToolSource, WithOwnTools
+from codelab_client.project.agents import ProjectAgents
 from codelab_client.project.hooks import ProjectHooks, WithHooks
 from codelab_client.project.permissions import ProjectPermissions
 from codelab_client.session import Address, Refused, Session, SessionError, connect, new_session_id
@@ -70,12 +71,16 @@ async def talk(
         servers = McpServers(conversation, state_folder())
         own_tools: list[ToolSource] = [Skills(workspace), servers.tools]
         hooks = conversation.hooks = ProjectHooks(workspace, state_folder(), conversation.warn, executor.around_change)
+        calls_executor = WithHooks(WithOwnTools(executor, own_tools, executor.around_change), hooks)
+        agents = conversation.agents = ProjectAgents(
+            workspace, state_folder(), conversation.warn, partial(getattr, calls_executor, "tools_supported")
+        )
         opening = connect(
             address,
             workspace,
             session_id=next_id,
             token=token,
-            executor=WithHooks(WithOwnTools(executor, own_tools, executor.around_change), hooks),
+            executor=calls_executor,
             last_seq=history.get("last_seq"),
             instructions=topmost_instructions(Tree(workspace)),
             on_event=waiting.tell_until_open(),
@@ -101,6 +106,7 @@ async def talk(
             conversation.start(_prepare(executor, session))
             conversation.start(conversation.allowed_calls.start(conversation))
             conversation.start(hooks.start(conversation))
+            conversation.start(agents.start(conversation, session))
             conversation.start(commands.load())
             conversation.start(servers.start())
             conversation.start(_configure(session, agent, model))

@@ -42,7 +42,6 @@ _ALIASES = {
     "rewind": "edit",
     "fork": "edit",
     "models": "model",
-    "agents": "agent",
     "approvals": "mode",
     "autonomy": "mode",
     "effort": "thinking",
@@ -95,6 +94,7 @@ class Commands:
         self._commands: dict[str, tuple[Command, str]] = {
             "help": (self._help, "this list"),
             "agent": (self._agent, "the agents; /agent NAME switches"),
+            "agents": (self._agents, "all agents, the project's too; /agents show NAME, /agents trust"),
             "model": (self._model, "the models; /model NAME: the one that answers"),
             "thinking": (self._thinking, "/thinking none|low|medium|high: how much the model thinks before it answers"),
             "thoughts": (self._thoughts, "what the model thought before its last answer"),
@@ -202,6 +202,21 @@ class Commands:
                 for agent in agents or _objects(await self._rest.get("/agents"), "agents")
             ]
         )
+
+    async def _agents(self, argument: str) -> None:
+        """The agents, and those of the project: where they are, and whether the user trusts them."""
+        project = self._conversation.agents
+        verb, _, name = argument.partition(" ")
+        if verb == "trust" and project is not None:
+            await project.ask(self._conversation, name.strip())
+        elif verb == "show" and project is not None and (agent := project.find(name.strip())) is not None:
+            self._say(agent.question, "")
+        elif verb == "show":
+            self._say("The project has no such agent", "warning")
+        else:
+            await self._agent(argument)
+            listed = project.listed() if project is not None and not argument else []
+            self._table([("◌", name, text) for name, text in listed])
 
     async def _model(self, name: str) -> None:
         session = self._conversation.session

@@ -13,6 +13,7 @@ from rich.console import RenderableType
 from codelab_client.allowed_commands import RepeatedCommands
 from codelab_client.execution import ToolOutcome
 from codelab_client.local_executor import LocalExecutor
+from codelab_client.project.agents import ProjectAgents
 from codelab_client.project.allowed_calls import AllowedCalls
 from codelab_client.project.hooks import ProjectHooks
 from codelab_client.project.permissions import ProjectPermissions
@@ -137,6 +138,7 @@ class TerminalConversation:
             permissions, TrustFile(state_folder(), workspace), self.warn, self.allowed_commands
         )
         self.hooks: ProjectHooks | None = None
+        self.agents: ProjectAgents | None = None
         self.drafts = CallDrafts()
         self.subagents = Subagents()
         self._order = CallOrder(lambda card: self.screen.show(card))

@@ -13,14 +13,14 @@ temperature = 0.2
 """
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any
 
-from codelab.agents.handover import with_targets
+from codelab.agents.handover import with_declared_agents, with_targets
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.globs import matches
 from codelab.protocol.modes import DEFAULT, Mode, offers
@@ -32,6 +32,8 @@ FALLBACK = "universal"
 _FIELDS = {"description", "prompt", "risks", "tools", "routes", "delegated", "paths", "model"}
 #: Server tools that a subagent has.
 _OF_SUBAGENTS = frozenset({"read_result"})
+#: The instructions of all agents that clients declare; what the client says is no part of a system prompt.
+_DECLARED = files(__name__).joinpath("declared.md").read_text(encoding="utf-8").strip()
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,8 @@ class Agent:
 
     `supported` are the tools of the catalogue that its session's executor executes, see `ExecutorTools`. `mode` is the
     session's mode, which limits the tools; all modes in which an agent acts offer the same, and stand as `code`.
+    `only` are the names of the tools of one that a client has declared; None: it is one of the server's.
+    `declared_agents` are those of the executor that it can delegate to, by name.
     """
 
     name: str
@@ -54,6 +58,8 @@ class Agent:
     delegated: bool = False
     supported: frozenset[str] | None = None
     mode: Mode = DEFAULT
+    only: frozenset[str] | None = None
+    declared_agents: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def prompt(self) -> str:
@@ -86,14 +92,25 @@ class Agent:
         declared_tools = {
             tool.name: tool
             for tool in executor.own
-            if tool.risk in self.risks and tool.name.casefold() not in reserved_names and offers(mode, tool)
+            if tool.risk in self.risks
+            and tool.name.casefold() not in reserved_names
+            and offers(mode, tool)
+            and (self.only is None or tool.name in self.only)
         }
         tools = {
             name: executor_tool
             for name, tool in self.tools.items()
             if offers(mode, tool) and (executor_tool := executor.offered(tool)) is not None
         }
-        return replace(self, tools={**tools, **declared_tools}, supported=executor.supported, mode=mode)
+        tools = with_declared_agents({**tools, **declared_tools}, executor.agents)
+        declared_agents = {agent["name"]: agent for agent in executor.agents}
+        return replace(self, tools=tools, supported=executor.supported, mode=mode, declared_agents=declared_agents)
+
+    def declared_as(self, name: str, tool_names: Collection[str]) -> "Agent":
+        """A subagent as an agent of a client: with these of its tools, its limits, and no instructions of its own."""
+        only = _OF_SUBAGENTS.union(tool_names)
+        tools = {name: tool for name, tool in self.tools.items() if name in only}
+        return replace(self, name=name, instructions=_DECLARED, tools=tools, only=only)
 
 
 @cache

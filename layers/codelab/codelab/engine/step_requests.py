@@ -22,9 +22,11 @@ from codelab.llm.profiles import profile_of
 from codelab.llm.tokens import estimate_tokens
 from codelab.protocol.modes import DEFAULT, Mode, reading_mode
 from codelab.protocol.tools import ExecutorTools
+from codelab.sessions import keys
+from codelab.sessions.items import Assignment
 from codelab.sessions.register import Register
 from codelab.sessions.store import Conversation
-from codelab.turns import described_tools, models, modes, routing, titles
+from codelab.turns import assignments, described_tools, models, modes, routing, titles
 from codelab.turns.context import assemble, files_section
 from codelab.turns.model_answers import ANSWER, MESSAGE, answer_schema, tool_messages
 from codelab.turns.text import head_and_tail
@@ -135,19 +137,25 @@ class StepRequests:
 
         Raises ProtocolError CONTEXT_TOO_LARGE if the message does not fit behind the prompt.
         """
-        role = self._role(self.agent_of(register), register.settings, executor)
+        assignment = assignments.assignment_of(register, conversation.items.get(keys.TOOLS))
+        agent = assignments.agent_of(assignment, self.agent_of(register))
+        role = self._role(agent, register.settings, executor)
         budget = models.budget(register, self._settings)
         if overflow_tokens is not None:
             budget = budget.half_of(overflow_tokens)
         images = models.capabilities(role.config.model, self._settings).images
-        schema = self._schema(role, executor, titled=register.title_is_draft)
+        schema = self._schema(role, executor, titled=register.title_is_draft, result_schema=assignment.result_schema)
         form = shown_form(role.config, schema, self._unsupported.of(self._base_url, role.config.model))
         behind_results = reminder(_task(conversation))
         fits = budget.capacity - estimate_tokens(behind_results)
         # What overflowed is counted without the form.
         if form is not None and overflow_tokens is None:
             fits -= form.tokens
-        tool_texts = described_tools.section(role.agent.tools.values(), budget.tokens)
+        client_texts = (
+            assignments.section(assignment, budget.tokens),
+            described_tools.section(role.agent.tools.values(), budget.tokens),
+        )
+        tool_texts = "\n".join(filter(None, client_texts))
         messages = assemble(
             conversation,
             _system(role.agent, conversation),
@@ -165,7 +173,7 @@ class StepRequests:
                 schema,
                 messages,
                 unsupported=self._unsupported,
-                remember=not executor.own,
+                remember=not executor.has_own_words and assignment == Assignment(),
                 retry=RetryPolicy(attempts=max_calls),
                 behind_results=behind_results,
                 is_continued=True,
@@ -208,7 +216,7 @@ class StepRequests:
 
     def _with_tools(self, agent: Agent, executor: ExecutorTools, patches: bool, mode: Mode) -> Agent:
         """The agent with the tools that the executor executes. Kept if they are all of the catalogue."""
-        if executor.own:
+        if executor.has_own_words or agent.only is not None:
             return agent.for_executor(executor, patches=patches, mode=mode)
         key = (agent.name, agent.delegated, executor.supported, patches, mode)
         kept_agent = self._agents.get(key)
@@ -218,18 +226,25 @@ class StepRequests:
             kept_agent = self._agents[key] = agent.for_executor(executor, patches=patches, mode=mode)
         return kept_agent
 
-    def _schema(self, role: _Role, executor: ExecutorTools, *, titled: bool) -> dict[str, Any]:
-        """The schema of the answer. Those of a router without clients' own tools are kept: they are large, and few."""
+    def _schema(
+        self,
+        role: _Role,
+        executor: ExecutorTools,
+        *,
+        titled: bool,
+        result_schema: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """The schema of the answer. Those of a router without clients' own words are kept: they are large, and few."""
         if not role.agent_names:
-            return answer_schema(role.agent, has_title=titled)
+            return answer_schema(role.agent, has_title=titled, result_schema=result_schema)
         key = (tuple(role.candidates), titled, executor.supported, self._has_patches(role.config), role.agent.mode)
-        schema = None if executor.own else self._schemas.get(key)
+        schema = None if executor.has_own_words else self._schemas.get(key)
         if schema is None:
             schema = routing.schema(ANSWER if role.candidates else {}, role.agent_names)
             schema = titles.with_title(schema) if titled else schema
             for tool in role.agent.tools.values():
                 schema = with_tool(schema, tool.name, tool.offered_parameters, tool.description)
-            if not executor.own:
+            if not executor.has_own_words:
                 if len(self._schemas) >= _MAX_SCHEMAS:
                     self._schemas.pop(next(iter(self._schemas)))
                 self._schemas[key] = schema

@@ -20,6 +20,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError, from_json
 
 from codelab.protocol import limits
+from codelab.protocol.agents import AgentDeclarations
 from codelab.protocol.errors import ErrorCode, ProtocolError, known_code
 from codelab.protocol.images import image_problem
 from codelab.protocol.modes import ActingMode, Autonomy, Mode
@@ -385,6 +386,12 @@ class Hello(ClientFrame):
         description="Where the calls run, as far as it stays the same. The model reads it before the conversation, as "
         "data. It replaces an earlier one; without this field, that stays. Not from a viewer.",
     )
+    agents: AgentDeclarations | None = Field(
+        default=None,
+        description="Agents of the project or the user that the session's agent can delegate to, if the executor lists "
+        "`delegate`; at most 32,000 bytes in all. They replace those that this connection declared before; without "
+        "this field, those stay. Not from a viewer.",
+    )
     metadata: dict[str, Any] | None = Field(
         default=None,
         description="Facts about the session for lists, such as `cwd` and `project`. They replace those of the same "
@@ -399,6 +406,17 @@ class Hello(ClientFrame):
             raise PydanticCustomError("too_long", "at most {most} in total", {"field": "instructions", "most": limit})
         if len({file.path for file in files}) < len(files):
             raise PydanticCustomError("repeated", "two files have the same path", {"field": "instructions"})
+        return self
+
+    @model_validator(mode="after")
+    def agents_are_bounded(self) -> Self:
+        agents = self.agents or []
+        texts = json.dumps([agent.model_dump() for agent in agents], ensure_ascii=False)
+        if len(texts.encode()) > limits.AGENTS_BYTES:
+            limit = f"{limits.AGENTS_BYTES} bytes"
+            raise PydanticCustomError("too_long", "at most {most} in total", {"field": "agents", "most": limit})
+        if len({agent.name for agent in agents}) < len(agents):
+            raise PydanticCustomError("repeated", "two agents have the same name", {"field": "agents"})
         return self
 
 

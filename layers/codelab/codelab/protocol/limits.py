@@ -52,6 +52,15 @@ TASK_CHARS = 8_000
 TASK_FILES = 20
 #: Characters of a subagent's task that clients are shown.
 SUBAGENT_TASK_CHARS = 200
+#: Agents that a client may declare, bytes of the prompt of one, and of all declarations: an item of DynamoDB has those
+#: of two clients beside the tools of all (`own_tools`).
+DECLARED_AGENTS = 16
+AGENT_PROMPT_BYTES = 8_000
+AGENTS_BYTES = 32_000
+#: Bytes, places and levels of the schema of a subagent's result: every step of the subagent has it.
+RESULT_SCHEMA_BYTES = 8_000
+RESULT_SCHEMA_PLACES = 500
+RESULT_SCHEMA_DEPTH = 20
 INBOX = 20
 CONNECTIONS_PER_SESSION = 8
 #: Frames that one `resume` replays; a client that is further behind sends `resume` again.

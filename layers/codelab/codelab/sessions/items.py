@@ -11,7 +11,7 @@ fails.
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from operator import attrgetter
 from typing import Any, ClassVar, Protocol
@@ -407,35 +407,79 @@ class PlanItem:
 
 
 @dataclass(frozen=True, slots=True)
+class Assignment:
+    """What a child is begun with besides its task.
+
+    agent, prompt, tools: the name of a client's agent, its description, and the tools that it may call; empty for one
+    of the server's. result_schema: of the object that its last answer has; None: it has only a text.
+    """
+
+    agent: str = ""
+    prompt: str = ""
+    tools: tuple[str, ...] = ()
+    result_schema: dict[str, Any] | None = None
+
+    @property
+    def text(self) -> str:
+        """As stored; empty if there is nothing to store."""
+        return dumps(asdict(self)) if self != Assignment() else ""
+
+    @classmethod
+    def of(cls, text: str) -> "Assignment":
+        if not text:
+            return cls()
+        row = json.loads(text)
+        return cls(row["agent"], row["prompt"], tuple(row["tools"]), row["result_schema"])
+
+
+@dataclass(frozen=True, slots=True)
 class ToolsItem:
     """The tools that clients have declared, by connection, in one item so that a step reads it with the history.
 
-    `by_connection` are the clients' own tools as declared; equal declarations are stored once. `supported` are the
-    tools of the catalogue that they execute.
+    `by_connection` are the clients' own tools as declared, and `agents` their agents; equal declarations are stored
+    once. `supported` are the tools of the catalogue that they execute. `assignment` is a child's: what it was begun
+    with besides its task.
     """
 
     replaces: ClassVar[bool] = True
 
     by_connection: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     supported: dict[str, list[str]] = field(default_factory=dict)
+    agents: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    assignment: Assignment = field(default_factory=Assignment)
 
     def key(self) -> str:
         return keys.TOOLS
 
     def row(self) -> dict[str, Any]:
-        texts = {connection: dumps(tools) for connection, tools in self.by_connection.items()}
-        declarations = list(dict.fromkeys(texts.values()))
-        indices = {connection: declarations.index(text) for connection, text in texts.items()}
-        row = {"sk": keys.TOOLS, "kept": declarations, "declared": indices}
-        return {**row, "supported": self.supported} if self.supported else row
+        tools, agents = (
+            {connection: dumps(declaration) for connection, declaration in by_connection.items()}
+            for by_connection in (self.by_connection, self.agents)
+        )
+        texts = list(dict.fromkeys([*tools.values(), *agents.values()]))
+        row = {"sk": keys.TOOLS, "kept": texts, "declared": _indices(tools, texts)}
+        optional = {
+            "supported": self.supported,
+            "agents": _indices(agents, texts),
+            "assignment": self.assignment.text,
+        }
+        return {**row, **{name: value for name, value in optional.items() if value}}
 
     @classmethod
     def of(cls, item: dict[str, Any] | None) -> "ToolsItem":
         if item is None or "declared" not in item:
             return cls()
         declarations = [json.loads(text) for text in item["kept"]]
-        indices = {connection: declarations[index] for connection, index in item["declared"].items()}
-        return cls(indices, item.get("supported", {}))
+        tools, agents = (
+            {connection: declarations[index] for connection, index in item.get(name, {}).items()}
+            for name in ("declared", "agents")
+        )
+        return cls(tools, item.get("supported", {}), agents, Assignment.of(item.get("assignment", "")))
+
+
+def _indices(by_connection: dict[str, str], texts: list[str]) -> dict[str, int]:
+    """Where the text of each connection is in `texts`."""
+    return {connection: texts.index(text) for connection, text in by_connection.items()}
 
 
 @dataclass(frozen=True, slots=True)

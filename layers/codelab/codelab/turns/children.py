@@ -7,15 +7,18 @@ parent's: they are opened, decided and executed there, under the parent's mode a
 ends, that settles the parent's call, and the child is erased (`calls.end_child`).
 """
 
+from dataclasses import replace
 from typing import Any
 
+from codelab.agents import Agent, subagents
+from codelab.llm.tokens import estimate_tokens
 from codelab.protocol import limits
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.outgoing import SubagentInfo, SubagentState, SubagentUpdate
 from codelab.sessions import keys
-from codelab.sessions.items import CallItem, InputItem, InstructionsItem, ToolsItem
+from codelab.sessions.items import Assignment, CallItem, InputItem, InstructionsItem, ToolsItem
 from codelab.sessions.register import CallEntry, CallState
-from codelab.turns import turn
+from codelab.turns import assignments, turn
 from codelab.turns.decision import BeingDeleted
 from codelab.turns.draft import Draft, Ending
 
@@ -39,10 +42,11 @@ def owner(draft: Draft) -> Draft:
     return parent
 
 
-def begin(draft: Draft, call: CallItem) -> None:
-    """Open the checked call, and begin the child that works on it.
+def begin(draft: Draft, call: CallItem, agent: Agent) -> None:
+    """Open the checked call of `agent`, and begin the child that works on it.
 
-    Raises ProtocolError RATE_LIMITED if too many work, or have worked in this turn.
+    Raises ProtocolError: RATE_LIMITED if too many work, or have worked in this turn; INVALID_ARGUMENTS if the schema of
+    the result cannot be used.
     """
     register, arguments = draft.register, draft.value(call.arguments)
     if len(register.delegations) >= limits.CHILDREN:
@@ -55,17 +59,29 @@ def begin(draft: Draft, call: CallItem) -> None:
             f"{limits.CHILDREN_PER_TURN} subagents have worked on this turn; do the rest yourself",
         )
     draft.need([keys.TOOLS, *([keys.INSTRUCTIONS] if register.instructions else [])])
+    tools_item = ToolsItem.of(draft.item(keys.TOOLS))
+    result_schema, name = assignments.checked_schema(arguments), arguments["agent"]
+    # As the agent was offered it: a client that is away for a moment has not taken it back.
+    declaration = None if name in subagents() else agent.declared_agents[name]
+    assignment = Assignment() if declaration is None else assignments.of_agent(declaration, agent)
     register.subagents += 1
     register.calls[call.call_id] = CallEntry(call.tool, CallState.EXECUTING, draft.now + _DELEGATION_MS, seq=0)
     draft.puts.append(call)
     child = draft.new_child(call.call_id)
     heir = child.register
-    heir.agent, heir.title = arguments["agent"], arguments["task"][: limits.SUBAGENT_TASK_CHARS]
+    heir.title = arguments["task"][: limits.SUBAGENT_TASK_CHARS]
     heir.settings, heir.user_plan, heir.executor = dict(register.settings), register.user_plan, register.executor
-    child.puts.append(ToolsItem.of(draft.item(keys.TOOLS)))
+    if declaration is None:
+        heir.agent = name
+    else:  # A version of this code without clients' agents takes it for one that may do what its agent may.
+        heir.agent = agent.name
+        assignments.configure(child, declaration)
+    assignment = replace(assignment, result_schema=result_schema)
+    child.puts.append(replace(tools_item, agents={}, assignment=assignment))
     if register.instructions and (item := draft.item(keys.INSTRUCTIONS)) is not None:
         heir.instructions, heir.instructions_tokens = register.instructions, register.instructions_tokens
         child.puts.append(InstructionsItem.of(item))
+    heir.instructions_tokens += estimate_tokens(assignment.prompt)
     turn.begin(child, InputItem(call.call_id, _task(arguments), "user", draft.now))
     heir.last_activity = 0  # no list of sessions contains it
     draft.emit(_update(draft, call.call_id, arguments, "running"))
@@ -85,11 +101,11 @@ def wait_for(draft: Draft, call: CallItem) -> None:
     call.turn_id, call.delegation = owner(draft).register.turn_id, delegation[1]
 
 
-def report(draft: Draft, text: str) -> None:
+def report(draft: Draft, agent: str, text: str) -> None:
     """Tell the parent's clients what a child has done."""
     register, parent = draft.register, owner(draft)
     _, call_id = register.delegation or ("", "")
-    update = _update(parent, call_id, {"agent": register.agent, "task": register.title}, "running")
+    update = _update(parent, call_id, {"agent": agent, "task": register.title}, "running")
     update.step, update.text = register.step, text[:_TEXT_CHARS] or None
     parent.emit(update)
 
@@ -97,7 +113,7 @@ def report(draft: Draft, text: str) -> None:
 def outcome_of(ending: Ending) -> tuple[CallState, dict[str, Any]]:
     """The outcome of the call on which a child has worked."""
     if ending.reason == "completed":
-        return CallState.COMPLETED, {"result": {"answer": ending.text}}
+        return CallState.COMPLETED, {"result": {"answer": ending.text if ending.result is None else ending.result}}
     if ending.error is not None:
         error = {"code": ending.error.code.value, "message": f"The subagent failed: {ending.error.message}"}
     else:

@@ -62,21 +62,21 @@ class Change:
     Hello,
     reads=lambda frame: [
         keys.PLAN,
-        *([keys.TOOLS] if own_tools.says_something(frame.capabilities) else []),
+        *([keys.TOOLS] if own_tools.says_something(frame) else []),
         *([keys.ABOUT] if frame.metadata else []),
         *([keys.INSTRUCTIONS] if instructions.must_read(frame) else []),
     ],
     quota=QuotaNeed.OVERVIEW,
 )
 def hello(draft: Draft, caller: Caller, frame: Hello) -> Transition:
-    """The client introduces itself, and may name its platform, its tools and the project's instructions."""
+    """The client introduces itself, and may name its platform, its tools, and the project's agents and instructions."""
     _greet(draft, caller)
     if frame.platform is not None:
         draft.register.connections[caller.connection_id].platform = frame.platform
     if frame.capabilities.drafts is not None:
         draft.register.connections[caller.connection_id].drafts = frame.capabilities.drafts
-    if own_tools.says_something(frame.capabilities):
-        own_tools.declare(draft, caller, frame.capabilities)
+    if own_tools.says_something(frame):
+        own_tools.declare(draft, caller, frame)
     instructions.set_instructions(draft, caller, frame)
     if frame.metadata:
         lifecycle.describe(draft, caller, frame.metadata)

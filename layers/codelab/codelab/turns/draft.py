@@ -104,11 +104,15 @@ Reason = Literal["completed", "cancelled", "max_steps", "refused", "budget", "er
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a child's turn has ended: with its last text, and with the error if there was one."""
+    """How a child's turn has ended: with its last text, with the error if there was one, and with its result.
+
+    result: the object that it was asked for; None if it was asked for a text, or has not come so far.
+    """
 
     reason: Reason
     text: str
     error: ProtocolError | None
+    result: dict[str, Any] | None = None
 
 
 @dataclass(slots=True)

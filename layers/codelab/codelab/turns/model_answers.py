@@ -1,6 +1,6 @@
 """Turns the model's solution into an Answer, and a Request's failure into a protocol error."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -24,6 +24,9 @@ _OVERFLOW = (
 
 #: The text, then the calls: the model generates the keys in this order, so the text streams first.
 MESSAGE, CALLS = "message", "calls"
+#: After them, in the answer of a child that was asked for an object.
+RESULT = "result"
+_RESULT_WORDS = "Only without calls, and then always: what the task asks for. Who delegated it reads this alone."
 #: The most characters of a provider's error that a user reads.
 _QUOTED_CHARS = 500
 
@@ -44,16 +47,35 @@ ANSWER = {
 }
 
 
-def answer_schema(agent: Agent, *, has_title: bool) -> dict[str, Any]:
-    """The schema of the agent's answers: the text, calls of its tools and, if `has_title`, the session's title."""
-    schema = _schema(agent.name, has_title, agent.supported, agent.mode, delegated=agent.delegated)
-    catalogue_tools = _named(agent.name, delegated=agent.delegated).tools
-    if agent.tools.keys() <= catalogue_tools.keys():
-        return schema
+def answer_schema(agent: Agent, *, has_title: bool, result_schema: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The schema of the agent's answers: the text, calls of its tools and, if `has_title`, the session's title.
+
+    result_schema: of the object that the last answer has.
+    """
+    known_tools: Collection[str] = ()
+    if agent.only is None:
+        schema = _schema(agent.name, has_title, agent.supported, agent.mode, delegated=agent.delegated)
+        known_tools = _named(agent.name, delegated=agent.delegated).tools
+    else:
+        schema = titles.with_title(ANSWER) if has_title else ANSWER
     for tool in agent.tools.values():
-        if tool.name not in catalogue_tools:  # a client's own
+        if tool.name not in known_tools or tool.untrusted_description:  # of a client, or with its words
             schema = _with(tool, schema)
-    return schema
+    return schema if result_schema is None else _with_result(schema, result_schema)
+
+
+def _with_result(schema: dict[str, Any], result_schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of answers of which those without calls have a result."""
+    words = f"{_RESULT_WORDS} {result_schema.get('description', '')}".rstrip()
+    return {
+        **schema,
+        "properties": {**schema["properties"], RESULT: {**result_schema, "description": words}},
+        # In words, because a model that forgets the result is told just this.
+        "not": {
+            "description": "neither calls nor a result",
+            "properties": {CALLS: {"maxItems": 0}, RESULT: False},
+        },
+    }
 
 
 @lru_cache(maxsize=64)
@@ -103,11 +125,11 @@ def answer_of(
 ) -> ModelAnswer:
     """The result's solution with an id for each call. The text is the streamed one, because the user has seen it.
 
-    Raises ProtocolError LLM_ERROR for an answer with neither text nor calls, unless it follows results of calls: then
-    the model has nothing to add.
+    Raises ProtocolError LLM_ERROR for an answer with neither text nor calls, unless it has a result, or follows results
+    of calls: then the model has nothing to add.
     """
     solution = result.solution
-    if not (follows_results or streamed_text or solution[MESSAGE].strip() or solution[CALLS]):
+    if not (follows_results or streamed_text or solution[MESSAGE].strip() or solution[CALLS] or RESULT in solution):
         raise ProtocolError(
             ErrorCode.LLM_ERROR, "The model's answer was empty", details={"reason": "empty"}, retryable=True
         )
@@ -117,7 +139,16 @@ def answer_of(
         calls.append(CallRequest(call_id="call_" + new_id(), tool=item["_tool"], arguments=arguments))
     text = streamed_text or solution[MESSAGE]
     title = titles.title_of(solution)
-    return ModelAnswer(text, tuple(calls), agent, agent.tools, usage, title=title, has_text_call=result.has_text_call)
+    return ModelAnswer(
+        text,
+        tuple(calls),
+        agent,
+        agent.tools,
+        usage,
+        title=title,
+        has_text_call=result.has_text_call,
+        result=solution.get(RESULT),
+    )
 
 
 def failure(error: RequestError, request_id: str, *, quotes_provider: bool = False) -> ProtocolError:

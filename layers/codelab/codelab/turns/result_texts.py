@@ -12,6 +12,8 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
+from codelab.sessions.items import dumps
+
 #: A path that looks like a note, like a line of a file, or like what stands between two of them.
 _LIKE_OTHERS = re.compile(r"\[.*\]$|\d+[:-]|--$")
 #: A line of a command's output that looks like a note of ours.
@@ -178,7 +180,10 @@ def _git_diff(result: _Result) -> str:
 
 
 def _delegate(result: _Result) -> str:
-    return _exactly(str, _fields(result, ("answer",))["answer"]) or "[the subagent has answered nothing]"
+    answer = _fields(result, ("answer",))["answer"]
+    if isinstance(answer, dict):  # what the call has asked for by `result_schema`
+        return dumps(answer)
+    return _exactly(str, answer) or "[the subagent has answered nothing]"
 
 
 _RENDERERS: Mapping[str, Callable[[_Result], str]] = {

@@ -51,7 +51,8 @@ class ModelAnswer:
 
     `title` is the session's title if the model was asked for one. `final_delta` is the end of the text, not logged yet.
     `reasoning` is what goes back to the model with the calls; the commit sets its message and its end.
-    `has_text_call`: the model has written its call as text.
+    `has_text_call`: the model has written its call as text. `result`: the object that a child was asked for, with its
+    last answer.
     """
 
     text: str
@@ -63,6 +64,7 @@ class ModelAnswer:
     final_delta: str = ""
     reasoning: ReasoningItem | None = None
     has_text_call: bool = False
+    result: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +201,7 @@ def _commit_answer(draft: Draft, answer: ModelAnswer) -> None:
         draft.emit(turn.delta(draft, answer.final_delta, register.message_id, is_final=True))
     register.calls = {}
     if register.delegation is not None and answer.calls:
-        children.report(draft, answer.text)
+        children.report(draft, answer.agent.name, answer.text)
     called_tools = [answer.tools[request.tool] for request, _ in requests if request.tool in answer.tools]
     change_count = sum(tool.risk != "read" for tool in called_tools)
     for request, problem in requests:
@@ -207,7 +209,7 @@ def _commit_answer(draft: Draft, answer: ModelAnswer) -> None:
     register.release()
     register.message_id = ""
     if not answer.calls:
-        turn.end(draft, "completed", answer.text)
+        turn.end(draft, "completed", answer.text, result=answer.result)
         return
     register.phase = Phase.WAITING
     if not register.open_step_calls:
@@ -268,14 +270,15 @@ def _make_call(
 ) -> None:
     """Open a call. If it is invalid, denied by a rule or for a server tool, settle it at once without sending it.
 
-    A child's call is subject to its parent's mode and rules, and is opened there.
+    A child's call is subject to its parent's mode and rules, and is opened there. That of a client's agent is one of
+    the agent that has delegated, because rules count for an agent by its name, which a client must not choose.
 
     `problem` is the error of a call over a limit. `is_only_change`: the answer's other calls only read.
     """
     call = CallItem(
         call_id=request.call_id,
         turn_id=draft.register.turn_id,
-        agent=answer.agent.name,
+        agent=answer.agent.name if answer.agent.only is None else draft.register.agent,
         tool=request.tool,
         arguments=request.arguments,
         requires_approval=False,
@@ -303,7 +306,7 @@ def _make_call(
                 f"This call failed {failures} times in this turn and was not made again; try something else",
             )
         if tool.name == DELEGATE:
-            children.begin(draft, call)
+            children.begin(draft, call, answer.agent)
             return
         if tool.always_approval and tool.server_side:
             _check_only_one(draft, tool)

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
+from typing import Any
 
 from codelab.protocol import limits
 from codelab.protocol.errors import ProtocolError
@@ -165,14 +166,20 @@ def fail(draft: Draft, error: ProtocolError) -> None:
     end(draft, _ENDINGS.get(error.details.get("reason", ""), "error"), error=error)
 
 
-def end(draft: Draft, reason: Reason, text: str = "", error: ProtocolError | None = None) -> None:
+def end(
+    draft: Draft,
+    reason: Reason,
+    text: str = "",
+    error: ProtocolError | None = None,
+    result: dict[str, Any] | None = None,
+) -> None:
     """End the turn, and begin one for the next queued message. `text` is the turn's last message, if any.
 
-    A child ends with its turn: the caller calls `calls.end_child`.
+    A child ends with its turn, with the `result` that it was asked for: the caller calls `calls.end_child`.
     """
     register = draft.register
     if register.delegation is not None:
-        draft.ending = Ending(reason, text, error)
+        draft.ending = Ending(reason, text, error, result)
         return
     draft.emit(
         TurnEnd(

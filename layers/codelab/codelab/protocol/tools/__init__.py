@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.tools import commands, dialogue, files, git, server, web
@@ -65,10 +66,17 @@ class ExecutorTools:
     """What a session's executor executes: its `own` tools, and those of the catalogue in `supported`.
 
     None: it has not declared any, like a client of the seed documents, and executes their tools.
+    agents: the agents that it has declared, see `AgentDeclaration`.
     """
 
     own: tuple[Tool, ...] = ()
     supported: frozenset[str] | None = None
+    agents: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def has_own_words(self) -> bool:
+        """Does the model get names or words of this client alone?"""
+        return bool(self.own or self.agents)
 
     def offered(self, tool: Tool) -> Tool | None:
         """A tool of the catalogue as this executor executes it, None if it does not."""

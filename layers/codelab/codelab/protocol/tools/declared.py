@@ -6,7 +6,7 @@ patterns are limited.
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Self
 
 import jsonschema_rs
@@ -150,13 +150,22 @@ def _without_untrusted_words(parameters: dict[str, Any]) -> dict[str, Any]:
     return shape
 
 
-def check_schema(schema: Mapping[str, Any]) -> None:
-    """Raise ValueError if a schema of arguments is invalid or too expensive.
+def check_result_schema(schema: Mapping[str, Any]) -> None:
+    """Raise ValueError if the schema of a subagent's result is invalid, too expensive, or has references."""
+    check_schema(schema, limits.RESULT_SCHEMA_BYTES, limits.RESULT_SCHEMA_PLACES, limits.RESULT_SCHEMA_DEPTH)
+    if any(isinstance(part.get("$ref"), str) for part in _objects(schema)):
+        raise ValueError("$ref is not supported: write each part where it belongs")
+
+
+def check_schema(
+    schema: Mapping[str, Any], nbytes: int = limits.DECLARED_BYTES, places: int = _PLACES, depth: int = _DEPTH
+) -> None:
+    """Raise ValueError if a schema of an object, such as a tool's arguments, is invalid or too expensive.
 
     Patterns must match in linear time: no look-around, no back references.
     """
     if schema.get("type", "object") != "object":
-        raise ValueError("the type of a tool's arguments must be object")
+        raise ValueError("the type must be object")
     properties = schema.get("properties", {})
     if isinstance(properties, dict) and "_tool" in properties:
         raise ValueError("the name _tool is reserved")
@@ -165,7 +174,7 @@ def check_schema(schema: Mapping[str, Any]) -> None:
     from codelab.llm.schema.budget import SchemaBudget, linear_patterns
     from codelab.llm.schema.budget import check_schema as check_budget
 
-    budget = SchemaBudget(limits.DECLARED_BYTES, places=_PLACES, depth=_DEPTH, expanded_places=_PLACES)
+    budget = SchemaBudget(nbytes, places=places, depth=depth, expanded_places=places)
     try:
         check_budget(schema, budget, "")
     except InvalidRequest as error:
@@ -186,18 +195,24 @@ def _without_dialect(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check_references(schema: Any) -> None:
     """Raise ValueError for a reference to anything but a place in this schema."""
+    for part in _objects(schema):
+        if isinstance(part.get("$ref"), str):
+            _target(part["$ref"], schema)
+        for name, value in part.items():
+            if name in _ELSEWHERE and isinstance(value, (str, bool)):
+                raise ValueError(f"{name} is not supported")
+
+
+def _objects(schema: Any) -> Iterator[Mapping[str, Any]]:
+    """All objects in a schema, itself included."""
     stack = [schema]
     while stack:
         node = stack.pop()
         if isinstance(node, list):
             stack.extend(node)
         elif isinstance(node, Mapping):
-            if isinstance(node.get("$ref"), str):
-                _target(node["$ref"], schema)
-            for name, value in node.items():
-                if name in _ELSEWHERE and isinstance(value, (str, bool)):
-                    raise ValueError(f"{name} is not supported")
-                stack.append(value)
+            yield node
+            stack.extend(node.values())
 
 
 def _target(reference: str, root: Mapping[str, Any]) -> Any:

@@ -7,6 +7,8 @@ from codelab.protocol.tools.tool import Example, Tool
 
 #: The tool on whose calls children work.
 DELEGATE = "delegate"
+#: Its argument with the schema of the answer.
+RESULT_SCHEMA = "result_schema"
 
 _STATUS = string("The step's status", enum=["pending", "in_progress", "completed"])
 _TEXT = string("What to do in this step", minLength=1, maxLength=limits.PLAN_CHARS)
@@ -118,9 +120,24 @@ TOOLS = (
                     maxLength=limits.TASK_CHARS,
                 ),
             },
-            {"files": array(string("A path", minLength=1), "The files to look at first", maxItems=limits.TASK_FILES)},
+            {
+                "files": array(string("A path", minLength=1), "The files to look at first", maxItems=limits.TASK_FILES),
+                RESULT_SCHEMA: {
+                    "type": "object",
+                    "description": "To get a JSON object in place of a text: the JSON Schema of that object",
+                },
+            },
         ),
-        result=ResultForm(reply({"answer": string("What the subagent answers")})),
+        result=ResultForm(
+            reply(
+                {
+                    "answer": {
+                        "type": ["string", "object"],
+                        "description": "What the subagent answers: a text, or an object by `result_schema`",
+                    }
+                }
+            )
+        ),
         paths=("files",),
         server_side=True,
         extension=True,
@@ -128,6 +145,18 @@ TOOLS = (
             Example(
                 {"agent": "explore", "task": "Where is the version of the protocol checked? Name files and lines."},
                 {"answer": "In src/handshake.py, lines 40 to 58: check_version."},
+            ),
+            Example(
+                {
+                    "agent": "explore",
+                    "task": "Which versions of the protocol are accepted?",
+                    "result_schema": {
+                        "type": "object",
+                        "properties": {"versions": {"type": "array", "items": {"type": "string"}}},
+                        "required": ["versions"],
+                    },
+                },
+                {"answer": {"versions": ["1.0", "1.1"]}},
             ),
         ),
     ),

@@ -64,7 +64,8 @@ class Tool:
     declaration: the client's declaration, for a client's own tool.
     parameters_without_words: `parameters` without the words of an untrusted client, for the schema of the model's
     answers; None if the words are trusted.
-    untrusted_description: what such a client says of the tool, which the model gets as data.
+    untrusted_description: what a client says of the tool, or of what it can be called with, which the model gets as
+    data.
     kind: what a call does, for humans.
     title: a call in a few words, see `titles`; empty: the tool's name.
     extension: not in the seed documents: only for an IDE that says that it executes it.
