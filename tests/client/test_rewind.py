@@ -283,7 +283,7 @@ async def test_only_files_go_back_and_the_agent_is_told(window: Open, said: Call
 def test_a_copy_is_named_after_where_it_goes_back_to() -> None:
     assert _title("Ships", "make\nit  fast") == "Ships (back to: make it fast)"
     assert _title("Ships (back to: make it fast)", "x") == "Ships (back to: x)"
-    assert _title("", "x") == "(back to: x)"
+    assert _title("", "x\ud800") == "(back to: x<U+D800>)"
     assert len(_title("t" * 200, "m" * 200)) == 200
 
 

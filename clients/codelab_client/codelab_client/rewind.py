@@ -28,6 +28,8 @@ Restore = Literal["conversation", "files", "both"]
 
 #: Characters of a title that the server takes, and of the message in it.
 _TITLE_CHARS, _MESSAGE_CHARS = 200, 60
+#: Characters of the message in the name of what `/redo` brings back.
+_LABEL_CHARS = 100
 _BACK_TO = " (back to: "
 #: A fork is asked for again after these pauses (seconds): it did not answer, or another window makes the same.
 _PAUSES_S = (0.5, 2.0, 5.0)
@@ -107,12 +109,14 @@ class Rewind:
         since = [message for message in messages if _place(message) >= point.place]
         calls = [call for message in since for call in _calls(message)]
         call_ids = frozenset(str(call["call_id"]) for call in calls)
+        files: FilesBack | None = None
+        problem = ""
         try:
-            files, problem = await self._files_back(call_ids), ""
+            files = await self._files_back(call_ids)
         except RewindError as error:
-            files, problem = None, str(error)
+            problem = str(error)
         failed_ids = {str(message.get("call_id")) for message in since if _has_failed(message)}
-        recorded_ids = frozenset() if files is None else files.recorded_calls
+        recorded_ids = files.recorded_calls if files is not None else frozenset[str]()
         changing = [call for call in calls if _changes(call) and call["call_id"] not in failed_ids]
         return Preview(
             point,
@@ -149,7 +153,7 @@ class Rewind:
     async def _restore(self, preview: Preview, extent: "Extent") -> "FilesBack":
         if preview.files is None:
             raise RewindError(preview.problem)
-        label = f"going back to: {safe_line(preview.point.text)}"
+        label = f"going back to: {safe_line(preview.point.text, _LABEL_CHARS)}"
         with _told_failures():
             return await (await self._checkpoints()).rewind(preview.call_ids, label, extent, preview.files)
 
@@ -261,6 +265,5 @@ def _told(call: Mapping[str, Any]) -> str:
 
 def _title(title: str, text: str) -> str:
     """The title of a copy: that of the conversation, and where it goes back to."""
-    message = safe_line(" ".join(text.split()), _MESSAGE_CHARS)
-    ending = f"{_BACK_TO}{message})"
+    ending = f"{_BACK_TO}{safe_line(text, _MESSAGE_CHARS)})"
     return f"{title.partition(_BACK_TO)[0][: _TITLE_CHARS - len(ending)]}{ending}".strip()

@@ -13,12 +13,13 @@ def previewed(preview: Preview) -> Report:
     """What would happen. Nothing is left out: the user decides about it."""
     files = preview.files or FilesBack()
     own = [path for path in files.changed_since if path not in files.by_sessions]
+    by_edits, by_commands = _kept(files.edited_paths, files), _kept(files.command_paths, files)
     lists = (
-        Paths(f"{_count(files.edited_paths)} changed by edits: restored", _kept(files.edited_paths, files)),
+        Paths(f"{_count(by_edits)} changed by edits: restored", by_edits),
         Paths(
-            f"{_count(files.command_paths)} changed by commands, or by you or another program while they ran: restored "
-            "from the snapshot",
-            _kept(files.command_paths, files),
+            f"{_count(by_commands)} changed by commands, or by you or another program while they ran: restored from "
+            "the snapshot",
+            by_commands,
         ),
         Paths("Deleted, because they did not exist then", _gone(files.restored_paths, files)),
         Paths(f"Changed since by you or another program: {_STAY}, unless you want them back, too", own),

@@ -115,7 +115,7 @@ class Checkpoints:
 
         call_ids: of the agent itself, see `execution.ToolCall.own_call_id`. They may be of any session in the folder.
         """
-        return await self._within(self._seen, lambda record: self._rewinding.files_back(record, call_ids))
+        return await self._within(self._files_back, call_ids)
 
     async def rewind(self, call_ids: Collection[str], label: str, extent: Extent, preview: FilesBack) -> FilesBack:
         """Take back what these calls did. Returns what was done, and what was left.
@@ -123,9 +123,7 @@ class Checkpoints:
         preview: what `files_back` has said, and the user has seen. What is another file than it was then stays. label:
         names it for `redo`, which brings all of it back together.
         """
-        return await self._within(
-            self._seen, lambda record: self._rewinding.rewind(record, call_ids, label, extent, preview)
-        )
+        return await self._within(self._rewind, call_ids, label, extent, preview)
 
     def close(self) -> None:
         """Leave the folder."""
@@ -154,6 +152,12 @@ class Checkpoints:
 
     def _recovered(self, take_back: Callable[..., Undone], everything: bool) -> Undone:
         return self._seen(lambda record: take_back(record, everything=everything))
+
+    def _files_back(self, call_ids: Collection[str]) -> FilesBack:
+        return self._seen(lambda record: self._rewinding.files_back(record, call_ids))
+
+    def _rewind(self, call_ids: Collection[str], label: str, extent: Extent, preview: FilesBack) -> FilesBack:
+        return self._seen(lambda record: self._rewinding.rewind(record, call_ids, label, extent, preview))
 
     def _seen(self, work: Callable[[Record], Result]) -> Result:
         """Do something with the record when it is known what commands have changed."""
