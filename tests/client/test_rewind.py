@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from codelab_client import rewind_report
+from codelab_client.checkpoints import FilesBack
 from codelab_client.local_executor import LocalExecutor
 from codelab_client.rewind import Point, Preview, Rewind, RewindError, Rewound, _title
 from codelab_client.session import Address, Session, connect
@@ -207,17 +208,9 @@ async def test_a_client_that_is_killed_between_two_steps_does_it_again(
         await first.say(said("First.", write("a", "1"), write("b", "1")))
         await first.say(said("Second.", *(edit(path, "1", "2") for path in "ab"), write("new", "2")))
         before = await sessions(first.rest)
-    command = [
-        sys.executable,
-        "-m",
-        "tests.client.rewinding_client",
-        cloud.http,
-        session_id,
-        ws,
-        tmp_path / "state",
-        step,
-    ]
-    died = await asyncio.to_thread(subprocess.run, command, capture_output=True, check=False)
+    places = map(str, (ws, tmp_path / "state"))
+    command = [sys.executable, "-m", "tests.client.rewinding_client", cloud.http, session_id, *places, step]
+    died = await asyncio.to_thread(lambda: subprocess.run(command, capture_output=True, check=False))
     assert died.returncode == -signal.SIGKILL, died.stderr
     async with window(session_id) as again:
         after = await sessions(again.rest)
@@ -289,7 +282,7 @@ def test_a_copy_is_named_after_where_it_goes_back_to() -> None:
 
 def test_nothing_of_a_preview_is_cut_or_left_out() -> None:
     many = tuple(f"file {number}" for number in range(99))
-    seen = rewind_report.FilesBack(many, ("log",), ("mine", "theirs"), ("theirs",), ("file 1",), (".env (new)",))
+    seen = FilesBack(many, ("log",), ("mine", "theirs"), ("theirs",), ("file 1",), (".env (new)",))
     preview = Preview(Point("m", 1, "hello", ""), 3, frozenset(), seen, "", ("run_command make",), ("git.commit x",))
     report = rewind_report.previewed(preview)
     assert report.gist == "Before “hello”: the conversation goes back by this message and 2 after it."

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 from codelab_client.checkpoints import FilesBack, files
 from codelab_client.checkpoints import undoing as undoings
+from codelab_client.checkpoints.record import Change
 from codelab_client.execution import ToolCall
 from codelab_client.sandbox import Sandbox, Unsandboxed, choose
+from codelab_client.tools.tree import Tree
 
 from tests.client.calls import Output, snapshot
 from tests.client.test_checkpoints import CALLS, SCRIPTS, Project
@@ -59,7 +61,7 @@ def test_what_commands_did_is_restored_from_the_state_before(tmp_path: Path, nam
     call_id = project.command(SCRIPTS[name])
     project.end()
     seen = project.seen(call_id)
-    assert (seen.edited_paths, seen.changed_since, seen.recorded_calls) == ((), (), {call_id})
+    assert (seen.edited_paths, seen.changed_since, seen.recorded_calls) == ((), (), frozenset({call_id}))
     changed = project.files()
     assert project.rewind(call_id).command_paths == seen.command_paths
     assert project.files() == before
@@ -206,13 +208,13 @@ def test_it_may_die_at_any_path_and_is_done_again(project: Conversation, monkeyp
     for survived in range(4):
         restored = iter(range(survived))
 
-        def dying(*arguments: Any, put: Any = files.Tree.apply, left: Any = restored) -> Any:
+        def dying(*arguments: Any, put: Any = Tree.apply, left: Any = restored) -> Any:
             if next(left, None) is None:
                 raise Death
             return put(*arguments)
 
         with monkeypatch.context() as patched, suppress(Death):
-            patched.setattr(files.Tree, "apply", dying)
+            patched.setattr(Tree, "apply", dying)
             project.rewind(*calls)
         project.restart()
         project.rewind(*calls)
@@ -270,9 +272,8 @@ def test_a_subagents_calls_are_those_of_the_agents_call(project: Conversation) -
     assert (project.text("a"), project.text("b")) == ("a\n", "b\n")
 
 
-def change(old: str, new: str, *, exact: bool = True) -> undoings.Change:
-    states = [files.FileState("file", text) for text in (old, new)]
-    return undoings.Change(("a",), *states, exact=exact, done=True)
+def change(old: str, new: str, *, exact: bool = True) -> Change:
+    return Change(("a",), files.FileState("file", old), files.FileState("file", new), exact=exact, done=True)
 
 
 @pytest.mark.parametrize(
