@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -402,6 +403,33 @@ def test_undo_takes_back_what_the_turn_did(open_editor: Open, folder: Path, mode
     assert (folder / "a.py").read_text() == "mine"
     editor.prompt(session, "/undo all")
     assert (folder / "a.py").read_text() == "old\n"
+
+
+def test_going_back_shows_what_it_does_and_goes_on_in_a_session_of_its_own(
+    open_editor: Open, folder: Path, model: ScriptedModel
+) -> None:
+    (folder / "a.py").write_text("old\n")
+    editor = open_editor(answers={"session/request_permission": allow})
+    session = editor.new(folder)
+    editor.prompt(session, model.script("acp-back-1", DONE))
+    editor.prompt(session, model.script("acp-back-2", Says("", [WRITE]), DONE))
+    editor.prompt(session, "/rewind")
+    assert "1. [[acp-back-2]]\n2. [[acp-back-1]]" in editor.text
+    editor.prompt(session, "/rewind 1 both 00000000")
+    assert "so nothing has changed" in editor.text
+    assert "1 file changed by edits: restored:\n- `a.py`" in editor.text
+    assert (folder / "a.py").read_text() == "new\n"
+    (command,) = set(re.findall(r"/rewind 1 both [0-9a-f]{8}(?=`)", editor.text))
+    editor.prompt(session, command)
+    assert (folder / "a.py").read_text() == "old\n"
+    (copy,) = re.findall(r"list of sessions: `(.+?)`", editor.text)
+    assert copy in [one["sessionId"] for one in editor.request("session/list", cwd=str(folder))["sessions"]]
+    editor.request("session/load", sessionId=copy, cwd=str(folder), mcpServers=[])
+    editor.prompt(copy, model.script("acp-back-3", DONE))
+    assert "acp-back-1" in str(model.requests["acp-back-3"][0])
+    assert "acp-back-2" not in str(model.requests["acp-back-3"][0])
+    editor.prompt(session, "/redo")
+    assert (folder / "a.py").read_text() == "new\n"
 
 
 def test_undo_takes_back_what_was_written_through_the_editor(

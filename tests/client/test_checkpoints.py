@@ -58,20 +58,25 @@ class Project:
         self.command(script)
         self.end()
 
-    def command(self, script: str) -> None:
+    def command(self, script: str) -> str:
+        """A command. Returns its call's id."""
+        call_id = f"call_{next(_ids)}"
+
         async def run() -> None:
-            async with self.checkpoints.around(ToolCall("c", "run_command", {"command": script})):
+            async with self.checkpoints.around(ToolCall(call_id, "run_command", {"command": script})):
                 self.sh(script)
 
         asyncio.run(run())
+        return call_id
 
-    def call(self, tool: str, **arguments: Any) -> None:
-        """A call whose change the user has seen and approved."""
+    def call(self, tool: str, **arguments: Any) -> str:
+        """A call whose change the user has seen and approved. Returns its id."""
         call_id = f"call_{next(_ids)}"
         with showing(self.expectations, call_id, tool, arguments, self.workspace.tree.fingerprint):
             pass
         outcome = asyncio.run(self.tools.execute(ToolCall(call_id, tool, arguments), Output()))
         assert outcome.error is None, outcome.error
+        return call_id
 
     def sh(self, script: str) -> None:
         subprocess.run(["sh", "-ec", script], cwd=self.folder, check=True)

@@ -163,7 +163,10 @@ def test_a_fork_has_the_summary_only_with_all_messages_that_it_stands_for(filled
     _, made = filled.http("POST", "/sessions/s1/fork", body={"up_to": up_to})
     pk = keys.partition("ann", made["session_id"])
     assert ((pk, keys.summary_key(3)) in filled.all_keys()) is (up_to == 4)
-    assert store.read(pk).summary_n == (3 if up_to == 4 else 0)
+    fork = store.read(pk)
+    assert fork.summary_n == (3 if up_to == 4 else 0)
+    own_messages = store.history(pk, fork.summary_n + 1, up_to)
+    assert 0 < fork.history_tokens == sum(message.tokens for message in own_messages)
 
 
 def test_a_fork_without_time_is_refused_and_leaves_nothing(filled: System) -> None:

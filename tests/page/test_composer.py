@@ -10,6 +10,7 @@ from tests.fakes.model.script import Says, call
 from tests.fakes.model.server import ScriptedModel
 from tests.page.conftest import OpenTab
 from tests.page.tab import Tab
+from tests.page.test_cards import ready
 from tests.page.test_conversation import SLOW_FILES
 from tests.page.test_looks import violations
 from tests.waiting import until
@@ -87,6 +88,31 @@ def test_an_earlier_message_is_rewritten_in_a_branch(tab: Tab, model: ScriptedMo
     tab.page.go_back()
     tab.page.locator(".answer", has_text="Later.").wait_for()
     assert tab.answers == ["Kept.", "Old.", "Later."]
+
+
+def test_files_go_back_with_the_message_that_is_rewritten_if_the_user_wants_it(tab: Tab, model: ScriptedModel) -> None:
+    before = until(lambda: tab.file("main.py"))
+    steps = [Says("", calls=[call("write_file", path=path, content="1\n")]) for path in ("main.py", "mine.py")]
+    tab.say(model.script("changes", *steps, Says("Once.")))
+    for place in range(len(steps)):
+        ready(tab)
+        tab.press("Approve")
+        tab.page.locator(".call.completed").nth(place).wait_for()
+    tab.ended()
+    again = call("edit_file", path="main.py", edits=[{"old": "1", "new": "2"}])
+    tab.say(model.script("changes-again", Says("", calls=[again]), Says("Twice.")))
+    ready(tab)
+    tab.press("Approve")
+    tab.ended(2)
+    tab.save("mine.py", "# of the user\n")
+    tab.page.locator(".said").first.get_by_role("button").click()
+    tab.page.get_by_label("Also undo what this page has changed since: main.py, mine.py").check()
+    assert violations(tab) == []
+    tab.page.get_by_role("textbox", name="Message").fill(model.script("instead", Says("Instead.")))
+    tab.page.keyboard.press("Enter")
+    tab.page.locator(".answer", has_text="Instead.").wait_for()
+    tab.page.get_by_text("Left as they are, because they were changed since: mine.py").wait_for()
+    assert (tab.file("main.py"), tab.file("mine.py")) == (before, "# of the user\n")
 
 
 @pytest.mark.deep  # the test before branches too

@@ -6,7 +6,6 @@ import re
 import pytest
 from codelab.gateway.identity import SESSION_ID
 from codelab.rest.identity import SessionName
-from codelab_client.acp.history import messages
 from codelab_client.session.address import Address, checked_session_id
 from codelab_client.session.errors import InvalidAddress
 from codelab_client.session.rest import Rest, RestError
@@ -45,7 +44,7 @@ def test_the_client_refuses_it(name: str) -> None:
     with pytest.raises(RestError, match="is not a session id"):
         asyncio.run(Rest(address, None).history(name, 1))
     with pytest.raises(RestError, match="is not a session id"):
-        asyncio.run(messages(Rest(address, None), name))
+        asyncio.run(Rest(address, None).messages(name))
 
 
 def test_the_documents_say_so() -> None:

@@ -103,8 +103,9 @@ def test_only_its_maker_reveals_a_fork() -> None:
     assert begun is not None
     assert begun.after.erase_at == world.now + 30_000
     hidden = replace(begun.after)
-    assert lifecycle.reveal(Draft.of(hidden, inputs), SessionLease("other", 0), source, 2, "Fork") is None
-    revealed = lifecycle.reveal(Draft.of(hidden, inputs), SessionLease("maker", 0), source, 2, "Fork")
+    assert lifecycle.reveal(Draft.of(hidden, inputs), SessionLease("other", 0), source, 2, "Fork", 9) is None
+    tokens = source.history_tokens
+    revealed = lifecycle.reveal(Draft.of(hidden, inputs), SessionLease("maker", 0), source, 2, "Fork", tokens)
     assert revealed is not None
     register = revealed.after
     assert (register.erase_at, register.lease, register.history_n, register.title) == (0, "", 2, "Fork")

@@ -20,6 +20,7 @@ class ToolCall:
 
     deadline: milliseconds since the epoch, or None.
     risk: None if the frame does not say.
+    parent_call_id: the agent's call of `delegate`, if a subagent makes the call.
     """
 
     call_id: str
@@ -29,6 +30,12 @@ class ToolCall:
     turn_id: str | None = None
     deadline: int | None = None
     risk: Risk | None = None
+    parent_call_id: str | None = None
+
+    @property
+    def own_call_id(self) -> str:
+        """The call of the agent itself: this one, or that of `delegate`."""
+        return self.parent_call_id or self.call_id
 
     @classmethod
     def from_frame(cls, frame: Mapping[str, Any], arguments: Mapping[str, Any] | None = None) -> Self:
@@ -41,6 +48,7 @@ class ToolCall:
             turn_id=frame.get("turn_id"),
             deadline=frame.get("deadline"),
             risk=frame.get("risk"),
+            parent_call_id=frame.get("parent_call_id"),
         )
 
 

@@ -192,15 +192,23 @@ export function send(text: string, attachments: readonly Attachment[]): void {
 
 /**
  * Send a message in place of an earlier one: in a fork of the session that ends before it, so that nothing is lost. Throws an
- * Error if that cannot be made.
+ * Error if that cannot be made. `before` is done when there is a fork, before the message is sent; the user reads there what it gives.
  */
-export async function sendInstead(messageId: string, text: string, attachments: readonly Attachment[]): Promise<void> {
+export async function sendInstead(
+  messageId: string,
+  text: string,
+  attachments: readonly Attachment[],
+  before?: () => Promise<string>,
+): Promise<void> {
   const { rest, sessionId } = live.value!.session;
   const forkId = await forkBefore(rest, sessionId, messageId);
   if (live.value?.session.sessionId !== sessionId) return; // The user has gone elsewhere.
+  const told = await before?.();
   history.pushState(null, '', `/#/s/${forkId}`);
   await open(forkId);
-  if (live.value?.session.sessionId === forkId) send(text, attachments);
+  if (live.value?.session.sessionId !== forkId) return;
+  if (told) live.value.conversation.failed(new Error(told));
+  send(text, attachments);
 }
 
 /** The sessions of the user that have a message, newest first: the first one gives a session its title. */

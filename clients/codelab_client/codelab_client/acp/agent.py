@@ -197,7 +197,7 @@ class Agent:
         session_id, root = _session_id(params), given.folder(params)
         turn_id, last_seq = await self._state(session_id)
         try:
-            messages, reaches = await history.messages(self._rest_api, session_id)
+            messages, reaches = await self._rest_api.messages(session_id)
         except RestError as error:
             raise self._refused(error) from None
         if turn_id is not None:  # what happened in the running turn comes with its frames

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from codelab_client.acp.tool_calls import fenced, shortened
 from codelab_client.allowed_commands import AllowedCommands
@@ -19,6 +19,9 @@ from codelab_client.project.permissions import FILE
 from codelab_client.safe_text import exact, safe, safe_line
 from codelab_client.session import Session, SessionError
 from codelab_client.session.rest import Rest, RestError
+
+if TYPE_CHECKING:
+    from codelab_client.checkpoints import Report
 
 Command = Callable[[], Awaitable[str]]
 #: Characters of the code that names what was shown.
@@ -51,6 +54,11 @@ class Commands:
         self._commands: dict[str, tuple[Callable[[str], Awaitable[str]], str, str]] = {
             "undo": (self._undo, "Take back what the last turn did to files", "all: also what it names and leaves"),
             "redo": (self._redo, "Bring back what /undo took back", "all: also what it names and leaves"),
+            "rewind": (
+                self._rewind,
+                "Go back to before one of your messages: conversation, files, or both",
+                "NUMBER of the message",
+            ),
             "diff": (self._diff, "Show what the last turn did to files", ""),
             "compact": (compact, "Let a summary replace the conversation so far for the model", ""),
             "rules": (self._rules, "List what runs without a question", "revoke ID, or allow elsewhere"),
@@ -126,10 +134,12 @@ class Commands:
             summary = report(await method(everything=extent == "all"), command)
         except CheckpointFailed as failure:
             return safe(failure)
-        lists = [
-            f"{files.title}:\n{_files(files.paths)}" if files.title else _files(files.paths) for files in summary.lists
-        ]
-        return "\n\n".join(filter(None, (safe_line(summary.gist), *lists, summary.hint)))
+        return _formatted(summary)
+
+    async def _rewind(self, argument: str) -> str:
+        from codelab_client.acp.going_back import GoingBack
+
+        return await GoingBack(self.session, self._rest_api, self._executor, self._root, _formatted).run(argument)
 
     async def _diff(self, _: str) -> str:
         from codelab_client.checkpoints import CheckpointFailed
@@ -247,6 +257,11 @@ class Commands:
             if isinstance(quota, dict):
                 lines.append(f"- {safe_line(name)}: {safe_line(quota.get('used'))} of {safe_line(quota.get('limit'))}")
         return "\n".join(lines) or "The server limits nothing."
+
+
+def _formatted(report: "Report") -> str:
+    lists = [f"{files.title}:\n{_files(files.paths)}" if files.title else _files(files.paths) for files in report.lists]
+    return "\n\n".join(filter(None, (safe_line(report.gist), *lists, report.hint)))
 
 
 def _files(paths: Sequence[str]) -> str:

@@ -3,34 +3,9 @@
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from codelab_client.acp import tool_calls
 from codelab_client.safe_text import safe
-from codelab_client.session.rest import Rest, of_session
-
-_PAGE = 100
-#: Messages that are shown at most: the newest.
-_MOST = 1_000
-
-
-async def messages(rest_api: Rest, session_id: str) -> tuple[list[dict[str, Any]], int]:
-    """The newest messages of a session, oldest first, and the `seq` that they reach to. Raises RestError."""
-    newest: list[dict[str, Any]] = []
-    path = f"/chat/history/{of_session(session_id)}?limit={_PAGE}"
-    last_seq, cursor = 0, None
-    while len(newest) < _MOST:
-        page = await rest_api.get(path if cursor is None else f"{path}&cursor={quote(cursor, safe='')}")
-        page_messages = page.get("messages") if isinstance(page, dict) else None
-        if not isinstance(page_messages, list):
-            break
-        if cursor is None and isinstance(page.get("last_seq"), int):
-            last_seq = max(0, page["last_seq"])
-        newest = [message for message in page_messages if isinstance(message, dict)] + newest
-        cursor = page.get("next_cursor")
-        if not isinstance(cursor, str):
-            break
-    return newest[-_MOST:], last_seq
 
 
 def replay(past_messages: list[dict[str, Any]], root: Path, send: Callable[[dict[str, Any]], None]) -> None:

@@ -3,6 +3,7 @@
 from codelab_client.checkpoints.checkpoints import Checkpoints
 from codelab_client.checkpoints.folder import CheckpointFailed
 from codelab_client.checkpoints.report import Paths, Report, report
-from codelab_client.checkpoints.undoing import Undone
+from codelab_client.checkpoints.rewinding import FilesBack
+from codelab_client.checkpoints.undoing import Extent, Undone
 
-__all__ = ["CheckpointFailed", "Checkpoints", "Paths", "Report", "Undone", "report"]
+__all__ = ["CheckpointFailed", "Checkpoints", "Extent", "FilesBack", "Paths", "Report", "Undone", "report"]

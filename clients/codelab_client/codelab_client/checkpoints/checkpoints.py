@@ -2,16 +2,18 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
 
 from codelab_client.checkpoints.diffs import unified
 from codelab_client.checkpoints.folder import CheckpointFailed
+from codelab_client.checkpoints.record import Record
+from codelab_client.checkpoints.rewinding import FilesBack, Rewinding
 from codelab_client.checkpoints.session_record import SessionRecord
 from codelab_client.checkpoints.shadow import Shadow, States
-from codelab_client.checkpoints.undoing import Undoing, Undone
+from codelab_client.checkpoints.undoing import Extent, Undoing, Undone
 from codelab_client.checkpoints.windows import Windows
 from codelab_client.execution import ToolCall
 from codelab_client.sandbox import Sandbox
@@ -53,6 +55,7 @@ class Checkpoints:
         states = states or Shadow(workspace.tree, self._session.folder.git_dir, sandbox, largest)
         self._windows = Windows(self._session, states)
         self._undoing = Undoing(self._session)
+        self._rewinding = Rewinding(self._session, self._undoing)
         self._keep = keep
         self._lasting: list[int] = []
         self._lock = asyncio.Lock()
@@ -76,7 +79,7 @@ class Checkpoints:
         """
         tool = ALIASES.get(call.tool_name, call.tool_name)
         label = call.arguments.get("command", tool)
-        step = await self._safely(self._windows.begin, str(label))
+        step = await self._safely(self._windows.begin, str(label), call.own_call_id)
         try:
             if (task := asyncio.current_task()) is not None and task.cancelling():
                 raise asyncio.CancelledError
@@ -110,6 +113,21 @@ class Checkpoints:
         """Bring back the turn that was taken back last, by the same rules, until the session changes anything else."""
         return await self._within(self._recovered, self._undoing.redo, everything)
 
+    async def files_back(self, call_ids: Collection[str]) -> FilesBack:
+        """What would become of the files if everything that these calls did was taken back. Changes nothing.
+
+        call_ids: of the agent itself, see `execution.ToolCall.own_call_id`. They may be of any session in the folder.
+        """
+        return await self._within(self._files_back, call_ids)
+
+    async def rewind(self, call_ids: Collection[str], label: str, extent: Extent, preview: FilesBack) -> FilesBack:
+        """Take back what these calls did. Returns what was done, and what was left.
+
+        preview: what `files_back` has said, and the user has seen. What is another file than it was then stays. label:
+        names it for `redo`, which brings all of it back together.
+        """
+        return await self._within(self._rewind, call_ids, label, extent, preview)
+
     def close(self) -> None:
         """Leave the folder."""
         self._session.close()
@@ -136,10 +154,20 @@ class Checkpoints:
             self._session.begin_turn(record, message)
 
     def _recovered(self, take_back: Callable[..., Undone], everything: bool) -> Undone:
+        return self._seen(lambda record: take_back(record, everything=everything))
+
+    def _files_back(self, call_ids: Collection[str]) -> FilesBack:
+        return self._seen(lambda record: self._rewinding.files_back(record, call_ids))
+
+    def _rewind(self, call_ids: Collection[str], label: str, extent: Extent, preview: FilesBack) -> FilesBack:
+        return self._seen(lambda record: self._rewinding.rewind(record, call_ids, label, extent, preview))
+
+    def _seen(self, work: Callable[[Record], Result]) -> Result:
+        """Do something with the record when it is known what commands have changed."""
         with self._session.locked() as record:
             self._windows.recover(record)
             self._windows.compare(record)
-            return take_back(record, everything=everything)
+            return work(record)
 
     def _diff(self) -> str:
         with self._session.locked() as record:

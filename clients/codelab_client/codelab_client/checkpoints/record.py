@@ -8,7 +8,7 @@ uses the record.
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -22,11 +22,12 @@ StepKind = Literal["call", "window", "end", "undo", "undone", "redo"]
 _SCHEMA = """
 create table if not exists turns (
     turn integer primary key autoincrement, session text not null, label text not null, state text not null,
-    remains integer not null default 0
+    remains integer not null default 0, rewind integer
 );
 create table if not exists steps (
     step integer primary key autoincrement, turn integer not null, kind text not null, label text not null,
-    owner text not null, done integer not null default 0, tree text, unstored text, because text, begun integer
+    owner text not null, done integer not null default 0, tree text, unstored text, because text, begun integer,
+    call text not null default ''
 );
 create index if not exists steps_of_turns on steps (turn);
 create table if not exists changes (
@@ -40,6 +41,8 @@ create table if not exists contents (digest text primary key, data blob not null
 pragma user_version = 1;
 """
 _VERSION = 1
+#: Columns that records of earlier versions do not have. Those versions can use a record that has them.
+_ADDED = (("turns", "rewind", "integer"), ("steps", "call", "text not null default ''"))
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,7 @@ class Step:
 
     unstored_signs: at a window's start, what is not stored with signs of its content; at its end, what became of that.
     window_number: of an end, the number of its window. An end is done when it is known what changed in between.
+    call_id: of the agent's call, see `recording.running_call`; empty if it is not known.
     """
 
     number: int
@@ -76,6 +80,7 @@ class Step:
     unstored_signs: Mapping[str, str]
     because: str
     window_number: int
+    call_id: str
 
 
 @dataclass(frozen=True)
@@ -100,6 +105,10 @@ class Record:
             if self._database.execute("pragma user_version").fetchone()[0] > _VERSION:
                 raise CheckpointFailed(f"{path} was written by a newer version of codelab")
             self._database.executescript(_SCHEMA)
+            for table, column, kind in _ADDED:
+                names = [row[1] for row in self._database.execute(f"pragma table_info({table})")]
+                if column not in names:
+                    self._database.execute(f"alter table {table} add column {column} {kind}")
 
     def close(self) -> None:
         """Close the record."""
@@ -131,11 +140,19 @@ class Record:
     def last_undone(self) -> Turn | None:
         """The session's turn that was taken back last and can be brought back."""
         last = "(select max(step) from steps where steps.turn = turns.turn and kind = 'undo')"
-        return self._turn(f"state = 'undone' order by {last} desc, turn limit 1")
+        return self._turn(f"state = 'undone' and rewind is null order by {last} desc, turn limit 1")
 
     def settle(self, turn: int, state: Literal["done", "undone"], *, remains: bool = False) -> None:
-        """Record whether a turn is taken back, and whether something of it remains."""
+        """Record whether a turn is taken back, and whether something of it remains. A rewind has its turns with it."""
         self._do("update turns set state = ?, remains = ? where turn = ?", state, remains, turn)
+        self._do("update turns set state = ? where rewind = ? and state in ('done', 'undone')", state, turn)
+
+    def begin_rewind(self, label: str, turns: Sequence[int]) -> int:
+        """Record that turns are taken back together. Returns the number of what stands for them in their place."""
+        rewind = self.begin_turn(label)
+        for turn in turns:
+            self._do("update turns set rewind = ? where turn = ?", rewind, turn)
+        return rewind
 
     def is_done(self, turn: int) -> bool:
         """Whether a turn exists and is not taken back."""
@@ -174,9 +191,10 @@ class Record:
 
     # -- steps ---------------------------------------------------------------------------------------------------
 
-    def begin_step(self, turn: int, kind: StepKind, label: str, owner: str) -> int:
+    def begin_step(self, turn: int, kind: StepKind, label: str, owner: str, call_id: str = "") -> int:
         """Record that a step begins. Returns its number; numbers grow with time."""
-        cursor = self._do("insert into steps (turn, kind, label, owner) values (?, ?, ?, ?)", turn, kind, label, owner)
+        row = (turn, kind, label, owner, call_id)
+        cursor = self._do("insert into steps (turn, kind, label, owner, call) values (?, ?, ?, ?, ?)", *row)
         return cursor.lastrowid or 0
 
     def add(self, step: int, change: Change) -> None:
@@ -202,7 +220,7 @@ class Record:
 
     def end_window(self, window: Step) -> int:
         """Record that a window ends. Returns the number of its end."""
-        end = self.begin_step(window.turn, "end", window.label, window.owner)
+        end = self.begin_step(window.turn, "end", window.label, window.owner, window.call_id)
         self._do("update steps set begun = ? where step = ?", window.number, end)
         self._do("update steps set done = 1 where step = ?", window.number)
         return end
@@ -230,6 +248,16 @@ class Record:
         """The windows of a turn and their ends."""
         return self._steps("kind in ('window', 'end') and turn = ?", turn)
 
+    def of_calls(self, call_ids: Container[str]) -> list[Step]:
+        """The steps of these calls, of whichever session they are: a fork has the calls of its source."""
+        return [step for step in self._steps("call != ''") if step.call_id in call_ids]
+
+    def is_whole(self, turn: int, steps: Sequence[Step]) -> bool:
+        """Whether all calls of a turn are among these steps."""
+        numbers = {step.number for step in steps}
+        calls = self._steps("turn = ? and kind in ('call', 'window', 'end')", turn)
+        return all(step.number in numbers for step in calls)
+
     def next_step(self) -> int:
         """The number that no step has yet."""
         return (self._do("select max(step) from steps").fetchone()[0] or 0) + 1
@@ -240,7 +268,7 @@ class Record:
         return next(iter(self._steps(f"step = {last}", self._session)), None)
 
     def _steps(self, condition: str, *values: Any) -> list[Step]:
-        fields = "step, turn, kind, label, owner, done, tree, unstored, because, begun"
+        fields = "step, turn, kind, label, owner, done, tree, unstored, because, begun, call"
         rows = self._do(f"select {fields} from steps where {condition} order by step", *values).fetchall()
         return [
             Step(
@@ -254,8 +282,9 @@ class Record:
                 json.loads(signs or "{}"),
                 reason or "",
                 window_number or 0,
+                call_id,
             )
-            for number, turn, kind, label, owner, is_done, tree, signs, reason, window_number in rows
+            for number, turn, kind, label, owner, is_done, tree, signs, reason, window_number, call_id in rows
         ]
 
     # -- changes -------------------------------------------------------------------------------------------------
@@ -263,6 +292,10 @@ class Record:
     def changes(self, turn: int, kinds: Sequence[StepKind]) -> list[Change]:
         """What the steps of a turn changed, in their order."""
         return self._changes(f"turn = ? and kind in ({', '.join('?' * len(kinds))})", turn, *kinds)
+
+    def of_steps(self, steps: Container[int]) -> list[Change]:
+        """What the calls of these steps changed, in their order."""
+        return [change for change in self._changes("call != ''") if change.step in steps]
 
     def of_step(self, step: int) -> list[Change]:
         """What a step changed."""

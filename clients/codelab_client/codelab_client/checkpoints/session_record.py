@@ -12,6 +12,7 @@ from codelab_client.checkpoints.folder import CheckpointFailed, RecordFolder
 from codelab_client.checkpoints.record import Change, Record
 from codelab_client.tools import tree as files
 from codelab_client.tools.failure import ToolFailure
+from codelab_client.tools.recording import running_call
 from codelab_client.tools.tree import Names, Tree
 
 _log = logging.getLogger(__name__)
@@ -145,7 +146,7 @@ class SessionRecord:
             except OSError as error:
                 return None, {}, str(error)
             with record.transaction():
-                step = record.begin_step(self.turn(record), "call", self._label, self.folder.owner)
+                step = record.begin_step(self.turn(record), "call", self._label, self.folder.owner, running_call.get())
                 for data in (*contents, *(now.data for _, now, _ in changes)):
                     if data is not None:
                         record.store(data)

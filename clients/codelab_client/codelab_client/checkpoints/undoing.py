@@ -1,11 +1,11 @@
 """How a turn is taken back, and brought back again: each path by itself, as far as nobody else has touched it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from codelab_client.checkpoints.files import ABSENT, Captured, FileState, Restoring, capture, restore
-from codelab_client.checkpoints.record import Change, Record, Turn, by_path
+from codelab_client.checkpoints.record import Change, Record, Step, Turn, by_path
 from codelab_client.checkpoints.session_record import SessionRecord
 from codelab_client.tools.failure import ToolFailure
 from codelab_client.tools.paths import joined
@@ -15,6 +15,9 @@ from codelab_client.tools.tree import Names
 _KEPT = 50_000_000
 #: Why a path is not taken back: somebody changed it since; it is not sure who changed it; its content is not stored.
 _Reason = Literal["", "changed", "unsure", "not stored"]
+#: What is taken back: what only calls of tools for files have changed; also what changed while commands ran, unless
+#: somebody changed it since; or all.
+Extent = Literal["edits", "commands", "everything"]
 
 
 @dataclass(frozen=True)
@@ -44,11 +47,17 @@ class Undone:
 
 
 @dataclass
-class _Plan:
+class Plan:
     """What becomes of the paths. skipped_paths: the reason why, by path."""
 
     restorings: list[Restoring] = field(default_factory=list)
     skipped_paths: dict[Names, _Reason] = field(default_factory=dict)
+
+    @property
+    def shown(self) -> list[Restoring]:
+        """What is worth naming: a directory that comes or goes with its files is not."""
+        folder_kinds = {"absent", "directory"}
+        return [item for item in self.restorings if not {item.now.state.kind, item.target.kind} <= folder_kinds]
 
     def of(self, reason: _Reason) -> list[Names]:
         return [names for names, path_reason in self.skipped_paths.items() if path_reason == reason]
@@ -69,7 +78,8 @@ class Undoing:
                 return Undone(None)
             record.spend(turn.number)
         self._session.end_turn()
-        changes = record.changes(turn.number, ("call", "window", "end"))
+        # A rewind has no calls of its own. If it was brought back, that is taken back.
+        changes = record.changes(turn.number, ("call", "window", "end")) or record.changes(turn.number, ("redo",))
         plan, failures = self._take_back(record, turn, changes, "undo", everything=everything)
         record.settle(turn.number, "undone", remains=bool(plan.skipped_paths))
         return self._undone(record, turn, plan, failures, with_commands=True)
@@ -93,11 +103,20 @@ class Undoing:
 
     def _take_back(
         self, record: Record, turn: Turn, changes: Sequence[Change], kind: Literal["undo", "redo"], *, everything: bool
-    ) -> tuple[_Plan, list[Names]]:
-        """Restore what can be, after it is recorded with the content that it replaces. Returns what failed, too."""
-        plan = _Plan()
+    ) -> tuple[Plan, list[Names]]:
+        """Take changes of a turn back. Returns what was planned, and what failed."""
+        plan = self.planned(record, changes, "everything" if everything else "edits")
+        return plan, self.carry_out(record, turn, plan, kind)
+
+    def planned(self, record: Record, changes: Sequence[Change], extent: Extent) -> Plan:
+        """What becomes of the paths if these changes are taken back."""
+        plan = Plan()
         for names, of_path in sorted(by_path(changes).items()):
-            self._plan(record, plan, names, of_path, everything=everything)
+            self._plan(record, plan, names, of_path, extent)
+        return plan
+
+    def carry_out(self, record: Record, turn: Turn, plan: Plan, kind: Literal["undo", "redo"]) -> list[Names]:
+        """Restore what is planned, after it is recorded with the content that it replaces. Returns what failed."""
         with record.transaction():
             step = record.begin_step(turn.number, kind, turn.label, self._session.folder.owner)
             for restoring in plan.restorings:
@@ -106,9 +125,9 @@ class Undoing:
                 record.add(step, Change(restoring.names, restoring.now.state, restoring.target))
         failures = restore(self._tree, plan.restorings)
         record.finish(step)
-        return plan, failures
+        return failures
 
-    def _plan(self, record: Record, plan: _Plan, names: Names, changes: list[Change], *, everything: bool) -> None:
+    def _plan(self, record: Record, plan: Plan, names: Names, changes: list[Change], extent: Extent) -> None:
         above = [names[:length] for length in range(1, len(names))]
         try:
             now = capture(self._tree, names, _KEPT)
@@ -119,7 +138,7 @@ class Undoing:
                 )
                 return
             now = Captured(ABSENT)
-        target, reason = _target(changes, now.state, everything=everything)
+        target, reason = _target(changes, now.state, extent)
         data = record.content(target.digest) if target.kind in ("file", "link") else None
         if not target.matches(now.state):
             if Captured(target, data).is_whole and now.is_whole:
@@ -129,33 +148,25 @@ class Undoing:
         if reason and any("directory" not in (item.old.kind, item.new.kind) for item in changes):
             plan.skipped_paths[names] = reason
 
-    def _undone(self, record: Record, turn: Turn, plan: _Plan, failures: list[Names], *, with_commands: bool) -> Undone:
-        restored_paths = [
-            joined(restoring.names)
-            for restoring in plan.restorings
-            if restoring.names not in failures and _is_shown(restoring)
-        ]
-        changed_names = plan.of("changed")
-        foreign_names = [names for names in changed_names if record.is_anothers(names, self._state(names))]
-        missing = [f"{joined(names)} (too large, or not readable)" for names in plan.of("not stored")]
-        unknown_changes: list[str] = []
-        for window in record.windows(turn.number) if with_commands else ():
-            missing += [f"{path} ({sign})" for path, sign in window.unstored_signs.items() if window.kind == "end"]
-            if window.because or not window.done:
-                unknown_changes.append(f"{window.label} ({window.because or 'it still runs'})")
+    def _undone(self, record: Record, turn: Turn, plan: Plan, failures: list[Names], *, with_commands: bool) -> Undone:
+        not_stored, unknown_changes = gaps(plan, record.windows(turn.number) if with_commands else ())
         if with_commands:
             unknown_changes += self._session.recording_failures
             self._session.recording_failures = []
         return Undone(
             turn.label,
-            restored_paths=tuple(sorted(restored_paths)),
-            changed_since=_shown(changed_names),
-            by_sessions=_shown(foreign_names),
-            unsure=_shown(plan.of("unsure")),
-            not_stored=tuple(dict.fromkeys(missing)),
+            restored_paths=shown(item.names for item in plan.shown if item.names not in failures),
+            changed_since=shown(plan.of("changed")),
+            by_sessions=shown(self.anothers(record, plan)),
+            unsure=shown(plan.of("unsure")),
+            not_stored=tuple(not_stored),
             unknown_changes=tuple(dict.fromkeys(unknown_changes)),
-            failed_paths=_shown(failures),
+            failed_paths=shown(failures),
         )
+
+    def anothers(self, record: Record, plan: Plan) -> list[Names]:
+        """Of what was changed since: what another session has changed."""
+        return [names for names in plan.of("changed") if record.is_anothers(names, self._state(names))]
 
     def _state(self, names: Names) -> FileState:
         try:
@@ -164,31 +175,40 @@ class Undoing:
             return FileState("special")
 
 
-def _target(changes: Sequence[Change], now: FileState, *, everything: bool) -> tuple[FileState, _Reason]:
+def _target(changes: Sequence[Change], now: FileState, extent: Extent) -> tuple[FileState, _Reason]:
     """What a path becomes when these changes of it are taken back, and why no more of them can be.
 
     The changes are followed from what is there now. They are taken back as long as each left what the next one found:
-    what lies before somebody else's change stays untouched below it.
+    what lies before somebody else's change stays untouched below it. Changes that were taken back already are passed:
+    what is there is what the first of them found.
     """
-    first, at = changes[0].old, now
+    first, at, place = changes[0].old, now, len(changes)
     reason: _Reason = ""
-    for change in reversed(changes):
-        if at.matches(change.new) and change.exact:
-            at = change.old
+    while place and not reason:
+        change = changes[place - 1]
+        earlier = next((number for number in range(place) if at.matches(changes[number].old)), None)
+        if at.matches(change.new) and (change.exact or extent != "edits"):
+            at, place = change.old, place - 1
         elif at.matches(change.old) and not change.done:
-            continue  # The client died before it made the change.
+            place -= 1  # The client died before it made the change.
+        elif earlier is not None:
+            place = earlier
         else:
             reason = "unsure" if at.matches(change.new) else "changed"
-            break
-    if reason and at.matches(first):
-        reason = ""
-    return (first, "") if everything else (at, reason)
+    return (first, "") if extent == "everything" else (at, reason)
 
 
-def _is_shown(restoring: Restoring) -> bool:
-    """Whether a path is worth naming: a directory that went with its files is not."""
-    return "directory" not in (restoring.now.state.kind, restoring.target.kind) or restoring.now.state.kind == "file"
+def gaps(plan: Plan, windows: Sequence[Step]) -> tuple[list[str], list[str]]:
+    """What is not stored, with how, and the commands of which it is not known what they changed, with the reason."""
+    missing = [f"{joined(names)} (too large, or not readable)" for names in plan.of("not stored")]
+    unknown_changes: list[str] = []
+    for window in windows:
+        missing += [f"{path} ({sign})" for path, sign in window.unstored_signs.items() if window.kind == "end"]
+        if window.because or not window.done:
+            unknown_changes.append(f"{window.label} ({window.because or 'it still runs'})")
+    return list(dict.fromkeys(missing)), list(dict.fromkeys(unknown_changes))
 
 
-def _shown(paths: Sequence[Names]) -> tuple[str, ...]:
+def shown(paths: Iterable[Names]) -> tuple[str, ...]:
+    """Paths as people read them."""
     return tuple(sorted(map(joined, paths)))

@@ -27,12 +27,13 @@ class Windows:
     def __init__(self, session: SessionRecord, states: States) -> None:
         self._session, self._states = session, states
 
-    def begin(self, label: str) -> int:
+    def begin(self, label: str, call_id: str) -> int:
         """A command is about to run. Returns the number of its window. If its state is not seen, undo says so."""
         with self._session.locked() as record:
             with record.transaction():
                 turn = self._session.turn(record)
-                step = record.begin_step(turn, "window", label[:_LABEL_CHARS], self._session.folder.owner)
+                owner = self._session.folder.owner
+                step = record.begin_step(turn, "window", label[:_LABEL_CHARS], owner, call_id)
             try:
                 state = self._states.state()
             except CheckpointFailed as failure:

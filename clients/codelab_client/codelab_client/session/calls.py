@@ -57,6 +57,7 @@ class Calls:
         self._executor, self._journal, self._gate = executor, journal, gate
         self._send, self._show, self._fail, self._has_room = send, show, fail, has_room
         self._running: dict[str, asyncio.Task[None]] = {}
+        self._of_turns: set[str] = set()  # those of them that a turn has made
         self._executing: dict[str, int] = {}  # those that the executor has, with their seq
         self._sent_at: dict[str, float] = {}  # unsettled results of this process, by time (monotonic)
         self._unwanted_call_ids: set[str] = set()  # settled while the executor has them
@@ -69,6 +70,8 @@ class Calls:
         if call.call_id not in self._running:
             task = asyncio.ensure_future(self._handle(call))
             self._running[call.call_id] = task
+            if call.turn_id is not None:
+                self._of_turns.add(call.call_id)
             task.add_done_callback(lambda finished_task: self._ended(call.call_id, finished_task))
 
     async def reconcile(self, last_seq: int, open_calls: Mapping[str, str]) -> None:
@@ -111,6 +114,11 @@ class Calls:
             self._settle(call_id)
             await self._send(_result(call_id, _failed("EXECUTION_FAILED", f"The result was refused: {error.message}")))
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no call of a turn is being executed, here or in another process of this machine that has it."""
+        return not self._of_turns
+
     def must_check(self) -> bool:
         """Whether results were sent so long ago that the server must be asked for its open calls; true once in 10 s."""
         now = time.monotonic()
@@ -132,6 +140,7 @@ class Calls:
 
     def _ended(self, call_id: str, task: asyncio.Task[None]) -> None:
         del self._running[call_id]
+        self._of_turns.discard(call_id)
         if not task.cancelled() and (error := task.exception()) is not None:
             self._fail(error)
 

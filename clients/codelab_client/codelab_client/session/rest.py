@@ -9,6 +9,9 @@ from codelab_client.session import http, tokens
 from codelab_client.session.address import Address, checked_session_id
 from codelab_client.session.errors import InsecureAddress, InvalidAddress, Unauthorized
 
+#: Messages of a page of the history, and of a session that are read at most.
+_PAGE, _MOST = 100, 1_000
+
 
 class RestError(Exception):
     """A request failed. The text says why. status: of HTTP; 0 if there was no answer."""
@@ -28,9 +31,9 @@ class Rest:
         """GET a path below `/api/v1`, such as `/agents`. Raises RestError."""
         return await self._send("GET", path)
 
-    async def post(self, path: str, content: Mapping[str, Any]) -> Any:
-        """POST a JSON object to a path below `/api/v1`. Raises RestError."""
-        return await self._send("POST", path, json.dumps(content).encode())
+    async def post(self, path: str, content: Mapping[str, Any], key: str = "") -> Any:
+        """POST a JSON object to a path below `/api/v1`. key: makes a repeat harmless, see rest.md. Raises RestError."""
+        return await self._send("POST", path, json.dumps(content).encode(), key)
 
     async def patch(self, path: str, content: Mapping[str, Any]) -> Any:
         """PATCH with a JSON object a path below `/api/v1`. Raises RestError."""
@@ -40,7 +43,7 @@ class Rest:
         """DELETE a path below `/api/v1`. Raises RestError."""
         return await self._send("DELETE", path)
 
-    async def _send(self, method: str, path: str, body: bytes | None = None) -> Any:
+    async def _send(self, method: str, path: str, body: bytes | None = None, key: str = "") -> Any:
         if not self._address.rest_url:
             raise RestError("The address of the REST API is not known: name it with --rest-url or CODELAB_REST_URL")
         url = self._address.rest_url + path
@@ -48,6 +51,8 @@ class Rest:
             headers = self._address.headers(await tokens.current(self._token), url)
             if body is not None:
                 headers = {**headers, "content-type": "application/json"}
+            if key:
+                headers = {**headers, "idempotency-key": key}
             answer = await http.send(method, url, headers=headers, body=body, timeout_s=30)
             content = json.loads(answer.body)
         except (InsecureAddress, Unauthorized) as error:
@@ -68,6 +73,24 @@ class Rest:
         if not isinstance(content, dict):
             raise RestError("The history is not as documented")
         return content
+
+    async def messages(self, session_id: str) -> tuple[list[dict[str, Any]], int]:
+        """The newest messages of a session, oldest first, at most 1,000, and its `last_seq`. Raises RestError."""
+        newest: list[dict[str, Any]] = []
+        path = f"/chat/history/{of_session(session_id)}?limit={_PAGE}"
+        last_seq, cursor = 0, None
+        while len(newest) < _MOST:
+            page = await self.get(path if cursor is None else f"{path}&cursor={quote(cursor, safe='')}")
+            page_messages = page.get("messages") if isinstance(page, dict) else None
+            if not isinstance(page_messages, list):
+                break
+            if cursor is None and isinstance(page.get("last_seq"), int):
+                last_seq = max(0, page["last_seq"])
+            newest = [message for message in page_messages if isinstance(message, dict)] + newest
+            cursor = page.get("next_cursor")
+            if not isinstance(cursor, str):
+                break
+        return newest[-_MOST:], last_seq
 
 
 def of_session(session_id: str) -> str:

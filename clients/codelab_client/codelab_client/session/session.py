@@ -60,6 +60,8 @@ Scope = Literal["session", "user"]
 Attachments = Sequence[Mapping[str, Any]]
 WhenBusy = Literal["queue", "steer", "interrupt", "reject"]
 
+#: Seconds that what was stopped may take to end, and between two looks at that.
+_SETTLED_S, _LOOK_S = 30.0, 0.02
 #: Cancelled messages that are named again on a new connection.
 _CANCELLED = 20
 #: The mode of a session in which nobody has chosen one; and the modes by the older name of the setting.
@@ -117,6 +119,7 @@ class Session:
         self._cancelled_message_ids: list[str] = []  # the newest messages that were cancelled
         self._turn_id: str | None = None
         self._cancelling = False
+        self._repeat_s = timing.repeat_s
         owner = Owner(
             self._greet,
             self._resume,
@@ -280,6 +283,29 @@ class Session:
         else:
             self._cancelled_message_ids = [*self._cancelled_message_ids[1 - _CANCELLED :], client_msg_id]
             await self._outgoing.send({"type": "cancel", "client_msg_id": client_msg_id})
+
+    async def settle(self, patience_s: float = _SETTLED_S) -> None:
+        """Stop the running turn, take back all messages that wait, and wait until nothing runs any more, here too.
+
+        What another window begins meanwhile is stopped as well. Raises SessionError if that takes longer than
+        `patience_s` seconds; it may be called again.
+        """
+        late, asked_at = time.monotonic() + patience_s, 0.0
+        while not self.is_settled:
+            self._check_open()
+            now = time.monotonic()
+            if now > late:
+                raise SessionError("What runs has not ended; try again")
+            if self.is_online and now - asked_at > self._repeat_s:
+                asked_at = now
+                await self._outgoing.send({"type": "cancel", "queued": True})
+            await asyncio.sleep(_LOOK_S)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether no turn runs, none waits, and no call of one is being executed here, as far as is known."""
+        is_idle = self.status in ("idle", "error") and not self.queued and self._replies.awaited != "user_message"
+        return self.is_online and is_idle and (self._calls is None or self._calls.is_idle)
 
     async def switch_agent(self, agent: str) -> None:
         """Let another agent answer from now on."""

@@ -14,7 +14,7 @@ from codelab_client.differences import spelled_out
 from codelab_client.local_executor import LocalExecutor
 from codelab_client.notes import NoteRefused, Notes, Scope, scope_of
 from codelab_client.project.commands import PromptCommand, commands_of, may_send
-from codelab_client.safe_text import exact_line, safe, safe_line
+from codelab_client.safe_text import safe, safe_line
 from codelab_client.session.address import checked_session_id
 from codelab_client.session.journal import state_folder
 from codelab_client.session.rest import Rest, RestError, of_session
@@ -39,8 +39,9 @@ _ALIASES = {
     "q": "quit",
     "continue": "resume",
     "history": "sessions",
-    "rewind": "edit",
     "fork": "edit",
+    "checkpoint": "rewind",
+    "restore": "rewind",
     "models": "model",
     "approvals": "mode",
     "autonomy": "mode",
@@ -59,11 +60,9 @@ a single test; the conventions that a newcomer would get wrong; and what must no
 first: README, CONTRIBUTING, the build files, and an AGENTS.md or rules for other agents, whose right parts you \
 keep. Write only what the files show, and nothing that every programmer knows. Try no command that changes anything \
 outside of the project."""
-#: Messages that are asked for to find the last one of the user.
-_PAGE = 100
 _FORGET = "not at all"
 _KEYS = (
-    ("Esc", "stop the turn; twice, when nothing runs: change your last message"),
+    ("Esc", "stop the turn; twice, when nothing runs: go back to one of your messages"),
     ("Ctrl-C", "clear the input, or stop the turn; twice: quit"),
     ("Shift-Tab", "the next mode"),
     ("Alt-Enter", "a new line"),
@@ -91,6 +90,7 @@ class Commands:
         self.switch_to: str | None = None
         self.draft: str | None = None  # the text that the input has then; None: it has none, and the history is shown
         self.wants_to_quit = False
+        self.has_switched = asyncio.Event()  # `switch_to` is set
         self._commands: dict[str, tuple[Command, str]] = {
             "help": (self._help, "this list"),
             "agent": (self._agent, "the agents; /agent NAME switches"),
@@ -105,7 +105,8 @@ class Commands:
             ),
             "sessions": (self._sessions, "your conversations, the latest first"),
             "resume": (self._resume, "choose a conversation to go on with; /resume ID"),
-            "edit": (self._edit, "change your last message, in a copy of the conversation before it (Esc Esc)"),
+            "rewind": (self._rewind, "go back to before one of your messages: conversation, files, or both (Esc Esc)"),
+            "edit": (self._edit, "change your last message, in a copy of the conversation before it"),
             "new": (self._new, "begin another conversation; also /clear"),
             "retry": (self._retry, "ask the model again after it has failed"),
             "queue": (self._queue, "messages that wait; /queue edit NUMBER, /queue drop NUMBER"),
@@ -169,6 +170,8 @@ class Commands:
             await command[0](argument.strip())
         except RestError as error:
             self._say(str(error), "error")
+        if self.switch_to is not None:
+            self.has_switched.set()
 
     async def _send(self, command: PromptCommand, line: str, arguments: str) -> None:
         """Send what a file says."""
@@ -281,23 +284,28 @@ class Commands:
         self.switch_to = target
 
     async def _edit(self, _: str) -> None:
+        from codelab_client.rewind import Rewind
+
         conversation = self._conversation
         if conversation.is_working:
             self._say("A turn is running: stop it first (Esc)", "warning")
             return
-        page = await self._rest.history(conversation.session.session_id, _PAGE)
-        messages = _objects(page, "messages")
-        own_messages = [message for message in messages if message.get("role") == "user"]
-        message = own_messages[-1] if own_messages else {}
-        if type(number := message.get("n")) is not int:
+        rewind = Rewind(conversation.session, self._rest, self._executor)
+        points = await rewind.points()
+        if not points:
             self._say("There is no message of yours to change", "warning")
             return
-        fork = f"/sessions/{of_session(conversation.session.session_id)}/fork"
-        copy = await self._rest.post(fork, {"up_to": max(0, number - 1)})
-        self.switch_to = checked_session_id(str(copy.get("session_id") if isinstance(copy, dict) else ""))
-        self.draft = str(message.get("content") or "")
+        rewound = await rewind.go_back(await rewind.preview(points[0].message_id), "conversation")
+        self.switch_to, self.draft = rewound.session_id, rewound.draft
         self._say(f"A copy of the conversation before that message. /resume {conversation.session.session_id} goes")
         self._say("back to the whole one; files stay as they are.")
+
+    async def _rewind(self, _: str) -> None:
+        from codelab_client.terminal.going_back import GoingBack
+
+        rewound = await GoingBack(self._conversation, self._rest, self._executor).run()
+        if rewound is not None and rewound.session_id is not None:
+            self.switch_to, self.draft = rewound.session_id, rewound.draft
 
     async def _new(self, _: str) -> None:
         from codelab_client.session import new_session_id
@@ -354,12 +362,7 @@ class Commands:
             except CheckpointFailed as failure:
                 self._say(str(failure), "error")
                 return
-            self._say(safe_line(summary.gist), "")
-            for files in summary.lists:
-                title = f"{files.title}:\n" if files.title else ""
-                self._say(title + "\n".join(f"  {_path(path)}" for path in files.paths), "warning" if title else "")
-            if summary.hint:
-                self._say(summary.hint, "warning")
+            self._conversation.show_report(summary)
 
     async def _diff(self, _: str) -> None:
         from codelab_client.checkpoints import CheckpointFailed
@@ -577,11 +580,6 @@ def _about(model: dict[str, Any]) -> str:
         f"thinking {', '.join(map(str, levels))}" if isinstance(levels, list) and levels else "",
     )
     return "  ".join(filter(None, parts))
-
-
-def _path(path: str) -> str:
-    """A path in one line, whole."""
-    return exact_line(path)
 
 
 def _objects(content: Any, name: str) -> list[dict[str, Any]]:

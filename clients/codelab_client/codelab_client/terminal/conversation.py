@@ -6,7 +6,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from rich.console import RenderableType
 
@@ -35,6 +35,9 @@ from codelab_client.terminal.subagent_line import subagent_line
 from codelab_client.tools.last_state import last_state
 from codelab_client.trust import TrustFile
 from codelab_client.waiting import Waiting, waiting
+
+if TYPE_CHECKING:
+    from codelab_client.checkpoints import Report
 
 #: Lines of a running command's output that are shown live.
 _LIVE_LINES = 6
@@ -382,6 +385,15 @@ class TerminalConversation:
 
     def _say(self, text: str, style: str = "quiet") -> None:
         self.screen.show(cards.notice(text, style))
+
+    def show_report(self, report: "Report") -> None:
+        """Show what an undo or a rewind does, or has done: every path in one line, whole."""
+        self._say(safe_line(report.gist), "")
+        for files in report.lists:
+            title = f"{files.title}:\n" if files.title else ""
+            self._say(title + "\n".join(f"  {exact_line(path)}" for path in files.paths), "warning" if title else "")
+        if report.hint:
+            self._say(report.hint, "warning")
 
     def warn(self, text: str) -> None:
         """Tell the user that something is not as it should be."""

@@ -548,7 +548,7 @@ class InlineScreen:
             app.exit(exception=KeyboardInterrupt)
 
     def _escape(self, event: KeyPressEvent) -> None:
-        """Esc: close the menu or a question, stop what runs; twice when nothing runs: change the last message."""
+        """Esc: close the menu or a question, stop what runs; twice when nothing runs: go back to a message."""
         now, buffer = time.monotonic(), self._prompt.default_buffer
         is_second, self._escaped_at = now - self._escaped_at < _TWICE_S, now
         if buffer.complete_state is not None:
@@ -561,9 +561,9 @@ class InlineScreen:
             self._hint_for("Esc again clears the input")
         elif is_second:
             self._escaped_at = 0.0
-            self._start(event, lambda: self._command(event.app, "/edit"))
+            self._start(event, lambda: self._command(event.app, "/rewind"))
         else:
-            self._hint_for("Esc again changes your last message")
+            self._hint_for("Esc again goes back to one of your messages")
 
     def _stop(self, hint: str) -> bool:
         """Close a question, or stop the command of the user or the turn. Returns whether there was any."""

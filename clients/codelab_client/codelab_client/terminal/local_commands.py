@@ -89,6 +89,11 @@ class LocalCommands:
         reports, self._reports = self._reports, []
         return "\n\n".join(reports)
 
+    def note(self, report: str) -> None:
+        """Have the agent read this with the next message, too."""
+        if report:
+            self._reports.append(report)
+
     def give_back(self, reports: str) -> None:
         """What did not reach the agent goes with the next message."""
         if reports:

@@ -120,8 +120,15 @@ class PlainScreen:
             while not (self.commands.wants_to_quit or self.commands.switch_to):
                 line = asyncio.ensure_future(self._lines.get())
                 interrupt = asyncio.ensure_future(interrupts.get())
-                await asyncio.wait({line, interrupt}, return_when=asyncio.FIRST_COMPLETED)
+                switch = asyncio.ensure_future(self.commands.has_switched.wait())
+                await asyncio.wait({line, interrupt, switch}, return_when=asyncio.FIRST_COMPLETED)
                 interrupt.cancel()
+                if switch.done():
+                    if line.done() and (unsent_line := line.result()) is not None:
+                        self.put(unsent_line[0])  # it was typed in this conversation and belongs in the next one
+                    line.cancel()
+                    return
+                switch.cancel()
                 if not line.done():
                     line.cancel()
                     if self.conversation.local_commands.is_running:

@@ -31,6 +31,7 @@ from codelab_client.tools.instructions import project_instructions
 from codelab_client.tools.last_state import last_state
 from codelab_client.tools.paths import components
 from codelab_client.tools.processes import end_tasks, own_path, scrubbed
+from codelab_client.tools.recording import running_call
 from codelab_client.tools.ripgrep import Ripgrep
 from codelab_client.tools.running_call import RunningCall, margin
 from codelab_client.tools.search import Search
@@ -256,6 +257,7 @@ class Executor:
             return ToolOutcome.failed("EXECUTION_FAILED", f"The client failed: {type(error).__name__}")
 
     async def _perform(self, tool: str, arguments: dict[str, Any], run: RunningCall) -> Any:
+        running_call.set(run.call.own_call_id)  # in the task of this call only
         try:
             return await self._performed(tool, arguments, run)
         except ToolFailure as failure:

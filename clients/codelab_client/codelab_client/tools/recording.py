@@ -2,11 +2,16 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from typing import Protocol
 
 from codelab_client.tools.tree import Change, Names
 
 _NOTHING: Mapping[Names, bytes] = {}
+
+#: Which of the agent's own calls changes files in the current task: its `call_id`, for a subagent's call that of
+#: `delegate`. Empty outside of a call. Threads and tasks that a call starts inherit it.
+running_call: ContextVar[str] = ContextVar("running_call", default="")
 
 
 class Recorder(Protocol):

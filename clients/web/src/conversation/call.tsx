@@ -10,16 +10,16 @@ import { difference } from '../review/difference.ts';
 import { statedChanges } from '../review/stated.ts';
 import { Icon } from '../shell/icon.tsx';
 import { showFile } from '../shell/panes.ts';
-import { type Change, changesOf, make } from '../workspace/changes.ts';
+import { type Change, changesOf } from '../workspace/changes.ts';
 import { Changed as FileChanged, viewOf } from '../workspace/expectations.ts';
 import type { Folder } from '../workspace/folder.ts';
-import { folder, lastChanged, version } from '../workspace/open.ts';
+import { folder } from '../workspace/open.ts';
 import { LOOK_MS, useTogether } from './approve_together.tsx';
 import { focusNext, isCurrent, isInView, isWriting, mayTakeFocus } from './focus.ts';
 import { Long } from './markdown.tsx';
 import { Explanation, linesOf, ModeChoice, proposedPlan, Steps, StepsForm } from './proposed_plan.tsx';
 import { visible, visibleJson, visibleLine } from './safe.ts';
-import { tellUndone } from './undone.tsx';
+import { isHere, takeBack } from './take_back.ts';
 
 const SETTLED: ReadonlySet<CallState> = new Set(['completed', 'failed', 'rejected', 'expired', 'cancelled']);
 const REVIEWED = ['write_file', 'edit_file', 'apply_patch'];
@@ -126,16 +126,12 @@ function StatedChanges({ tool, args, isExecuted }: { tool: string; args: Record<
 /** What a call has changed, or would have. What this page has changed can be looked at and taken back. */
 function Changed({ part, changes }: { part: CallPart; changes: readonly Change[] }) {
   const problem = useSignal('');
-  const made = live.value?.conversation.made.value.get(part.id);
-  const isHere = made?.folder !== undefined && made.folder === folder.value;
+  const here = live.value;
+  const made = here?.conversation.made.value.get(part.id);
   const undo = async () => {
     problem.value = '';
     try {
-      await make(made!.folder!, [...changes].reverse().map(({ path, before, after }) => ({ path, before: after, after: before })));
-      live.value?.conversation.undone(part.id);
-      if (live.value) tellUndone(live.value.session.sessionId, part.id, changes.map((change) => visibleLine(change.path)));
-      lastChanged.value = changes.map((change) => change.path);
-      version.value++;
+      await takeBack(here!, part);
     } catch (error) {
       problem.value = t('call.undo.changed', { why: visible(error instanceof FileChanged ? error.why : (error as Error).message) });
     }
@@ -152,7 +148,7 @@ function Changed({ part, changes }: { part: CallPart; changes: readonly Change[]
         {problem.value}
       </p>
       {made && !made.folder && <p class="note">{t('call.undone')}</p>}
-      {isHere && part.state === 'completed' && (
+      {here && isHere(here, part) && (
         <div class="buttons">
           {changes.filter((change) => change.after !== null).map((change) => (
             <button key={change.path} type="button" class="quiet" onClick={() => showFile(change.path)}>

@@ -9,6 +9,8 @@ import { AttachedView, attach, attached, imageType } from './attachments.tsx';
 import { type Command, commandsFor, commandsOf } from './commands.ts';
 import { type Option, useMenu } from './menu.tsx';
 import { type Beginning, matching, mentionOf } from './suggestions.ts';
+import { visibleLine } from './safe.ts';
+import { changesBy, madeSince, takeAllBack } from './take_back.ts';
 import { undoneText, undoneTold, UndoneView } from './undone.tsx';
 
 export const draft = signal('');
@@ -36,6 +38,8 @@ export function Composer({ live: here }: { live: Live }) {
   const notice = useSignal('');
   const { conversation, session } = here;
   const isEditing = editing.value?.sessionId === session.sessionId;
+  const since = isEditing ? madeSince(here, editing.value!.id) : [];
+  const takesFiles = useSignal(false);
   const limits = (conversation.info.value?.limits ?? {}) as Record<string, unknown>;
   const most = typeof limits['user_message_chars'] === 'number' ? limits['user_message_chars'] : 10_000;
   const info = conversation.info.value;
@@ -60,7 +64,12 @@ export function Composer({ live: here }: { live: Live }) {
     if (!canSend) return;
     const [text, files, instead] = [draft.value + told, attached.value, isEditing ? editing.value : undefined];
     if (instead) {
-      void sendInstead(instead.id, text, files).catch((error: unknown) => {
+      const calls = takesFiles.value ? since : [];
+      const before = async () => {
+        const left = await takeAllBack(here, calls);
+        return left.length ? t('composer.files.left', { paths: left.join(', ') }) : '';
+      };
+      void sendInstead(instead.id, text, files, before).catch((error: unknown) => {
         problem.value = reasonOf(error);
         draft.value ||= text;
       });
@@ -76,6 +85,7 @@ export function Composer({ live: here }: { live: Live }) {
     attached.value = [];
     problem.value = notice.value = '';
     editing.value = undefined;
+    takesFiles.value = false;
     recalled.current = -1;
   };
   const suggested = useSignal<readonly string[]>([]);
@@ -171,6 +181,12 @@ export function Composer({ live: here }: { live: Live }) {
             {t('cancel')}
           </button>
         </p>
+      )}
+      {since.length > 0 && (
+        <label class="check editing">
+          <input type="checkbox" checked={takesFiles.value} onChange={(event) => (takesFiles.value = event.currentTarget.checked)} />
+          {t('composer.files', { paths: [...new Set(since.flatMap(changesBy).map((change) => visibleLine(change.path)))].join(', ') })}
+        </label>
       )}
       {!isEditing && <UndoneView sessionId={session.sessionId} />}
       <AttachedView />

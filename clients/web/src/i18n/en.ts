@@ -151,6 +151,8 @@ export const en = {
   'composer.large': '{name} is too large',
   'composer.notext': '{name} is neither an image nor a text, or too long',
   'composer.editing': 'You rewrite an earlier message: it is sent in a branch of the conversation, and this one stays.',
+  'composer.files': 'Also undo what this page has changed since: {paths}',
+  'composer.files.left': 'Left as they are, because they were changed since: {paths}',
   'composer.send': 'Send',
   'composer.stop': 'Stop',
   'composer.long': '{n} characters; at most {max}',

@@ -150,6 +150,8 @@ export const ru: Record<Key, string> = {
   'composer.large': 'Слишком велик: {name}',
   'composer.notext': 'Не изображение и не текст или слишком длинно: {name}',
   'composer.editing': 'Вы переписываете прежнее сообщение: оно уйдёт в ответвление разговора, а этот останется.',
+  'composer.files': 'Вернуть и то, что страница изменила с тех пор: {paths}',
+  'composer.files.left': 'Оставлены как есть, потому что с тех пор изменены: {paths}',
   'composer.send': 'Отправить',
   'composer.stop': 'Остановить',
   'composer.long': 'Символов: {n}, не более {max}',

@@ -6,9 +6,10 @@ from typing import Any
 from codelab.engine.engine import Engine
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.sessions import keys
+from codelab.sessions.items import MessageItem
 from codelab.sessions.register import LEASE_MARGIN_MS, Register
 from codelab.sessions.spending import Spending
-from codelab.turns import lifecycle
+from codelab.turns import compaction, lifecycle
 from codelab.turns.caller import Caller
 from codelab.turns.lifecycle import SessionLease
 
@@ -49,10 +50,13 @@ def fork(
     if result.transition is None:
         return new_session
     try:
-        _copy(engine, caller, source, new_session, last_n, remaining_ms)
+        tokens = _copy(engine, caller, source, new_session, last_n, remaining_ms)
         name = source.title if title is None else title
         transition = engine.decide(
-            user, fork_id, lambda draft: lifecycle.reveal(draft, lease, source, last_n, name), include_hidden=True
+            user,
+            fork_id,
+            lambda draft: lifecycle.reveal(draft, lease, source, last_n, name, tokens),
+            include_hidden=True,
         )
     except ProtocolError:
         now = engine.clock()
@@ -70,8 +74,8 @@ def _copy(
     new_session: Register,
     last_n: int,
     remaining_ms: Callable[[], int],
-) -> None:
-    """Copy rules, files, summary and metadata, then the messages.
+) -> int:
+    """Copy rules, files, summary and metadata, then the messages. Returns the tokens of those without a summary.
 
     Their approximate bytes are counted before they are written, so an unfinished copy counts as well.
     """
@@ -79,6 +83,8 @@ def _copy(
     other_items = store.items(source.pk, _other_keys(source, last_n)).values()
     engine.reserve(caller, Spending(stored_bytes=_bytes(other_items)))
     store.bulk.copy(other_items, new_session.pk)
+    summary_n, cut_n = lifecycle.kept_compaction(source, last_n)
+    tokens = 0
     for first_n in range(1, last_n + 1, _BATCH):
         if remaining_ms() < _MARGIN_MS:
             raise ProtocolError(
@@ -92,6 +98,9 @@ def _copy(
             raise ProtocolError(ErrorCode.SESSION_NOT_FOUND, "No such session")
         engine.reserve(caller, Spending(stored_bytes=_bytes(messages.values())))
         store.bulk.copy(messages.values(), new_session.pk)
+        for message in map(MessageItem.of, messages.values()):
+            tokens += compaction.sent_tokens(message, cut_n) if message.n > summary_n else 0
+    return tokens
 
 
 def _bytes(items: Iterable[Mapping[str, Any]]) -> int:
@@ -100,5 +109,6 @@ def _bytes(items: Iterable[Mapping[str, Any]]) -> int:
 
 def _other_keys(source: Register, last_n: int) -> list[str]:
     # A summary of more than the copied messages would be in the way of the fork's own.
-    summary = [keys.summary_key(source.summary_n)] if 0 < source.summary_n <= last_n else []
+    summary_n, _ = lifecycle.kept_compaction(source, last_n)
+    summary = [keys.summary_key(summary_n)] if summary_n else []
     return [keys.ABOUT, keys.RULES, *summary, *map(keys.file_key, source.files)]

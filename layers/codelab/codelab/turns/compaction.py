@@ -122,12 +122,12 @@ def cut(register: Register, messages: Sequence[MessageItem], settings: Settings)
     if history_tokens <= _DUE_SHARE * room:  # too many messages, which only a summary makes fewer
         return None
     uncut_tokens, running_savings, n = _UNCUT_SHARE * room, 0, register.cut_n
-    later_tokens = sum(_tokens(message, register.cut_n) for message in messages)
+    later_tokens = sum(sent_tokens(message, register.cut_n) for message in messages)
     for position, message in enumerate(messages[:-1]):
-        later_tokens -= _tokens(message, register.cut_n)
+        later_tokens -= sent_tokens(message, register.cut_n)
         if later_tokens < uncut_tokens:
             break
-        running_savings += _tokens(message, register.cut_n) - _tokens(message, message.n)
+        running_savings += sent_tokens(message, register.cut_n) - sent_tokens(message, message.n)
         if messages[position + 1].role != "tool":
             n, savings = message.n, running_savings
     if n <= register.cut_n or savings < _MIN_GAIN * room or history_tokens - savings > _REMAINING_SHARE * room:
@@ -135,7 +135,7 @@ def cut(register: Register, messages: Sequence[MessageItem], settings: Settings)
     return Cut(register.cut_n, n, savings)
 
 
-def _tokens(message: MessageItem, cut_n: int) -> int:
+def sent_tokens(message: MessageItem, cut_n: int) -> int:
     """The tokens of a message as the model gets it, if results up to `cut_n` are cut."""
     if message.n > cut_n or not (message.role == "tool" or message.calls):
         return message.tokens
@@ -191,7 +191,7 @@ def piece(
         room -= len(_text(message))
         if room < 0 and candidate is not None:
             break
-        piece_tokens += _tokens(message, register.cut_n)
+        piece_tokens += sent_tokens(message, register.cut_n)
         if messages[position + 1].role == "tool":
             continue
         candidate = Piece(register.summary_n, message.n, piece_tokens, tuple(messages[: position + 1]))

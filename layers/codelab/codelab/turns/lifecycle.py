@@ -95,10 +95,20 @@ def begin_fork(draft: Draft, caller: Caller, lease: SessionLease) -> Transition 
     return draft.finish()
 
 
-def reveal(draft: Draft, lease: SessionLease, source: Register, history_n: int, title: str) -> Transition | None:
+def kept_compaction(source: Register, history_n: int) -> tuple[int, int]:
+    """The messages that the summary of `source` stands for in a fork of `history_n`, and up to where results are cut.
+
+    A summary of more messages is not kept: the fork gets its own.
+    """
+    return (source.summary_n, min(source.cut_n, history_n)) if source.summary_n <= history_n else (0, 0)
+
+
+def reveal(
+    draft: Draft, lease: SessionLease, source: Register, history_n: int, title: str, history_tokens: int
+) -> Transition | None:
     """Reveal the complete fork: an idle session with the first `history_n` messages of `source`.
 
-    None: the lease is lost.
+    `history_tokens` are those of its messages without a summary. None: the lease is lost.
     """
     if draft.register.lease != lease.token:
         return None
@@ -109,11 +119,10 @@ def reveal(draft: Draft, lease: SessionLease, source: Register, history_n: int, 
     register.settings = dict(source.settings)
     register.rule_versions = dict(source.rule_versions)
     register.files = dict(source.files)
-    register.history_n = history_n
-    if source.summary_n <= history_n:
-        register.summary_n, register.history_tokens = source.summary_n, source.history_tokens
-        register.cut_n = min(source.cut_n, register.history_n)
-        register.summary_failed_tokens = source.summary_failed_tokens
+    register.history_n, register.history_tokens = history_n, history_tokens
+    register.summary_n, register.cut_n = kept_compaction(source, history_n)
+    if register.summary_n == source.summary_n:
+        register.summary_failed_tokens = min(source.summary_failed_tokens, history_tokens)
     return draft.finish()
 
 
