@@ -102,7 +102,7 @@ export class SessionCore {
   readonly subscribers = new Subscribers();
   readonly #connector: Connector;
   /** How long to wait after a failure at a time. */
-  readonly #pause: (now: number) => number;
+  readonly #pause: (now: number, leastMs?: number) => number;
   readonly openCalls: OpenCalls;
   /** Those that want to see every event. */
   readonly turns = new Set<Turn>();
@@ -165,11 +165,11 @@ export class SessionCore {
     this.#pause = backOff(this.#timing.pauseMs, this.#timing.longestPauseMs);
     this.#connector = new Connector({
       address: this.#address,
-      rest: this.rest,
+      rest: (token) => new Rest(this.#address, () => Promise.resolve(token), this.#fetch),
       pause: this.#pause,
       token: () => this.#token(),
       connect: (token) => this.#connect(token),
-      offline: (why, retryInMs) => this.#show({ type: "offline", why, retryInMs }),
+      offline: (why, retryInMs, error) => this.#show({ type: "offline", why, retryInMs, ...(error && { error }) }),
     });
     if (options.onEvent) this.subscribers.on("*", options.onEvent);
     if (options.onWire) this.#report.on(options.onWire);
