@@ -1,11 +1,11 @@
 """What was said in a session before, as ACP's updates."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from codelab_client.acp import tool_calls
+from codelab_client.folders import Folders
 from codelab_client.safe_text import safe
 from codelab_client.session.rest import Rest, of_session
 
@@ -33,7 +33,7 @@ async def messages(rest_api: Rest, session_id: str) -> tuple[list[dict[str, Any]
     return newest[-_MOST:], last_seq
 
 
-def replay(past_messages: list[dict[str, Any]], root: Path, send: Callable[[dict[str, Any]], None]) -> None:
+def replay(past_messages: list[dict[str, Any]], folders: Folders, send: Callable[[dict[str, Any]], None]) -> None:
     """Tell messages to the editor."""
     for message in past_messages:
         role, text = message.get("role"), message.get("content")
@@ -47,7 +47,7 @@ def replay(past_messages: list[dict[str, Any]], root: Path, send: Callable[[dict
             for call in _calls(message):
                 arguments = call.get("arguments")
                 call_arguments = arguments if isinstance(arguments, dict) else {}
-                fields = tool_calls.announced(str(call.get("tool_name")), call_arguments, root)
+                fields = tool_calls.announced(str(call.get("tool_name")), call_arguments, folders)
                 update = {"sessionUpdate": "tool_call", "toolCallId": call["call_id"], "status": "completed"}
                 send({**update, **fields})
         elif role == "tool" and isinstance(message.get("call_id"), str):
