@@ -25,6 +25,9 @@ infra.docs.local_cloud --run` ran them and wrote this page, and `make test-deep`
 The documentation was read in copies: AWS's archived developer guides of June 2023, the quotas of WebSocket APIs and
 Invoke as of November 2026. What AWS itself does was not measured. Where no source is named, AWS documents nothing, and
 the local cloud does what others have seen.
+
+serverless-offline has no column: it runs applications of the Serverless Framework, not SAM's, and the tests have not
+been run against it to the end. Version 13 with version 3 of the framework can be installed without an account.
 """
 _MISSING = """
 ## What it does not have

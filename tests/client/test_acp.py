@@ -750,3 +750,58 @@ def test_a_subagent_is_a_call_and_its_calls_say_whose_they_are(
     assert asked["toolCall"]["title"] == "universal › Write a.py"
     assert editor.text == "AskingDone"
     assert (folder / "a.py").read_text() == "new\n"
+
+
+def test_a_session_reads_additional_directories_and_its_editor_finds_their_files(
+    open_editor: Open, folder: Path, tmp_path: Path, model: ScriptedModel
+) -> None:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "notes.md").write_text("as it was saved\n")
+    (docs / "AGENTS.md").write_text("Be brief.")
+    write = call("write_file", path="+docs/new.md", content="x")
+    script = model.script("acp-docs", Says("", [call("read_file", path="+docs/notes.md")]), Says("", [write]), DONE)
+    read = {"fs/read_text_file": lambda params: {"content": f"unsaved in {Path(params['path']).name}\n"}}
+    editor = open_editor(answers={**read, "session/request_permission": allow}, offers=FILES)
+    assert "additionalDirectories" in editor.initialize()["agentCapabilities"]["sessionCapabilities"]
+    session = editor.new(folder, additionalDirectories=[str(docs)])
+    link = {"type": "resource_link", "name": "notes.md", "uri": (docs / "notes.md").as_uri()}
+    assert editor.prompt(session, script, link) == "end_turn"
+    first, second, third = (str(request["messages"]) for request in model.requests["acp-docs"])
+    assert "@+docs/notes.md" in first
+    assert "unsaved in AGENTS.md" in first
+    assert f"+docs/ ({docs})" in first
+    assert "unsaved in notes.md" in second
+    assert "another folder, which calls can only read" in third
+    assert editor.call("Read +docs/notes.md")["locations"] == [{"path": str(docs / "notes.md")}]
+    assert sorted(path.name for path in docs.iterdir()) == ["AGENTS.md", "notes.md"]
+    assert list(folder.iterdir()) == []
+
+
+def test_additional_directories_are_those_of_each_request_alone(
+    open_editor: Open, folder: Path, tmp_path: Path, model: ScriptedModel
+) -> None:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "notes.md").write_text("the notes\n")
+    read = Says("", [call("read_file", path="+docs/notes.md")])
+    editor = open_editor()
+    session = editor.new(folder, additionalDirectories=[str(docs)])
+    editor.prompt(session, model.script("acp-docs-first", read, DONE))
+    assert "the notes" in str(model.requests["acp-docs-first"][-1]["messages"])
+    editor.request("session/close", sessionId=session)
+    editor.request("session/resume", sessionId=session, cwd=str(folder), mcpServers=[])
+    editor.prompt(session, model.script("acp-docs-later", read, DONE))
+    assert "FILE_NOT_FOUND" in str(model.requests["acp-docs-later"][-1]["messages"][-1])
+
+
+@pytest.mark.parametrize(
+    "wrong", ["docs", [1], [""], ["relative"], ["/"], ["/nowhere"], [None], {"a": 1}, ["/tmp"] * 17, ["WORKSPACE/.."]]
+)
+def test_a_wrong_additional_directory_opens_no_session(open_editor: Open, folder: Path, wrong: Any) -> None:
+    given = (
+        [str(folder.parent) if name == "WORKSPACE/.." else name for name in wrong] if isinstance(wrong, list) else wrong
+    )
+    with pytest.raises(Refusal, match="additionalDirectories") as refusal:
+        open_editor().new(folder, additionalDirectories=given)
+    assert refusal.value.code == INVALID_PARAMS

@@ -29,6 +29,7 @@ from codelab_client.acp.jsonrpc import (
 from codelab_client.acp.params import Editor as Offers
 from codelab_client.acp.permissions import Permissions
 from codelab_client.acp.terminals import EditorTerminals
+from codelab_client.folders import Folders
 from codelab_client.session.events import ToolCall
 from codelab_client.tools.failure import ToolFailure
 from codelab_client.tools.tree import Change
@@ -250,14 +251,14 @@ def test_a_text_that_the_user_changes_meanwhile_is_not_overwritten(folder: Path)
 )
 def test_what_is_no_clear_yes_is_a_no(folder: Path, outcome: Any) -> None:
     asked = ToolCall(call_id="c", tool_name="run_command", requires_approval=True, arguments={"command": "rm -rf ."})
-    decision = run(Permissions(Wire(lambda *_: outcome).peer, "s", folder).decide(asked, []))
+    decision = run(Permissions(Wire(lambda *_: outcome).peer, "s", Folders(folder)).decide(asked, []))
     assert not decision.approves
 
 
 def test_a_call_that_cannot_be_shown_is_not_asked_about(folder: Path) -> None:
     wire = Wire()
     asked = ToolCall(call_id="c", tool_name="run_command", requires_approval=True, arguments=None)
-    assert not run(Permissions(wire.peer, "s", folder).decide(asked, [])).approves
+    assert not run(Permissions(wire.peer, "s", Folders(folder)).decide(asked, [])).approves
     assert wire.sent == []
 
 
@@ -315,7 +316,7 @@ async def test_a_cancelled_command_gives_its_terminal_back(folder: Path) -> None
 )
 def test_a_prompt_that_cannot_be_sent_says_why(folder: Path, blocks: Any, said: str) -> None:
     with pytest.raises(RpcError) as refused:
-        prompts.message(blocks, folder, prompts.Limits(100, 2, 50))
+        prompts.message(blocks, Folders(folder), prompts.Limits(100, 2, 50))
     assert refused.value.code == INVALID_PARAMS
     assert said in refused.value.message
 
@@ -325,12 +326,12 @@ def test_files_for_which_there_is_no_room_are_only_mentioned(folder: Path) -> No
         return {"type": "resource", "resource": {"uri": f"file://{folder}/{name}", "text": content}}
 
     blocks = [file("large", "x" * 51), file("c", "ccc"), file("b", "bb"), file("a", "a"), {"type": "text", "text": "!"}]
-    found = prompts.message(blocks, folder, prompts.Limits(100, 2, 50))
+    found = prompts.message(blocks, Folders(folder), prompts.Limits(100, 2, 50))
     assert found.text == "@large@c@b@a!"
     assert [(one["name"], one["content"]) for one in found.attachments] == [("a", "a"), ("b", "bb")]
-    assert prompts.mention("https://example.com/a", folder) == "https://example.com/a"
-    assert prompts.mention("file:///etc/passwd", folder) == "file:///etc/passwd"
-    assert prompts.mention("file://[", folder) == "file://["
+    assert prompts.mention("https://example.com/a", Folders(folder)) == "https://example.com/a"
+    assert prompts.mention("file:///etc/passwd", Folders(folder)) == "file:///etc/passwd"
+    assert prompts.mention("file://[", Folders(folder)) == "file://["
 
 
 @pytest.mark.parametrize(
@@ -353,7 +354,7 @@ def test_files_for_which_there_is_no_room_are_only_mentioned(folder: Path) -> No
 )
 def test_what_is_no_form_is_not_shown(folder: Path, schema: Any) -> None:
     wire = Wire()
-    assert run(Permissions(wire.peer, "s", folder).ask_for("x", "Say", schema)) is None
+    assert run(Permissions(wire.peer, "s", Folders(folder)).ask_for("x", "Say", schema)) is None
     assert wire.sent == []
 
 

@@ -10,6 +10,7 @@ import pytest
 from codelab_client import waiting
 from codelab_client.acp.params import Editor
 from codelab_client.acp.updates import Updates
+from codelab_client.folders import Folders
 from codelab_client.session import events as on
 from codelab_client.terminal.conversation import TerminalConversation
 from codelab_client.terminal.plain import PlainScreen
@@ -70,7 +71,7 @@ def conversing(folder: Path, screen: Any) -> TerminalConversation:
 
 def test_an_editor_is_told_of_pauses_that_people_notice(tmp_path: Path) -> None:
     sent: list[dict[str, Any]] = []
-    updates = Updates(tmp_path, sent.append, Editor())
+    updates = Updates(Folders(tmp_path), sent.append, Editor())
     for event in (on.Busy(why="Too Many Requests", retry_in=0.7), BUSY):
         updates.take(event)
     assert [update["content"]["text"] for update in sent] == [f"*{SENTENCE}*\n\n"]

@@ -1,6 +1,7 @@
 """What goes wrong around the page: tokens, restarts, answers of any size and number."""
 
 import json
+import re
 import threading
 import time
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 import jwt
 import pytest
 from codelab_local import LocalCloud
+from websockets.sync.client import connect
 
 from tests.conftest import TEMPLATE
 from tests.fakes.model.script import Says
@@ -46,6 +48,21 @@ def test_a_wrong_token_is_refused_and_a_good_one_works(open_tab: OpenTab, model:
         assert tab.answers == ["Hello, Ann."]
         stored = "() => JSON.stringify({...localStorage}) + document.cookie"
         assert "eyJ" not in tab.run(stored), "a token ends with its tab"
+
+
+def test_too_many_connections_are_told_and_waited_for(open_tab: OpenTab, model: ScriptedModel) -> None:
+    environment = {**model.environment, "AUTH_MODE": "jwt", "JWT_SECRET": SECRET, "CONNECTIONS_PER_MINUTE": "1"}
+    with LocalCloud(TEMPLATE, environment=environment) as guarded:
+        while time.time() % 60 > 40:  # the quota's minute must not end during the test
+            time.sleep(1)
+        headers = {"Authorization": f"Bearer {token(SECRET)}"}
+        with connect(guarded.url("crowd"), additional_headers=headers):
+            tab = open_tab("crowd", at=guarded)
+            tab.page.get_by_label("Token", exact=True).fill(token(SECRET))
+            tab.press("Use it")
+            tab.page.get_by_text(re.compile(r"Too many connections, trying again in \d+ s")).last.wait_for()
+            assert tab.page.locator(".link.limited").count() == 1
+            tab.online()
 
 
 def test_a_restarted_server_is_found_again(open_tab: OpenTab, model: ScriptedModel, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 from codelab_client.acp import settings, tool_calls
 from codelab_client.acp.jsonrpc import RpcError
 from codelab_client.acp.permissions import Permissions
+from codelab_client.folders import Folders
 from codelab_client.local_executor import LocalExecutor
 from codelab_client.session import Address
 from codelab_client.session import events as on
@@ -468,11 +469,11 @@ def test_an_editor_shows_the_call_and_not_what_the_frame_says_about_it(
         seen.append(params["toolCall"])
         return {"outcome": {"outcome": "selected", "optionId": "reject_once"}}
 
-    permissions = Permissions(SimpleNamespace(request=request), "s", tmp_path)  # type: ignore[arg-type]
+    permissions = Permissions(SimpleNamespace(request=request), "s", Folders(tmp_path))  # type: ignore[arg-type]
     run(permissions.decide(lying(tool, arguments), []))
     assert (seen[0]["title"], seen[0]["kind"]) == (title, kind)
     assert seen[0]["locations"] == [{"path": str(tmp_path / place)} for place in places]
-    assert tool_calls.announced(tool, arguments, tmp_path)["title"] == title
+    assert tool_calls.announced(tool, arguments, Folders(tmp_path))["title"] == title
 
 
 @pytest.mark.parametrize("scope", ["session", "user"])
@@ -491,7 +492,7 @@ def test_an_editor_that_chooses_by_kind_gets_the_narrow_rule(scope: Any, tmp_pat
         arguments={"path": "a.py", "content": ""},
         remember={"rule": "nothing at all", "scopes": ["session", "user"]},
     )
-    permissions = Permissions(SimpleNamespace(request=request), "s", tmp_path)  # type: ignore[arg-type]
+    permissions = Permissions(SimpleNamespace(request=request), "s", Folders(tmp_path))  # type: ignore[arg-type]
     decision = run(permissions.decide(asked_about, [], scope))
     assert decision.approves
     assert decision.always

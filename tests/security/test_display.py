@@ -19,6 +19,7 @@ from codelab.protocol.tools import find_tool
 from codelab_client.acp.permissions import Permissions
 from codelab_client.acp.previews import preview
 from codelab_client.allowed_commands import AllowedCommands
+from codelab_client.folders import Folders
 from codelab_client.mcp import ServerConfig
 from codelab_client.session.events import CallDecidedElsewhere, ToolCall
 from codelab_client.terminal import cards, editor
@@ -67,7 +68,7 @@ def asked_of_editor(folder: Path, call: ToolCall, content: list[dict[str, Any]])
         return {}
 
     peer: Any = SimpleNamespace(request=request)
-    asyncio.run(Permissions(peer, "s", folder).decide(call, content))
+    asyncio.run(Permissions(peer, "s", Folders(folder)).decide(call, content))
     return seen[0]
 
 

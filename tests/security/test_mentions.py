@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from codelab_client.acp import prompts
 from codelab_client.acp.mentions import confined
+from codelab_client.folders import Folders
 from codelab_client.terminal.images import ImageError, attached
 
 LIMITS = {"attachments": 5, "image_bytes": 1_000}
@@ -59,7 +60,8 @@ def test_what_an_editor_embeds_for_a_link_is_not_sent(folder: Path, name: str, k
         block = {"type": "resource", "resource": {"uri": uri, "blob": "c2VjcmV0", "mimeType": "image/png"}}
     if kind == "image":
         block = {"type": "image", "uri": uri, "data": "c2VjcmV0", "mimeType": "image/png"}
-    message = prompts.message(confined([block], folder), folder, prompts.Limits(attachments=5, attached_chars=1_000))
+    folders = Folders(folder)
+    message = prompts.message(confined([block], folders), folders, prompts.Limits(attachments=5, attached_chars=1_000))
     assert message.attachments == []
     assert "secret" not in message.text
     assert name in message.text
@@ -68,7 +70,8 @@ def test_what_an_editor_embeds_for_a_link_is_not_sent(folder: Path, name: str, k
 def test_what_an_editor_embeds_of_the_workspace_is_sent(folder: Path) -> None:
     block = {"type": "resource", "resource": {"uri": f"file://{folder}/same.png", "text": "x"}}
     elsewhere = {"type": "resource", "resource": {"uri": f"file://{folder.parent}/home/notes.md", "text": "y"}}
+    folders = Folders(folder)
     message = prompts.message(
-        confined([block, elsewhere], folder), folder, prompts.Limits(attachments=5, attached_chars=1_000)
+        confined([block, elsewhere], folders), folders, prompts.Limits(attachments=5, attached_chars=1_000)
     )
     assert [one["content"] for one in message.attachments] == ["x", "y"]  # the second one was chosen by its whole path

@@ -2,12 +2,17 @@
 
 import itertools
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import jwt
 import pytest
 from codelab_local import LocalCloud
+from websockets.sync.client import connect
 
+from tests.conftest import SECRET, TEMPLATE
 from tests.fakes.http import Site, answering
 from tests.fakes.model.script import Says, call
 from tests.fakes.model.server import ScriptedModel
@@ -121,3 +126,71 @@ def test_a_worker_talks(cloud: LocalCloud, model: ScriptedModel, browser: Chromi
         page.run(f"{body} return await new Promise((done) => worker.onmessage = (e) => done(e.data))")
         == "From a worker."
     )
+
+
+#: Keeps the times (ms) of all connections that the page tries, and opens a session with one token after the other.
+COUNTED = """
+window.tried = [];
+window.WebSocket = class extends WebSocket {
+  constructor(...given) { super(...given); tried.push(performance.now()); }
+};
+const newest = (tokens) => tokens.length > 1 ? tokens.shift() : tokens[0];
+const session = (tokens) => codelab.createSession({ url: URL, token: () => newest(tokens) });
+"""
+
+
+def token(user: str, secret: str = SECRET, **claims: Any) -> str:
+    now = int(time.time())
+    return jwt.encode({"sub": user, "iat": now, "exp": now + 600, **claims}, secret, "HS256")
+
+
+@pytest.fixture(scope="module")
+def strict(model: ScriptedModel) -> Iterator[LocalCloud]:
+    """A system with real tokens that lets a user connect twice a minute."""
+    environment = {"AUTH_MODE": "jwt", "JWT_SECRET": SECRET, "CONNECTIONS_PER_MINUTE": "2"}
+    with LocalCloud(TEMPLATE, environment={**model.environment, **environment}) as running:
+        yield running
+
+
+def test_a_refused_token_is_told_from_a_server_out_of_reach(strict: LocalCloud, browser: Chromium, site: str) -> None:
+    """The browser tells of neither: both connections end with 1006."""
+    page = browser.open(site)
+    counted = COUNTED.replace("URL", json.dumps(strict.http))
+    forged = [token("ann", "another secret, which is long enough", n=n) for n in range(9)]
+    refusal = "const refusal = (tokens) => session(tokens).open().catch(({ kind, message }) => [kind, message])"
+    assert page.run(f"{counted} {refusal}; return [await refusal({json.dumps(forged)}), tried.length]") == [
+        ["unauthorized", "The server does not accept the token"],
+        2,
+    ]
+    nobody = COUNTED.replace("URL", json.dumps("http://127.0.0.1:1"))
+    kind, message = page.run(f"{nobody} {refusal}; return await refusal({json.dumps([token('ann')])})")
+    assert (kind, message.startswith("Nothing answers at ws://127.0.0.1:1")) == ("unreachable", True)
+
+
+def test_a_refused_token_is_renewed(strict: LocalCloud, model: ScriptedModel, browser: Chromium, site: str) -> None:
+    message = model.script("ts-renewed", Says("Renewed."))
+    tokens = [token("bob"), token("bob", "another secret, which is long enough"), token("bob")]
+    talk = f"const s = session({json.dumps(tokens)}); await s.open(); return await s.prompt('{message}').text()"
+    assert browser.open(site).run(f"{COUNTED.replace('URL', json.dumps(strict.http))} {talk}") == "Renewed."
+
+
+def test_too_many_connections_are_told_and_do_not_become_a_storm(
+    strict: LocalCloud, browser: Chromium, site: str
+) -> None:
+    while time.time() % 60 > 40:  # the quota's minute must not end during the test
+        time.sleep(1)
+    url, headers = strict.url("crowd"), {"Authorization": f"Bearer {token('cid')}"}
+    with connect(url, additional_headers=headers), connect(url, additional_headers=headers):
+        wait = f"""
+          {COUNTED.replace("URL", json.dumps(strict.http))}
+          const s = session([{json.dumps(token("cid"))}]);
+          const offline = await new Promise((done) => {{ s.on('offline', done); s.open().catch(() => {{}}); }});
+          await new Promise((done) => setTimeout(done, 5_000));
+          return [{{ ...offline.error }}, offline.why, offline.retryInMs, tried.length];
+        """
+        error, reason, retry_in_ms, tried = browser.open(site).run(wait)
+    assert (error["kind"], error["code"]) == ("refused", "RATE_LIMITED")
+    assert reason == "Over the quota of 2 new connections per minute"
+    assert 0 < error["retryAfter"] <= 60
+    assert retry_in_ms > (error["retryAfter"] - 1) * 1_000
+    assert tried == 1

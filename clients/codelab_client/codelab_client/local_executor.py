@@ -35,7 +35,8 @@ class LocalExecutor:
 
     dialogue: asks the user; without it, the tools that ask are not supported. state: the folder that keeps what calls
     change; None: nothing can be taken back. commands: runs commands, in place of the sandbox. session: the
-    conversation, of which `/undo` takes back the turns.
+    conversation, of which `/undo` takes back the turns. other_folders: those that calls and commands can
+    only read, by name (see `folders`).
     """
 
     def __init__(
@@ -46,9 +47,10 @@ class LocalExecutor:
         commands: "CommandRunner | None" = None,
         *,
         session: str = "",
+        other_folders: "Mapping[str, DiskWorkspace] | None" = None,
     ) -> None:
         self._workspace_or_path, self._dialogue, self._state, self._commands = workspace, dialogue, state, commands
-        self._session = session
+        self._session, self._other_folders = session, other_folders or {}
         self._making: asyncio.Task[tuple[Executor, Checkpoints | None]] | None = None
         self._waiting: set[str] = set()  # calls that the executor does not have yet
         self._turn = asyncio.Lock()
@@ -226,7 +228,10 @@ class LocalExecutor:
         trusted_files = TrustFile(self._state, workspace.root).files if self._state and workspace.root else tuple
         settings = Settings(
             network=allowed.network,
-            readable=tuple(Path(path).expanduser() for path in allowed.readable),
+            readable=(
+                *(Path(path).expanduser() for path in allowed.readable),
+                *(folder.root for folder in self._other_folders.values()),
+            ),
             variables=allowed.variables,
             protects=lambda: [*trusted_files(), *project.files_of(workspace.root)] if workspace.root else (),
         )
@@ -242,5 +247,6 @@ class LocalExecutor:
             commands=self._commands,
             around=functools.partial(self._around, checkpoints),
             expectations=self.expectations,
+            other_folders=self._other_folders,
         )
         return executor, checkpoints

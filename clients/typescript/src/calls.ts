@@ -1,9 +1,9 @@
 import { ToolError, messageOf } from "./errors.ts";
 import type { SessionEvent } from "./events.ts";
 import type { Journal, Outcome } from "./journal.ts";
+import { MOST_BYTES } from "./options.ts";
 import type { ErrorCode, ErrorFrame, ToolCallFrame, ToolResultFrame } from "./protocol.ts";
 import type { CallContext, Tool } from "./tools.ts";
-import { MOST_BYTES } from "./transfer.ts";
 
 /** Time between two pieces of a call's output on the wire; the user of this client sees every piece at once. */
 const PIECE_MS = 2_000;

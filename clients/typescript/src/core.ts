@@ -1,16 +1,15 @@
 import { checkedSessionId, newSessionId, parseAddress, socketUrl, type Address } from "./address.ts";
 import { Asking } from "./asking.ts";
 import { backOff } from "./backoff.ts";
-import { Calls } from "./calls.ts";
+import type { Calls } from "./calls.ts";
 import { Connector } from "./connector.ts";
-import { Decisions } from "./decisions.ts";
+import type { Decisions } from "./decisions.ts";
 import { SessionError, messageOf } from "./errors.ts";
 import { readFrame, type SessionEvent } from "./events.ts";
 import type { Journal, Outcome } from "./journal.ts";
 import { Link, WireReport, type LinkEnd, type WebSocketConstructor } from "./link.ts";
 import { OpenCalls } from "./open_calls.ts";
-import { TIMING, type SessionOptions, type Timing } from "./options.ts";
-import { PayloadHosts } from "./payload_hosts.ts";
+import { INLINE_BYTES, MOST_BYTES, TIMING, type Fetch, type SessionOptions, type Timing } from "./options.ts";
 import type {
   AckFrame,
   ClientFrame,
@@ -29,7 +28,6 @@ import { Subscribers } from "./subscribers.ts";
 import type { Answer } from "./session.ts";
 import { currentToken, expiresAt, refreshAt, subject } from "./tokens.ts";
 import type { Tool } from "./tools.ts";
-import { INLINE_BYTES, MOST_BYTES, download, type Fetch } from "./transfer.ts";
 import type { Turn } from "./turn.ts";
 import { Uploads } from "./uploads.ts";
 import type { Wire } from "./wire.ts";
@@ -102,7 +100,7 @@ export class SessionCore {
   readonly subscribers = new Subscribers();
   readonly #connector: Connector;
   /** How long to wait after a failure at a time. */
-  readonly #pause: (now: number) => number;
+  readonly #pause: (now: number, leastMs?: number) => number;
   readonly openCalls: OpenCalls;
   /** Those that want to see every event. */
   readonly turns = new Set<Turn>();
@@ -110,15 +108,21 @@ export class SessionCore {
   #journal: Journal | undefined;
   #released: Promise<void> | undefined;
   #sequence = new Sequence<SessionEvent & { seq?: number; execute?: boolean }>(0);
+  /** What executes calls, once it is loaded; undefined for a viewer. */
   #calls: Calls | undefined;
-  decisions: Decisions | undefined;
   /** Calls whose decision the server may not have. */
   readonly #deciding = new Set<string>();
   #connection: Connection | undefined;
   #opening: Promise<void> | undefined;
   #opened!: () => void;
   #failedToOpen!: (error: unknown) => void;
-  readonly #payloadHosts: PayloadHosts;
+  /** The user's decisions. What executes calls is loaded with them. */
+  readonly #decisions = loaded(() => this.#loadDecisions());
+  /** What uploads and downloads large frames. */
+  readonly #transfers = loaded(async () => {
+    const { PayloadHosts, ...transfers } = await import("./payloads.ts");
+    return { ...transfers, hosts: new PayloadHosts(this.#address, this.#fetch, this.#options.isPublic) };
+  });
   #ended = false;
   #failure: Error | undefined;
   #turnId: string | undefined;
@@ -138,7 +142,6 @@ export class SessionCore {
     this.sessionId = options.sessionId === undefined ? newSessionId() : checkedSessionId(options.sessionId);
     this.#timing = { ...TIMING, ...options.timing };
     this.#fetch = options.fetch ?? ((input, init) => globalThis.fetch(input, init));
-    this.#payloadHosts = new PayloadHosts(this.#address, this.#fetch, options.isPublic);
     const WebSocket = options.WebSocket ?? (globalThis.WebSocket as WebSocketConstructor | undefined);
     if (!WebSocket) {
       throw new SessionError("invalid_address", "This platform has no WebSocket: pass one, such as that of the package ws");
@@ -150,8 +153,10 @@ export class SessionCore {
     this.#tools.delete(DELEGATE);
     this.#asking = new Asking(this.#timing.repeatMs, (frame) => this.#send(frame));
     this.#uploads = new Uploads({
-      fetch: this.#fetch,
-      hosts: this.#payloadHosts,
+      put: async (url, body, headers) => {
+        const { upload, hosts } = await this.#transfers();
+        return upload(this.#fetch, url, body, headers, hosts);
+      },
       ticketMs: this.#timing.openMs,
       report: this.#report,
       request: (bytes) => this.#send({ type: "upload_request", bytes }, HANDSHAKE), // `hello` may be large
@@ -159,17 +164,17 @@ export class SessionCore {
     this.openCalls = new OpenCalls({
       pauseMs: this.#timing.pauseMs,
       show: (event) => this.#show(event),
-      execute: (call) => this.#calls?.take(call),
+      execute: (call) => this.#execute(call),
       download: (call) => this.download(call),
     });
     this.#pause = backOff(this.#timing.pauseMs, this.#timing.longestPauseMs);
     this.#connector = new Connector({
       address: this.#address,
-      rest: this.rest,
+      rest: (token) => new Rest(this.#address, () => Promise.resolve(token), this.#fetch),
       pause: this.#pause,
       token: () => this.#token(),
       connect: (token) => this.#connect(token),
-      offline: (why, retryInMs) => this.#show({ type: "offline", why, retryInMs }),
+      offline: (why, retryInMs, error) => this.#show({ type: "offline", why, retryInMs, ...(error && { error }) }),
     });
     if (options.onEvent) this.subscribers.on("*", options.onEvent);
     if (options.onWire) this.#report.on(options.onWire);
@@ -217,7 +222,7 @@ export class SessionCore {
     const call = this.openCalls.byId.get(callId);
     const args = answer.decision === "edit" ? answer.arguments : call?.arguments;
     this.#deciding.add(callId);
-    await this.#recorded(async (decisions) => {
+    await this.recorded(async (decisions) => {
       if (answer.decision === "reject") await decisions.rejected(callId);
       else if (call && args) await decisions.approved(callId, call.tool_name, args, answer.remember);
       if (answer.decision !== "reject" && answer.mode) await decisions.acceptedPlan(callId, answer.mode);
@@ -235,9 +240,11 @@ export class SessionCore {
   }
 
   /** Record something about the user's decisions. A journal that cannot be written ends the session. */
-  async #recorded(record: (decisions: Decisions) => Promise<void>): Promise<void> {
+  async recorded(record: (decisions: Decisions) => Promise<void>): Promise<void> {
+    if (!this.#journal) return;
+    const decisions = await this.#decisions();
     try {
-      if (this.decisions) await record(this.decisions);
+      await record(decisions);
     } catch (error) {
       this.#fail(error);
       throw error;
@@ -248,14 +255,14 @@ export class SessionCore {
   async #refusal(call: ToolCallFrame): Promise<Outcome | undefined> {
     const { call_id: callId, tool_name: tool, arguments: args = {} } = call;
     const { decidedElsewhere = false } = this.#options;
-    const verdict = await this.decisions!.verdict(call);
+    const verdict = await (await this.#decisions()).verdict(call);
     if (verdict === "runs" || (verdict === "elsewhere" && decidedElsewhere === true)) return undefined;
     let message = "The call was not executed: ";
     if (verdict === "changed") message += "it is not the one that the user has approved";
     else if (verdict === "rejected") message += "the user has rejected it";
     else {
       const runs = typeof decidedElsewhere === "function" && (await decidedElsewhere(call));
-      await this.#recorded((decisions) => (runs ? decisions.approved(callId, tool, args) : decisions.rejected(callId)));
+      await this.recorded((decisions) => (runs ? decisions.approved(callId, tool, args) : decisions.rejected(callId)));
       if (runs) return undefined;
       message += "it was approved elsewhere, and the user of the client that executes calls did not let it run";
     }
@@ -275,9 +282,42 @@ export class SessionCore {
   /** The field that a frame with a `payload_url` lacks: the arguments of a call, or the result of `tool_progress`. */
   async download(frame: { payload_url?: string; payload_bytes?: number }): Promise<unknown> {
     const url = frame.payload_url ?? "";
-    const found = await download(this.#fetch, url, frame.payload_bytes, this.#payloadHosts);
+    const { download, hosts } = await this.#transfers();
+    const found = await download(this.#fetch, url, frame.payload_bytes, hosts);
     this.#report.report("get", "", { bytes: frame.payload_bytes ?? 0 });
     return found;
+  }
+
+  // -- what is loaded when it is needed ------------------------------------------------------------------------
+
+  /** Execute a call, if this client executes any. */
+  #execute(call: ToolCallFrame): void {
+    if (this.#calls) return this.#calls.take(call);
+    if (this.#options.viewer) return;
+    const connection = this.#connection;
+    this.#decisions().then(
+      () => this.#connection === connection && this.#calls?.take(call),
+      (error: unknown) => this.#fail(error),
+    );
+  }
+
+  async #loadDecisions(): Promise<Decisions> {
+    const { Calls, Decisions } = await import("./executing.ts");
+    const journal = this.#journal!;
+    const { tools = {}, ownTools = [], viewer } = this.#options;
+    const harmless = (tool: string) => !Object.hasOwn(tools, tool) && !!ownTools.find(({ name }) => name === tool)?.read_only;
+    if (!viewer && !this.#ended) {
+      this.#calls = new Calls({
+        tools: this.#tools,
+        journal,
+        send: (frame) => this.#send(frame),
+        show: (event) => this.#show(event),
+        fail: (error) => this.#fail(error),
+        refusal: (call) => this.#refusal(call),
+        isOnline: () => this.isOnline,
+      });
+    }
+    return new Decisions(journal, harmless);
   }
 
   // -- opening and closing -------------------------------------------------------------------------------------
@@ -300,21 +340,9 @@ export class SessionCore {
       if (!openJournal) throw new SessionError("journal", "A session needs a journal: open it with connect()");
       const journal = await openJournal(`${this.#address.socket}#${user}#${this.sessionId}`);
       this.#journal = journal;
-      const { tools = {}, ownTools = [] } = this.#options;
-      const harmless = (tool: string) => !Object.hasOwn(tools, tool) && !!ownTools.find(({ name }) => name === tool)?.read_only;
-      this.decisions = new Decisions(journal, harmless);
       this.#sequence.restart(lastSeq ?? (await journal.position()));
-      if (!viewer) {
-        this.#calls = new Calls({
-          tools: this.#tools,
-          journal,
-          send: (frame) => this.#send(frame),
-          show: (event) => this.#show(event),
-          fail: (error) => this.#fail(error),
-          refusal: (call) => this.#refusal(call),
-          isOnline: () => this.isOnline,
-        });
-      }
+      // Also for calls of an earlier page, which had tools.
+      if (!viewer && (this.#tools.size || (await journal.unsettled()).length)) await this.#decisions();
       if (this.#ended) throw new SessionError("closed", "The session is closed");
       (globalThis as Partial<EventTarget>).addEventListener?.("online", this.#doubt);
       this.#connector.run().catch((error: unknown) => this.#fail(error));
@@ -723,7 +751,7 @@ export class SessionCore {
       connection.link.cut("the server does not accept the token any more"); // the next connection tells
     } else {
       const callId = event.call_id ?? "";
-      if (this.#deciding.delete(callId)) void this.#recorded((decisions) => decisions.refused(callId)).catch(() => {});
+      if (this.#deciding.delete(callId)) void this.recorded((decisions) => decisions.refused(callId)).catch(() => {});
       if (event.call_id !== undefined) this.#calls?.refused(event).catch((error: unknown) => this.#fail(error));
       return this.#asking.refused(event) || this.#uploads.refused(event);
     }
@@ -768,6 +796,16 @@ export class SessionCore {
     for (const turn of this.turns) turn.take(event);
     this.subscribers.show(event);
   }
+}
+
+/** A part of the client that is loaded when it is first asked for, and again if that has failed. */
+function loaded<Part>(load: () => Promise<Part>): () => Promise<Part> {
+  let part: Promise<Part> | undefined;
+  return () =>
+    (part ??= load().catch((error: unknown) => {
+      part = undefined;
+      throw new SessionError("unreachable", `A part of the client could not be loaded: ${messageOf(error)}`);
+    }));
 }
 
 function encoded(frame: ClientFrame): { text: string; body: Uint8Array<ArrayBuffer> } {

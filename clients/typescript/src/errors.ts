@@ -7,7 +7,7 @@ import type { ErrorCode } from "./protocol.ts";
  * - `unreachable`: nothing answers, or the server refuses connections.
  * - `unauthorized`: the server does not accept the token, or it expired and there is no newer one.
  * - `closed`: the session was closed here, deleted, or replaced by newer connections.
- * - `refused`: the server refused a frame, which changed nothing; `code` says why.
+ * - `refused`: the server refused a frame, which changed nothing, or a connection; `code` says why.
  * - `transfer`: an upload or a download failed.
  * - `journal`: the journal of executed calls cannot be read or written.
  */

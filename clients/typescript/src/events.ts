@@ -1,3 +1,4 @@
+import type { SessionError } from "./errors.ts";
 import type { ServerFrame } from "./protocol.ts";
 import type { Outcome } from "./journal.ts";
 
@@ -7,8 +8,11 @@ export type LocalEvent =
   | { type: "online"; again: boolean }
   /** The server takes no frames for the moment: the session sends nothing for that time, then tries again. */
   | { type: "busy"; why: string; retryInMs: number }
-  /** The connection broke; the session tries again. */
-  | { type: "offline"; why: string; retryInMs: number }
+  /**
+   * There is no connection; the session tries again. `error`: why the server refused it, if it said so: of `kind` `refused` and
+   * `code` `RATE_LIMITED` if there were too many connections.
+   */
+  | { type: "offline"; why: string; retryInMs: number; error?: SessionError }
   /** The session ended: with an error, unless it was closed here. The last event. */
   | { type: "ended"; error?: Error }
   /** A call begins to run here. */

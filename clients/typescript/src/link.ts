@@ -62,7 +62,8 @@ export class Link {
       handlers.message(data);
     };
     this.#socket.onclose = ({ code, reason }: { code: number; reason: string }) => {
-      this.#finish(code, `the connection was closed (${code}${reason ? `, ${String(reason).slice(0, 100)}` : ""})`);
+      const what = this.#opened ? "the connection was closed" : "the server is out of reach, or refuses the connection";
+      this.#finish(code, `${what} (${code}${reason ? `, ${String(reason).slice(0, 100)}` : ""})`);
     };
     this.#socket.onerror = () => {
       // `close` follows, with a code. An error of a connection that was cut is of no interest.

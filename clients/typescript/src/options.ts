@@ -4,9 +4,15 @@ import type { IsPublic } from "./payload_hosts.ts";
 import type { Capabilities, ToolCallFrame } from "./protocol.ts";
 import type { Token } from "./tokens.ts";
 import type { CatalogueTools, OwnTool } from "./tools.ts";
-import type { Fetch } from "./transfer.ts";
 import type { SessionEvent } from "./events.ts";
 import type { WireEntry } from "./wire.ts";
+
+/** Frames above this size (bytes of JSON) are sent by reference (docs/protocol.md, "Large frames"). */
+export const INLINE_BYTES = 30_000;
+/** The largest frame, in either direction. */
+export const MOST_BYTES = 10_000_000;
+
+export type Fetch = typeof globalThis.fetch;
 
 /** How long a session waits, in milliseconds. */
 export interface Timing {

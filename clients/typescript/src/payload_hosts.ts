@@ -1,6 +1,6 @@
 import type { Address } from "./address.ts";
 import { SessionError } from "./errors.ts";
-import type { Fetch } from "./transfer.ts";
+import type { Fetch } from "./options.ts";
 
 /** Whether a host has an address of the public internet. */
 export type IsPublic = (host: string) => Promise<boolean>;

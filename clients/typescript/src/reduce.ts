@@ -169,8 +169,10 @@ function next(state: State, event: SessionEvent | Action, seq: number | undefine
     case "online":
       return { ...state, connection: { state: "online" } };
     case "offline":
-    case "busy":
-      return { ...state, connection: { state: event.type, why: event.why, retryInMs: event.retryInMs } };
+    case "busy": {
+      const { type, ...connection } = event;
+      return { ...state, connection: { state: type, ...connection } };
+    }
     case "ended":
       return { ...state, connection: { state: "ended", ...(event.error && { error: event.error }) } };
     case "prompted": {

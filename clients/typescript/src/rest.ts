@@ -1,7 +1,7 @@
 import { checkedSessionId, type Address } from "./address.ts";
 import { SessionError, messageOf } from "./errors.ts";
+import type { Fetch } from "./options.ts";
 import type { ErrorCode } from "./protocol.ts";
-import type { Fetch } from "./transfer.ts";
 
 /** A session, as `GET /sessions` lists it. */
 export interface SessionSummary {

@@ -186,21 +186,21 @@ export class Session {
     const wanted = settings.mode ?? settings.autonomy;
     // The user's word counts once the server keeps to it: later, somebody else may switch the session.
     const isAutonomous = wanted === "autonomous" && (info.mode ?? info.settings?.["autonomy"]) === "autonomous";
-    if (wanted) await this.#core.decisions?.choseMode(isAutonomous ? wanted : "code");
+    if (wanted) await this.#core.recorded((decisions) => decisions.choseMode(isAutonomous ? wanted : "code"));
     return info;
   }
 
   /** The remembered rules. */
   async rules(): Promise<RuleInfo[]> {
     const { rules } = await this.request<RuleListFrame>({ type: "rules", action: "list" });
-    this.#core.decisions?.sawRules(rules);
+    await this.#core.recorded(async (decisions) => decisions.sawRules(rules));
     return rules;
   }
 
   /** Revoke a remembered rule. Gives the others. */
   async revoke(ruleId: string): Promise<RuleInfo[]> {
     const { rules } = await this.request<RuleListFrame>({ type: "rules", action: "revoke", rule_id: ruleId });
-    await this.#core.decisions?.revoked(ruleId);
+    await this.#core.recorded((decisions) => decisions.revoked(ruleId));
     return rules;
   }
 

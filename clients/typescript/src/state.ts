@@ -64,7 +64,7 @@ export interface ConnectionState {
   readonly why?: string;
   /** With that, in how many milliseconds the session tries again. */
   readonly retryInMs?: number;
-  /** What ended the session, if it was not closed here. */
+  /** What ended the session, if it was not closed here; or, if it is offline, why the server refused the connection. */
   readonly error?: Error;
 }
 

@@ -1,12 +1,6 @@
 import { SessionError, messageOf } from "./errors.ts";
+import { MOST_BYTES, type Fetch } from "./options.ts";
 import type { PayloadHosts } from "./payload_hosts.ts";
-
-/** Frames above this size (bytes of JSON) are sent by reference (docs/protocol.md, "Large frames"). */
-export const INLINE_BYTES = 30_000;
-/** The largest frame, in either direction. */
-export const MOST_BYTES = 10_000_000;
-
-export type Fetch = typeof globalThis.fetch;
 
 /** Headers of a ticket that describe the object; no other is sent. The platform sets the length by itself. */
 const HEADER = /^(content-(type|md5|encoding|disposition|language)|if-(none-)?match|cache-control|x-amz-[a-z0-9-]+)$/i;

@@ -1,12 +1,10 @@
 import { SessionError } from "./errors.ts";
 import type { WireReport } from "./link.ts";
-import type { PayloadHosts } from "./payload_hosts.ts";
 import type { ErrorFrame, UploadTicketFrame } from "./protocol.ts";
-import { upload, type Fetch } from "./transfer.ts";
 
 interface UploadsOptions {
-  fetch: Fetch;
-  hosts: PayloadHosts;
+  /** Uploads a frame to an address, with these headers. */
+  put(url: string, body: Uint8Array<ArrayBuffer>, headers: Record<string, unknown>): Promise<void>;
   /** How long a ticket is waited for. */
   ticketMs: number;
   report: WireReport;
@@ -62,7 +60,7 @@ export class Uploads {
   }
 
   async #upload(body: Uint8Array<ArrayBuffer>): Promise<string> {
-    const { fetch, hosts, ticketMs, report, request } = this.#options;
+    const { put, ticketMs, report, request } = this.#options;
     let timer: ReturnType<typeof setTimeout> | undefined;
     try {
       const ticket = await new Promise<UploadTicketFrame>((resolve, reject) => {
@@ -71,7 +69,7 @@ export class Uploads {
         request(body.length);
       });
       this.#waiting = undefined;
-      await upload(fetch, ticket.url, body, ticket.headers, hosts);
+      await put(ticket.url, body, ticket.headers);
       report.report("put", "", { bytes: body.length });
       return ticket.payload_ref;
     } finally {

@@ -6,8 +6,9 @@ import { afterEach, expect, test, vi } from "vitest";
 
 import { isPublic } from "../src/addresses.ts";
 import { parseAddress } from "../src/address.ts";
+import type { Fetch } from "../src/options.ts";
 import { PayloadHosts } from "../src/payload_hosts.ts";
-import { download, upload, type Fetch } from "../src/transfer.ts";
+import { download, upload } from "../src/transfer.ts";
 
 const BUCKET = "codelab-payloadbucket-1x.s3.eu-central-1.amazonaws.com";
 const STACK = parseAddress("wss://a1.execute-api.eu-central-1.amazonaws.com/v1", "https://b2.execute-api.eu-central-1.amazonaws.com");

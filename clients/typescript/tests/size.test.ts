@@ -1,25 +1,35 @@
-/** What a page loads of this package. */
+/** What a page loads of this package: before it connects, and what more when it is needed. */
 
 import { gzipSync } from "node:zlib";
-import { build } from "esbuild";
+import { build, type Metafile } from "esbuild";
 import { expect, test } from "vitest";
 
 /** Bytes, minified and compressed, of what a program imports. The libraries of the bindings are not counted. */
 const SIZES = [
-  ["a session", "browser", 'export { connect } from "./src/index.ts"', 18_600],
-  ["a conversation", "browser", 'export { createConversation } from "./src/index.ts"', 23_700],
-  ["the reducer alone", "browser", 'export { EMPTY, reduce } from "./src/index.ts"', 4_600],
-  ["React", "browser", 'export * from "./src/react.ts"', 24_000],
-  ["Vue", "browser", 'export * from "./src/vue.ts"', 24_000],
-  ["all for Node", "node", 'export * from "./src/node.ts"', 26_000],
+  ["a session", "browser", 'export { connect } from "./src/index.ts"', 14_000],
+  ["a conversation", "browser", 'export { createConversation } from "./src/index.ts"', 19_200],
+  ["the reducer alone", "browser", 'export { EMPTY, reduce } from "./src/index.ts"', 4_850],
+  ["React", "browser", 'export * from "./src/react.ts"', 19_500],
+  ["Vue", "browser", 'export * from "./src/vue.ts"', 19_500],
+  ["all for Node", "node", 'export * from "./src/node.ts"', 21_500],
+  ["what executes calls", "browser", 'export * from "./src/executing.ts"', 5_200],
+  ["what transfers large frames", "browser", 'export * from "./src/payloads.ts"', 2_100],
 ] as const;
+
+/** What a script loads at once. */
+function* loadedWith(name: string, outputs: Metafile["outputs"]): Generator<string> {
+  yield name;
+  for (const { path, kind } of outputs[name]!.imports) if (kind === "import-statement" && path in outputs) yield* loadedWith(path, outputs);
+}
 
 test.each(SIZES)("%s is small, and needs nothing else", async (name, platform, contents, most) => {
   const stdin = { contents, resolveDir: new URL("..", import.meta.url).pathname };
-  const external = ["react", "vue"];
-  const built = await build({ stdin, bundle: true, minify: true, format: "esm", platform, external, write: false });
-  const bytes = built.outputFiles[0]?.contents ?? new Uint8Array();
-  const size = gzipSync(bytes, { level: 9 }).length;
-  console.log(`${name}: ${bytes.length} bytes minified, ${size} compressed`);
+  const how = { bundle: true, minify: true, splitting: true, format: "esm", outdir: "out", write: false, metafile: true } as const;
+  const { outputFiles, metafile } = await build({ stdin, platform, external: ["react", "vue"], ...how });
+  const files = new Set(loadedWith(Object.keys(metafile.outputs).find((path) => metafile.outputs[path]!.entryPoint === "<stdin>")!, metafile.outputs));
+  const loaded = outputFiles.filter(({ path }) => [...files].some((file) => path.endsWith(`/${file}`)));
+  const size = loaded.reduce((sum, { contents: bytes }) => sum + gzipSync(bytes, { level: 9 }).length, 0);
+  console.log(`${name}: ${loaded.reduce((sum, { contents: bytes }) => sum + bytes.length, 0)} bytes minified, ${size} compressed`);
+  expect(loaded).toHaveLength(files.size);
   expect(size).toBeLessThanOrEqual(most);
 });

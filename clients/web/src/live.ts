@@ -13,7 +13,7 @@ import { stored } from './shell/stored.ts';
 
 export type LinkState =
   | { state: 'connecting' | 'online' }
-  | { state: 'offline' | 'busy'; until: number }
+  | { state: 'offline' | 'busy' | 'limited'; until: number }
   | { state: 'ended'; error?: unknown; unauthorized: boolean };
 
 /** The open session, with what it has said and what went over the wire. */
@@ -164,9 +164,11 @@ function take(event: SessionEvent, sessionId: string): void {
       link.value = { state: 'online' };
       break;
     case 'offline':
-    case 'busy':
-      link.value = { state: event.type, until: Date.now() + event.retryInMs };
+    case 'busy': {
+      const isLimited = event.type === 'offline' && event.error?.code === 'RATE_LIMITED';
+      link.value = { state: isLimited ? 'limited' : event.type, until: Date.now() + event.retryInMs };
       break;
+    }
     case 'ended':
       ended(event.error);
       break;

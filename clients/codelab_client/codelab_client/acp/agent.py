@@ -47,12 +47,16 @@ _NO_TOKEN = (
 )
 _NO_SERVER = "Start one with `make run` in a checkout of codelab-serverless, or set CODELAB_URL"
 
+_SUPPORTED: dict[str, Any] = {}
 CAPABILITIES = {
     "loadSession": True,
     "promptCapabilities": {"image": True, "audio": False, "embeddedContext": True},
     "mcpCapabilities": {"http": True, "sse": False},
-    # The last two are not stable in ACP yet; an editor that does not know them ignores them.
-    "sessionCapabilities": {"list": {}, "resume": {}, "close": {}, "delete": {}, "fork": {}, "title": {}},
+    "sessionCapabilities": {
+        **dict.fromkeys(("list", "resume", "close", "delete", "additionalDirectories"), _SUPPORTED),
+        # Not stable in ACP yet; an editor that does not know them ignores them.
+        **dict.fromkeys(("fork", "title"), _SUPPORTED),
+    },
     "auth": {"logout": {}},
 }
 _TOKEN = {"id": "token", "name": "Token", "description": _NO_TOKEN}
@@ -194,7 +198,7 @@ class Agent:
         from codelab_client.acp import history
         from codelab_client.session.rest import RestError
 
-        session_id, root = _session_id(params), given.folder(params)
+        session_id, _ = _session_id(params), given.folders(params)
         turn_id, last_seq = await self._state(session_id)
         try:
             messages, reaches = await self._rest_api.messages(session_id)
@@ -203,7 +207,7 @@ class Agent:
         if turn_id is not None:  # what happened in the running turn comes with its frames
             messages = [message for message in messages if message.get("turn_id") != turn_id]
         conversation = await self._open(session_id, params, 0 if turn_id is not None else reaches or last_seq, turn_id)
-        history.replay(messages, root, conversation.send)
+        history.replay(messages, conversation.folders, conversation.send)
         return RpcResult(conversation.configuration(), conversation.start)
 
     async def _resume(self, params: Params) -> RpcResult:
@@ -339,18 +343,17 @@ class Agent:
         from codelab_client.session import connect
 
         assert self._editor is not None
-        server, root = self._server, given.folder(params)
+        server, folders = self._server, given.folders(params)
+        root = folders.root
         _config(root)
         permissions = _permissions(root)
         servers = SessionServers(root, named_servers(params))
-        if params.get("additionalDirectories"):
-            raise given.invalid("additionalDirectories are not supported: the agent works in cwd alone")
         await self._leave(session_id)
         if len(self._sessions) >= _MOST_SESSIONS:
             raise RpcError(INTERNAL_ERROR, f"{_MOST_SESSIONS} sessions are open: close one first")
         conversation = EditorConversation(
             session_id,
-            root,
+            folders,
             self.peer,
             self._stdio,
             self._editor,

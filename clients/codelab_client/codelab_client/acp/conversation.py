@@ -6,7 +6,6 @@ import uuid
 from collections import deque
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from codelab_client.acp import prompts, settings
@@ -23,6 +22,7 @@ from codelab_client.acp.stdio import Stdio
 from codelab_client.acp.terminals import EditorTerminals
 from codelab_client.acp.updates import Updates
 from codelab_client.allowed_commands import RepeatedCommands
+from codelab_client.folders import Folders
 from codelab_client.local_executor import LocalExecutor
 from codelab_client.own_tools import WithOwnTools
 from codelab_client.project.agents import ProjectAgents
@@ -77,7 +77,7 @@ class EditorConversation:
     def __init__(
         self,
         session_id: str,
-        root: Path,
+        folders: Folders,
         peer: Peer,
         stdio: Stdio,
         editor: Editor,
@@ -87,14 +87,22 @@ class EditorConversation:
         *,
         sandboxed: bool,
     ) -> None:
-        self.session_id, self.root = session_id, root
+        self.session_id, self.folders = session_id, folders
+        self.root = root = folders.root
         self._peer, self._stdio, self._editor = peer, stdio, editor
-        self.updates = Updates(root, self.send, editor)
-        self._workspace = EditorWorkspace(root, peer, editor, session_id, self.updates.edited)
-        self._permissions = Permissions(peer, session_id, root, self._previewed, shows_forms=editor.forms)
+        self.updates = Updates(folders, self.send, editor)
+        of_editor = (peer, editor, session_id, self.updates.edited)
+        self._workspace = EditorWorkspace(root, *of_editor, reserved_names=folders.other_folders)
+        other_folders = {name: EditorWorkspace(path, *of_editor) for name, path in folders.other_folders.items()}
+        self._permissions = Permissions(peer, session_id, folders, self._previewed, shows_forms=editor.forms)
         terminals = EditorTerminals(peer, session_id, self.updates.runs_in) if editor.terminals else None
         self._local = LocalExecutor(
-            self._workspace, self._permissions, state_folder(), None if sandboxed else terminals, session=session_id
+            self._workspace,
+            self._permissions,
+            state_folder(),
+            None if sandboxed else terminals,
+            session=session_id,
+            other_folders=other_folders,
         )
         editors = EditorExecutor(self._local)
         self._running: dict[str, on.CallStarted] = {}
@@ -225,7 +233,7 @@ class EditorConversation:
     async def prompt(self, blocks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Answer a prompt; another one waits for its end. Raises RpcError."""
         limits = self.session.info.limits if self.session.info is not None else {}
-        message = prompts.message(confined(blocks, self.root), self.root, prompts.Limits.of(limits))
+        message = prompts.message(confined(blocks, self.folders), self.folders, prompts.Limits.of(limits))
         prompt = _Prompt()
         self._prompts.append(prompt)
         try:

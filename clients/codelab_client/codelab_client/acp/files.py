@@ -1,6 +1,6 @@
 """A folder whose texts are read and written through the editor, which knows what its user has not saved yet."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -29,8 +29,16 @@ class EditorWorkspace(DiskWorkspace):
     directory. If it cannot answer, the disk does. Deleted files, modes and links never pass through the editor.
     """
 
-    def __init__(self, root: Path, peer: Peer, editor: Editor, session_id: str, on_edit: OnEdit) -> None:
-        super().__init__(root)
+    def __init__(
+        self,
+        root: Path,
+        peer: Peer,
+        editor: Editor,
+        session_id: str,
+        on_edit: OnEdit,
+        reserved_names: Collection[str] = (),
+    ) -> None:
+        super().__init__(root, reserved_names)
         self._peer, self._editor, self._session_id, self._on_edit = peer, editor, session_id, on_edit
 
     async def read(self, names: Names, limit: int) -> Content:

@@ -1,14 +1,14 @@
 """What was said in a session before, as ACP's updates."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from codelab_client.acp import tool_calls
+from codelab_client.folders import Folders
 from codelab_client.safe_text import safe
 
 
-def replay(past_messages: list[dict[str, Any]], root: Path, send: Callable[[dict[str, Any]], None]) -> None:
+def replay(past_messages: list[dict[str, Any]], folders: Folders, send: Callable[[dict[str, Any]], None]) -> None:
     """Tell messages to the editor."""
     for message in past_messages:
         role, text = message.get("role"), message.get("content")
@@ -22,7 +22,7 @@ def replay(past_messages: list[dict[str, Any]], root: Path, send: Callable[[dict
             for call in _calls(message):
                 arguments = call.get("arguments")
                 call_arguments = arguments if isinstance(arguments, dict) else {}
-                fields = tool_calls.announced(str(call.get("tool_name")), call_arguments, root)
+                fields = tool_calls.announced(str(call.get("tool_name")), call_arguments, folders)
                 update = {"sessionUpdate": "tool_call", "toolCallId": call["call_id"], "status": "completed"}
                 send({**update, **fields})
         elif role == "tool" and isinstance(message.get("call_id"), str):

@@ -6,6 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from codelab_client.acp.jsonrpc import INVALID_PARAMS, RpcError
+from codelab_client.folders import FolderRefused, Folders
+
+_MOST_FOLDERS = 16
 
 
 def invalid(message: str) -> RpcError:
@@ -38,16 +41,30 @@ def objects(params: Mapping[str, Any], name: str, limit: int = 1_000) -> list[di
 
 def folder(params: Mapping[str, Any]) -> Path:
     """The existing folder that `cwd` names, without links."""
-    name = text(params, "cwd")
+    return _folder(text(params, "cwd"), "cwd")
+
+
+def folders(params: Mapping[str, Any]) -> Folders:
+    """The folder that `cwd` names, and those of `additionalDirectories`, all of which must exist."""
+    names = params.get("additionalDirectories") or []
+    if not isinstance(names, list) or len(names) > _MOST_FOLDERS or not all(isinstance(name, str) for name in names):
+        raise invalid(f"additionalDirectories must be a list of at most {_MOST_FOLDERS} texts")
+    try:
+        return Folders.of(folder(params), [_folder(name, "additionalDirectories") for name in names])
+    except FolderRefused as refusal:
+        raise invalid(f"additionalDirectories: {refusal}") from None
+
+
+def _folder(name: str, param: str) -> Path:
     try:
         if not Path(name).is_absolute():
-            raise invalid("cwd must be an absolute path")
+            raise invalid(f"{param} must be an absolute path")
         path = Path(name).resolve(strict=True)
         is_folder = path.is_dir()
     except (OSError, ValueError, RuntimeError):
-        raise invalid(f"cwd: there is no folder {name!r}") from None
+        raise invalid(f"{param}: there is no folder {name!r}") from None
     if not is_folder or path == Path(path.anchor):
-        raise invalid("cwd must be a folder, and not the root of the file system")
+        raise invalid(f"{param} must be a folder, and not the root of the file system")
     return path
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from codelab_client.acp import forms, tool_calls
 from codelab_client.acp.jsonrpc import Peer, RpcError
 from codelab_client.acp.running_call import running_call
+from codelab_client.folders import Folders
 from codelab_client.safe_text import exact, exact_line, shortened
 from codelab_client.session import events as on
 from codelab_client.session.decisions import described
@@ -50,9 +51,15 @@ class Permissions:
     """
 
     def __init__(
-        self, peer: Peer, session_id: str, root: Path, preview: Preview | None = None, *, shows_forms: bool = False
+        self,
+        peer: Peer,
+        session_id: str,
+        folders: Folders,
+        preview: Preview | None = None,
+        *,
+        shows_forms: bool = False,
     ) -> None:
-        self._peer, self._session_id, self._root, self._shows_forms = peer, session_id, root, shows_forms
+        self._peer, self._session_id, self._folders, self._shows_forms = peer, session_id, folders, shows_forms
         self._preview = preview or _described
 
     async def decide(
@@ -73,11 +80,11 @@ class Permissions:
         """
         if call.arguments is None:
             return _UNSHOWN
-        announcement = tool_calls.announced(call.tool_name, call.arguments, self._root, maker)
+        announcement = tool_calls.announced(call.tool_name, call.arguments, self._folders, maker)
         if isinstance(call, on.CallDecidedElsewhere):
             content = [tool_calls.shown(_origin(call, server)), *content]
         tool_call = {"toolCallId": call.call_id, "status": "pending", **announcement, "content": content}
-        always = _allowed(call) if is_allowable else _always(call, scope, server, self._root)
+        always = _allowed(call) if is_allowable else _always(call, scope, server, self._folders.root)
         try:
             option_id = await self._ask(tool_call, _options(call, always))
         except RpcError as error:

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from codelab_client.acp.params import invalid, text
+from codelab_client.folders import Folders
 from codelab_client.safe_text import safe_line
 
 _IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
@@ -43,7 +44,7 @@ class Message:
     attachments: list[dict[str, Any]] = field(default_factory=list)
 
 
-def message(blocks: Sequence[Mapping[str, Any]], root: Path, limits: Limits) -> Message:
+def message(blocks: Sequence[Mapping[str, Any]], folders: Folders, limits: Limits) -> Message:
     """The message of a prompt. Raises RpcError INVALID_PARAMS.
 
     Links become mentions (`@path`) where they stand. Images are attached, and the texts of embedded files as far as
@@ -57,19 +58,19 @@ def message(blocks: Sequence[Mapping[str, Any]], root: Path, limits: Limits) -> 
             case "text":
                 parts.append(text(block, "text", 10_000_000) if block.get("text") else "")
             case "resource_link":
-                parts.append(mention(text(block, "uri"), root))
+                parts.append(mention(text(block, "uri"), folders))
             case "resource":
                 resource = block.get("resource")
                 if not isinstance(resource, dict):
                     raise invalid("resource must be an object")
-                resource_name = mention(text(resource, "uri"), root)
+                resource_name = mention(text(resource, "uri"), folders)
                 parts.append(resource_name)
                 if isinstance(content := resource.get("text"), str):
                     texts.append({"type": "text", **_name(resource_name), "content": content})
                 else:
                     images.append(_image(resource, "blob", resource_name))
             case "image":
-                resource_name = mention(text(block, "uri"), root) if block.get("uri") else ""
+                resource_name = mention(text(block, "uri"), folders) if block.get("uri") else ""
                 images.append(_image(block, "data", resource_name))
             case "audio":
                 raise invalid("This agent does not take a prompt with audio")
@@ -89,21 +90,21 @@ def message(blocks: Sequence[Mapping[str, Any]], root: Path, limits: Limits) -> 
     return Message(whole, [*images, *fitting[: limits.attachments - len(images)]])
 
 
-def mention(uri: str, root: Path) -> str:
-    """How a message names a resource: `@path` for a file of the workspace, else its address."""
-    path = below(uri, root)
-    if path is None:
+def mention(uri: str, folders: Folders) -> str:
+    """How a message names a resource: `@path` for a file of the session's folders, else its address."""
+    place = holding(uri, folders)
+    if place is None:
         return uri
     match = re.fullmatch(r"L(\d+)[:-]L?(\d+)", urlsplit(uri).fragment)
     lines = f" (lines {match[1]} to {match[2]})" if match else ""
-    return f"@{path.as_posix()}{lines}"
+    return f"@{place[1]}{lines}"
 
 
-def below(uri: str, root: Path) -> Path | None:
-    """The path in the workspace that a resource's address names; None for any other address."""
+def holding(uri: str, folders: Folders) -> tuple[Path, str] | None:
+    """The folder that the file of a resource's address is in, and its path as calls name it; None for any other."""
     try:
         parts = urlsplit(uri)
-        return Path(unquote(parts.path)).relative_to(root) if parts.scheme in ("file", "") else None
+        return folders.holding(Path(unquote(parts.path))) if parts.scheme in ("file", "") else None
     except ValueError:
         return None
 

@@ -3,11 +3,11 @@
 import json
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from codelab_client.differences import Difference, spelled_out
 from codelab_client.execution import ToolOutcome
+from codelab_client.folders import Folders
 from codelab_client.safe_text import exact, exact_line, safe, safe_line
 from codelab_client.safe_text import shortened as shortened_line
 from codelab_client.session import events as on
@@ -66,7 +66,7 @@ _RAW_CHARS = 100_000
 Fields = dict[str, Any]
 
 
-def announced(tool: str, arguments: Mapping[str, Any], root: Path, maker: str = "") -> Fields:
+def announced(tool: str, arguments: Mapping[str, Any], folders: Folders, maker: str = "") -> Fields:
     """The fields that say what a call is: title, kind, locations and rawInput. maker: whose it is, before the title.
 
     They come from the call itself: a frame's own title could say something else than what is executed.
@@ -74,7 +74,7 @@ def announced(tool: str, arguments: Mapping[str, Any], root: Path, maker: str = 
     return {
         "title": shortened_line(f"{maker}{exact_line(_title(tool, arguments))}", _TITLE_CHARS),
         "kind": _KINDS.get(tool, "other"),
-        "locations": _locations(tool, arguments, root),
+        "locations": _locations(tool, arguments, folders),
         "rawInput": _raw(dict(arguments)),
     }
 
@@ -158,10 +158,10 @@ def shortened(text: str) -> str:
     return f"{text[:half_length]}\n… {len(text) - 2 * half_length:,} characters more …\n{text[-half_length:]}"
 
 
-def place(path: str, root: Path) -> str | None:
-    """The absolute path of a file that a call names; None if it leads out of the workspace."""
+def place(path: str, folders: Folders) -> str | None:
+    """The absolute path of a file that a call names; None if it leads out of the folders."""
     try:
-        return str(root.joinpath(*components(path)))
+        return str(folders.absolute(components(path)))
     except ToolFailure:
         return None
 
@@ -178,11 +178,11 @@ def _title(tool: str, arguments: Mapping[str, Any]) -> str:
     return f"{tool} {path}" if isinstance(path, str) else tool
 
 
-def _locations(tool: str, arguments: Mapping[str, Any], root: Path) -> list[Fields]:
+def _locations(tool: str, arguments: Mapping[str, Any], folders: Folders) -> list[Fields]:
     paths = [arguments.get(name) for name in _PATHS]
     if tool in ("apply_patch", "apply_patch_review"):
         paths += _patched(arguments)
-    places = [place(path, root) for path in paths[:50] if isinstance(path, str)]
+    places = [place(path, folders) for path in paths[:50] if isinstance(path, str)]
     return [{"path": path} for path in dict.fromkeys(places) if path is not None]
 
 

@@ -5,11 +5,11 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from codelab_client.acp import tool_calls
 from codelab_client.acp.params import Editor
+from codelab_client.folders import Folders
 from codelab_client.safe_text import safe, safe_line
 from codelab_client.session import events as on
 from codelab_client.session.subagents import Subagent, Subagents
@@ -49,10 +49,10 @@ class _Shown:
 
 
 class Updates:
-    """Translates the events of one session. root: the workspace. editor: what it takes."""
+    """Translates the events of one session. folders: the session's. editor: what it takes."""
 
-    def __init__(self, root: Path, send: Send, editor: Editor) -> None:
-        self._root, self._send, self._editor = root, send, editor
+    def __init__(self, folders: Folders, send: Send, editor: Editor) -> None:
+        self._folders, self._send, self._editor = folders, send, editor
         self.subagents = Subagents()
         self._calls: dict[str, _Shown] = {}
         self._ended_call_ids: deque[str] = deque(maxlen=_KEPT_CALLS)
@@ -138,7 +138,7 @@ class Updates:
         """Announce a call, or that an announced one may run now."""
         status = "pending" if call.requires_approval else "in_progress"
         maker = self.subagents.prefix(call.call_id)
-        fields = tool_calls.announced(call.tool_name, call.arguments or {}, self._root, maker)
+        fields = tool_calls.announced(call.tool_name, call.arguments or {}, self._folders, maker)
         if call.parent_call_id:
             fields["_meta"] = {"parent_call_id": call.parent_call_id}
         if call.call_id in self._ended_call_ids:
@@ -196,7 +196,7 @@ class Updates:
             return
         self._calls[call_id] = _Shown(turn_id)
         self._has_text = False
-        fields = tool_calls.announced("delegate", {"agent": subagent.name, "task": subagent.task}, self._root)
+        fields = tool_calls.announced("delegate", {"agent": subagent.name, "task": subagent.task}, self._folders)
         self._send({"sessionUpdate": "tool_call", "toolCallId": call_id, "status": "in_progress", **fields})
 
     def _plan(self, entries: list[dict[str, Any]]) -> None:

@@ -27,9 +27,9 @@ from codelab_client.tools.handlers.files import file_handlers
 from codelab_client.tools.handlers.git import git_handlers
 from codelab_client.tools.handlers.questions import question_handlers
 from codelab_client.tools.hooks import Hooks
-from codelab_client.tools.instructions import project_instructions
+from codelab_client.tools.instructions import project_instructions, with_those_of
 from codelab_client.tools.last_state import last_state
-from codelab_client.tools.paths import components
+from codelab_client.tools.paths import components, joined
 from codelab_client.tools.processes import end_tasks, own_path, scrubbed
 from codelab_client.tools.recording import running_call
 from codelab_client.tools.ripgrep import Ripgrep
@@ -47,6 +47,8 @@ _log = logging.getLogger(__name__)
 _PLACES, _LOOKING_S = 3, 2.0
 #: Seconds that a look through the whole workspace may take before the first message: a home directory has no end.
 _WHOLE_S = 3.0
+#: The tools that work in other folders, too: they only read files, and name them by `path`.
+_READING = frozenset({"read_file", "list_files", "find_files", "search_in_project"})
 #: Characters that a glob does not take as themselves.
 _SPECIAL = frozenset("*?[]{}!\\")
 
@@ -76,7 +78,8 @@ class Executor:
     dialogue: asks the user; without it, the two tools that ask are not supported. commands: runs commands, in place of
     the package's own in the sandbox. around: entered around every call that may change any file, for undo. environment:
     the client's; commands get a part of it. clock: seconds since the epoch. web: fetches pages; None: as usual.
-    expectations: what the model knows and the user has seen; None: nothing yet.
+    expectations: what the model knows and the user has seen; None: nothing yet. other_folders: those that
+    calls can only read, by name (see `folders`).
     """
 
     def __init__(
@@ -92,6 +95,7 @@ class Executor:
         clock: Callable[[], float] = time.time,
         web: "Web | None" = None,
         expectations: Expectations | None = None,
+        other_folders: Mapping[str, DiskWorkspace] | None = None,
     ) -> None:
         self._workspace = workspace
         self._settings = settings or Settings()
@@ -112,6 +116,10 @@ class Executor:
         if workspace.root is not None:
             self._add_programs(workspace.root, sandbox or Unsandboxed(), environment)
         self._handlers = self._make_handlers()
+        self._readers = {
+            name: Executor(folder, sandbox, settings, environment=environment)
+            for name, folder in (other_folders or {}).items()
+        }
 
     def _add_programs(self, root: Path, sandbox: Sandbox, environment: Mapping[str, str]) -> None:
         workspace = self._workspace
@@ -195,7 +203,10 @@ class Executor:
 
     async def instructions(self) -> list[dict[str, str]]:
         """The project's instructions for agents (see `project_instructions`)."""
-        return await project_instructions(self._workspace, self._ignored, self._named)
+        files = await project_instructions(self._workspace, self._ignored, self._named)
+        for name, reader in self._readers.items():
+            with_those_of(name, await reader.instructions(), files)
+        return files
 
     async def _named(self, name: str) -> Sequence[Names]:
         """The files with a name; empty if the search takes too long."""
@@ -206,12 +217,21 @@ class Executor:
 
     async def environment(self) -> dict[str, str]:
         """Where calls run, as far as it stays the same (see docs/frames.md, `hello`)."""
-        facts = surroundings.place(self._workspace.root, self._guarantees, network=self._settings.network)
+        folders = {name: reader._workspace.root for name, reader in self._readers.items()}
+        network = self._settings.network
+        facts = surroundings.place(self._workspace.root, self._guarantees, network=network, other_folders=folders)
+        paths = await self._paths()
+        for name, reader in self._readers.items():
+            paths += [f"{name}/{path}" for path in await reader._paths()]
+        return facts | ({"tree": listing} if (listing := surroundings.tree(paths)) else {})
+
+    async def _paths(self) -> list[str]:
+        """The files that are found in time."""
         with suppress(ToolFailure, TimeoutError):
             async with asyncio.timeout(_WHOLE_S):
                 result = await self._search.find_files({"path": ".", "glob": "**", "max_results": limits.ENTRIES})
-            facts |= {"tree": listing} if (listing := surroundings.tree(result["files"])) else {}
-        return facts
+            return [*result["files"]]
+        return []
 
     async def situation(self) -> dict[str, str]:
         """How things stand there, as a message tells it (see docs/frames.md, `user_message`)."""
@@ -258,6 +278,9 @@ class Executor:
 
     async def _perform(self, tool: str, arguments: dict[str, Any], run: RunningCall) -> Any:
         running_call.set(run.call.own_call_id)  # in the task of this call only
+        names = components(arguments.get("path", ".")) if self._readers and tool in _READING else ()
+        if names and names[0] in self._readers:
+            return await self._read_elsewhere(names[0], tool, {**arguments, "path": joined(names[1:])}, run)
         try:
             return await self._performed(tool, arguments, run)
         except ToolFailure as failure:
@@ -265,6 +288,18 @@ class Executor:
             if failure.code != "FILE_NOT_FOUND" or not isinstance(path, str):
                 raise
             raise ToolFailure(failure.code, failure.message + await self._places(path)) from None
+
+    async def _read_elsewhere(self, name: str, tool: str, arguments: dict[str, Any], run: RunningCall) -> Any:
+        """Read in another folder, and give the paths in the result as calls name them."""
+        try:
+            result = await self._readers[name]._performed(tool, arguments, run)
+        except ToolFailure as failure:
+            raise ToolFailure(failure.code, f"In {name}: {failure.message}") from None
+        if tool == "find_files":
+            return {**result, "files": [f"{name}/{path}" for path in result["files"]]}
+        if tool == "search_in_project":
+            return {**result, "matches": [{**match, "path": f"{name}/{match['path']}"} for match in result["matches"]]}
+        return result
 
     async def _places(self, path: str) -> str:
         """Where files with the name of this one are, as the end of a message; empty if there are none or too many."""

@@ -6,7 +6,7 @@ them changes what the client allows. A link leads only to another Markdown file 
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 from codelab_client.notes import Notes
@@ -48,6 +48,16 @@ async def project_instructions(
         except ToolFailure:
             continue
         _add(files, joined(names), data)
+    return files
+
+
+def with_those_of(
+    name: str, other_files: Sequence[Mapping[str, str]], files: list[dict[str, str]]
+) -> list[dict[str, str]]:
+    """The files, and those of another folder (see `folders`) for which there is room, with its name before the path."""
+    for file in other_files:
+        if not file["path"].startswith("../"):
+            _add(files, f"{name}/{file['path']}", file["content"].encode())
     return files
 
 

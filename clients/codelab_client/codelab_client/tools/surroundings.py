@@ -22,8 +22,13 @@ _PATIENCE_S = 0.5
 _SYSTEMS = {"Darwin": "macOS"}
 
 
-def place(root: Path | None, guarantees: Guarantees, *, network: bool) -> dict[str, str]:
-    """Where commands run in the folder `root`: None means in no folder of this machine, without commands."""
+def place(
+    root: Path | None, guarantees: Guarantees, *, network: bool, other_folders: Mapping[str, Path | None] | None = None
+) -> dict[str, str]:
+    """Where commands run in the folder `root`: None means in no folder of this machine, without commands.
+
+    other_folders: the folders beside it, by name (see `folders`).
+    """
     if root is None:
         return {}
     system = platform.system()
@@ -34,9 +39,16 @@ def place(root: Path | None, guarantees: Guarantees, *, network: bool) -> dict[s
     return {
         "os": _line(f"{_SYSTEMS.get(system, system)} {platform.release()}"),
         "shell": "sh",
-        "workspace": _line(root.name or str(root)),
+        "workspace": _line((root.name or str(root)) + _beside(other_folders or {})),
         "sandbox": reach,
     }
+
+
+def _beside(other_folders: Mapping[str, Path | None]) -> str:
+    if not other_folders:
+        return ""
+    names = [f"{name}/ ({path})" for name, path in other_folders.items()]
+    return f"; other folders, which calls can only read: {', '.join(names)}"
 
 
 def tree(paths: Iterable[str]) -> str:

@@ -9,7 +9,7 @@ would turn a harmless name into one that needs the user's approval.
 import os
 import shutil
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,12 +61,14 @@ class Tree:
     Every method raises ToolFailure: FILE_NOT_FOUND, PERMISSION_DENIED, PATH_OUTSIDE_WORKSPACE, INVALID_PATH or
     EXECUTION_FAILED. POSIX only.
 
-    private: folders into which nothing leads, also if they are below the root.
+    private: folders into which nothing leads, also if they are below the root. reserved_names: those at the top that
+    stand for other folders (see `folders`), so that nothing is found or made under them here.
     """
 
-    def __init__(self, root: Path, private: Sequence[Path] = ()) -> None:
+    def __init__(self, root: Path, private: Sequence[Path] = (), reserved_names: Collection[str] = ()) -> None:
         self.root = root.resolve(strict=True)
         self._private = [path for path in private if path.resolve().is_relative_to(self.root)]
+        self._reserved_names = frozenset(reserved_names)
         self._private_ids: set[tuple[int, int]] = set()  # also of those that were moved since
         self._fd = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
@@ -295,6 +297,8 @@ class Tree:
         follow: whether links are followed. new_directories: if given, missing directories are made and added to it.
         but_last: do not open the last name.
         """
+        if not self._reserved_names.isdisjoint(names[:1]):
+            raise ToolFailure("PERMISSION_DENIED", f"{names[0]} is another folder, which calls can only read")
         self._check_private(self._fd, names)
         stack, real_names, links = [self._fd], list[str](), 0
         todo = list(reversed(names))

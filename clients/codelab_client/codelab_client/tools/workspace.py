@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -100,12 +100,12 @@ class DiskWorkspace:
     """A directory. Nothing outside it is read or changed, wherever its links lead. POSIX only.
 
     Nor is what the client keeps, in its state and its settings, if that is inside: it has tokens, keys and approvals.
-    recorder: is told about every change.
+    recorder: is told about every change. reserved_names: see Tree.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, reserved_names: Collection[str] = ()) -> None:
         self.recorder: Recorder = Unrecorded()
-        self._tree = Tree(root, (state_folder(), config_folder()))
+        self._tree = Tree(root, (state_folder(), config_folder()), reserved_names)
         if self._tree.root == Path(self._tree.root.anchor):
             raise ValueError("the root of the file system cannot be a workspace")
 

@@ -32,6 +32,7 @@ export const en = {
   'link.online': 'Connected',
   'link.offline': 'Connection lost, trying again in {s} s',
   'link.busy': 'The server is busy, trying again in {s} s',
+  'link.limited': 'Too many connections, trying again in {s} s',
   'link.ended': 'Disconnected',
   'link.again': 'Connect again',
   'signin.title': 'Sign in',

@@ -31,6 +31,7 @@ export const ru: Record<Key, string> = {
   'link.online': 'На связи',
   'link.offline': 'Связь потеряна, повтор через {s} с',
   'link.busy': 'Сервер занят, повтор через {s} с',
+  'link.limited': 'Слишком много подключений, повтор через {s} с',
   'link.ended': 'Отключено',
   'link.again': 'Подключиться снова',
   'signin.title': 'Вход',

@@ -13,9 +13,9 @@ import { allowNotices, refusesNotices, wantsNotices } from './waiting.ts';
 
 export function TopBar() {
   const open = live.value;
-  const state = link.value.state;
+  const { state } = link.value;
   const title = open?.conversation.title.value ?? '';
-  const linkText = state === 'offline' || state === 'busy' ? t(`link.${state}`, { s: '…' }) : t(`link.${state}`);
+  const linkText = t(`link.${state}`, { s: '…' });
   return (
     <header class="top">
       <svg class="mark" viewBox="0 0 32 32" aria-hidden="true">

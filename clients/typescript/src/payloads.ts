@@ -1,0 +1,4 @@
+/** What a session loads when a frame goes by reference for the first time. */
+
+export { PayloadHosts } from "./payload_hosts.ts";
+export { download, upload } from "./transfer.ts";
