@@ -398,10 +398,10 @@ def test_a_command_that_is_cancelled_while_the_files_are_looked_at_never_begins(
     windows = project.checkpoints._windows
     looking, go_on, begin = threading.Event(), threading.Event(), windows.begin
 
-    def slow(label: str) -> Any:
+    def slow(*arguments: Any) -> Any:
         looking.set()
         go_on.wait()
-        return begin(label)
+        return begin(*arguments)
 
     monkeypatch.setattr(windows, "begin", slow)
 
