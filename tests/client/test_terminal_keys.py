@@ -218,7 +218,7 @@ def test_the_menu_says_what_commands_do(codelab: Codelab) -> None:
     assert re.search(r"/undo +take back what the last turn did", terminal.expect("take back what"))
     terminal.type("\x03!seq 1 80\r")
     terminal.expect("\n  80")
-    terminal.type("/")
+    terminal.type("/red")
     assert re.search(r"/redo +bring back", terminal.expect("/redo")), "also where the input is at the end of the screen"
 
 
