@@ -44,7 +44,12 @@ class Client:
         """Lose the connection, and find all that is open on another one."""
         self.ide.socket.close()
         self.ide = self._connect()
-        self.ide.send("resume", last_seq=max((frame.get("seq", 0) for frame in self.frames), default=0))
+        self.ide.send("resume", last_seq=self._last_seq())
+
+    def _last_seq(self) -> int:
+        """Up to which it has all frames: those of two subagents come from two processes, in any order."""
+        seqs = {frame.get("seq", 0) for frame in self.frames} | {0}
+        return next(seq for seq in sorted(seqs) if seq + 1 not in seqs)
 
     def react(self) -> str:
         """Take one frame and do what it asks for. Returns its type."""
