@@ -15,6 +15,7 @@ from tests.client.terminals import Terminal
 from tests.client.test_exec import CODELAB
 from tests.fakes.model.script import Says
 from tests.fakes.model.server import ScriptedModel
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -27,6 +28,10 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def notes(tmp_path: Path, config: Path) -> Notes:
     (tmp_path / "work").mkdir()
     return Notes(tmp_path / "work")
+
+
+def fail(complaint: str) -> None:
+    raise AssertionError(complaint)
 
 
 def told(workspace: Path) -> list[tuple[str, str]]:
@@ -44,11 +49,11 @@ def test_a_note_is_a_line_of_a_file_that_the_agent_gets_before_the_projects_word
     notes.add("user", "My name is Ann.")
     notes.add("project", "- Say 'ok'.")
     assert told(work) == [
-        ("~/.config/codelab/notes.md", "- My name is Ann.\n"),
+        ("notes of the user.md", "- My name is Ann.\n"),
         (".codelab/notes.md", "- Use tabs.\n- - Say 'ok'.\n"),
         ("AGENTS.md", "Be brief."),
     ]
-    assert [(note.scope, note.text) for note in notes.listed()] == [
+    assert [(note.scope, note.text) for note in notes.listed(fail)] == [
         ("user", "My name is Ann."),
         ("project", "Use tabs."),
         ("project", "- Say 'ok'."),
@@ -59,7 +64,7 @@ def test_a_note_is_taken_away_and_nothing_else_of_its_file(notes: Notes, tmp_pat
     file = tmp_path / "work" / ".codelab" / "notes.md"
     file.parent.mkdir()
     file.write_text("# Ours\n\n* one\n- two\n\nA text without an end")
-    first, second = notes.listed()
+    first, second = notes.listed(fail)
     notes.remove(first)
     assert file.read_text() == "# Ours\n\n- two\n\nA text without an end"
     with pytest.raises(NoteRefused, match="changed"):
@@ -72,7 +77,7 @@ def test_a_note_is_taken_away_and_nothing_else_of_its_file(notes: Notes, tmp_pat
 def test_a_note_has_a_length(notes: Notes, text: str) -> None:
     with pytest.raises(NoteRefused, match="characters"):
         notes.add("project", text)
-    assert notes.listed() == []
+    assert notes.listed(fail) == []
 
 
 def secret(file: Path) -> None:
@@ -111,6 +116,10 @@ def test_a_file_of_a_stranger_is_not_told_and_not_written(
     assert told(tmp_path / "work") == []
     with pytest.raises(NoteRefused, match=r"\.codelab/notes\.md"):
         notes.add("project", "Use tabs.")
+    notes.add("user", "Mine.")
+    complaints: list[str] = []
+    assert [note.text for note in notes.listed(complaints.append)] == ["Mine."], "a stranger's file hides none of mine"
+    assert len(complaints) == 1
     for name in (".env", "../other.md"):
         if (other := tmp_path / "work" / name).exists():
             assert other.read_text() == "- KEY=1\n"
@@ -147,7 +156,8 @@ def test_the_terminal_asks_where_and_the_next_message_has_it(
         terminal.expect("Remember: Use tabs.  Your choice, 1 to 3, then Enter")
         time.sleep(0.7)  # what is typed sooner was not meant for the question
         terminal.type("2\r")
-        terminal.expect("Kept in ~/.config/codelab/notes.md")
+        kept = f"Keptin{environment['XDG_CONFIG_HOME']}/codelab/notes.md:"
+        until(lambda: kept in "".join(terminal.shown().split()))
         terminal.type("/remember --project Be brief.\r")
         terminal.expect("Kept in .codelab/notes.md")
         terminal.type(f"{script}\r")

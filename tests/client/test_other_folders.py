@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from codelab_client.execution import ToolCall, ToolOutcome
 from codelab_client.folders import FolderRefused, Folders
+from codelab_client.notes import Notes
 from codelab_client.sandbox import choose
 from codelab_client.tools.executor import Executor, Settings
 from codelab_client.tools.workspace import DiskWorkspace
@@ -135,8 +136,12 @@ def test_a_command_reads_there_and_cannot_write(run: Run, docs: Path) -> None:
     assert (docs / "AGENTS.md").read_text() == "Be brief."
 
 
-def test_the_model_is_told_of_the_folder_and_its_instructions(folder: Path, docs: Path) -> None:
+def test_the_model_is_told_of_the_folder_and_its_instructions(
+    folder: Path, docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (folder / "AGENTS.md").write_text("Work here.")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    Notes(folder).add("user", "Mine.")
 
     async def told() -> tuple[list[dict[str, str]], dict[str, str]]:
         executor = executor_of(folder, docs)
@@ -144,6 +149,7 @@ def test_the_model_is_told_of_the_folder_and_its_instructions(folder: Path, docs
 
     instructions, environment = asyncio.run(told())
     assert [(file["path"], file["content"]) for file in instructions] == [
+        ("notes of the user.md", "- Mine.\n"),  # once, however many folders there are
         ("AGENTS.md", "Work here."),
         ("+docs/AGENTS.md", "Be brief."),
     ]

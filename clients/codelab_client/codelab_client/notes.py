@@ -7,11 +7,12 @@ AGENTS.md.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from codelab_client.config import config_folder
+from codelab_client.safe_text import exact_line
 from codelab_client.tools.failure import ToolFailure
 from codelab_client.tools.tree import Names, Tree
 
@@ -19,6 +20,8 @@ Scope = Literal["user", "project"]
 
 #: The project's file, in the workspace.
 PROJECT: Names = (".codelab", "notes.md")
+#: The path of the user's file for the model, which cannot read it by a call.
+USERS_PATH = "notes of the user.md"
 _SCOPES: tuple[Scope, ...] = ("user", "project")
 #: Characters of a note, and bytes of a file.
 MOST_CHARS, _MOST_BYTES = 1_000, 32_000
@@ -43,9 +46,15 @@ class Notes:
     def __init__(self, workspace: Path) -> None:
         self._workspace = workspace
 
-    def listed(self) -> list[Note]:
-        """The user's, then the project's."""
-        return [note for scope in _SCOPES for note in self._of(scope)]
+    def listed(self, say: Callable[[str], None]) -> list[Note]:
+        """The user's, then the project's. say: tells which file cannot be read, and why."""
+        notes: list[Note] = []
+        for scope in _SCOPES:
+            try:
+                notes += self._of(scope)
+            except NoteRefused as reason:
+                say(str(reason))
+        return notes
 
     def add(self, scope: Scope, text: str) -> None:
         """Add a note. Raises NoteRefused."""
@@ -85,18 +94,21 @@ class Notes:
             tree.close()
 
     def place(self, scope: Scope) -> str:
-        """The file, for people and for the model."""
-        return "/".join(PROJECT) if scope == "project" else "~/.config/codelab/notes.md"
+        """The file, for people."""
+        if scope == "project":
+            return "/".join(PROJECT)
+        path = config_folder() / "notes.md"
+        return exact_line(f"~/{path.relative_to(Path.home())}" if path.is_relative_to(Path.home()) else path)
 
     def instructions(self) -> Iterator[dict[str, str]]:
-        """The `path` and `content` of the files that say something. One that cannot be read is left out."""
+        """The `path` and `content` of the files that say something. `/notes` says why one cannot be read."""
         for scope in _SCOPES:
             try:
                 content = self.content(scope)
             except NoteRefused:
                 continue
             if content.strip():
-                yield {"path": self.place(scope), "content": content}
+                yield {"path": USERS_PATH if scope == "user" else "/".join(PROJECT), "content": content}
 
     def _of(self, scope: Scope) -> Iterator[Note]:
         for number, line in enumerate(self.content(scope).split("\n")):

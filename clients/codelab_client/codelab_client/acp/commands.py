@@ -209,9 +209,11 @@ class Commands:
         notes = Notes(self._root)
         verb, _, typed_number = argument.partition(" ")
         try:
-            entries = await asyncio.to_thread(notes.listed)
+            complaints: list[str] = []
+            entries = await asyncio.to_thread(notes.listed, complaints.append)
             if verb != "forget":
-                lines = [
+                lines = [safe(complaint) for complaint in complaints]
+                lines += [
                     f"{number}. {_code(safe_line(note.text))} ({notes.place(note.scope)})"
                     for number, note in enumerate(entries, 1)
                 ]

@@ -485,7 +485,10 @@ class Commands:
     async def _notes(self, _: str) -> None:
         notes = Notes(self._conversation.workspace)
         try:
-            entries = await asyncio.to_thread(notes.listed)
+            complaints: list[str] = []
+            entries = await asyncio.to_thread(notes.listed, complaints.append)
+            for complaint in complaints:
+                self._say(safe(complaint), "warning")
             choices = [
                 Choice(str(index), safe_line(note.text), notes.place(note.scope)) for index, note in enumerate(entries)
             ]

@@ -9,7 +9,7 @@ import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
-from codelab_client.notes import Notes
+from codelab_client.notes import USERS_PATH, Notes
 from codelab_client.tools.failure import ToolFailure
 from codelab_client.tools.paths import components, joined
 from codelab_client.tools.tree import Names, Tree
@@ -54,9 +54,9 @@ async def project_instructions(
 def with_those_of(
     name: str, other_files: Sequence[Mapping[str, str]], files: list[dict[str, str]]
 ) -> list[dict[str, str]]:
-    """The files, and those of another folder (see `folders`) for which there is room, with its name before the path."""
+    """The files, and those in another folder (see `folders`) for which there is room, with its name before the path."""
     for file in other_files:
-        if not file["path"].startswith("../"):
+        if not file["path"].startswith("../") and file["path"] != USERS_PATH:
             _add(files, f"{name}/{file['path']}", file["content"].encode())
     return files
 
