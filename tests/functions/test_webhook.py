@@ -8,7 +8,6 @@ import json
 import re
 import socket
 import ssl
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from codelab.protocol.tools import CATALOGUE
 
 from infra.intrinsics import text
 from tests.cases import cases
+from tests.certificates import make_certificate
 from tests.fakes.model.script import call
 from tests.functions.system import Function, System
 from tests.functions.test_metrics import WRITE, broken, lines, refuse
@@ -107,11 +107,7 @@ def test_without_a_webhook_nothing_is_written(system: System, caplog: pytest.Log
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder with `cert.pem` and `key.pem` of a server named localhost, signed by itself."""
-    folder = tmp_path_factory.mktemp("authority")
-    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost"
-    command += " -addext subjectAltName=DNS:localhost -keyout key.pem -out cert.pem"
-    subprocess.run(command.split(), cwd=folder, check=True, capture_output=True)
-    return folder
+    return make_certificate(tmp_path_factory.mktemp("authority"))
 
 
 class Server:

@@ -25,6 +25,7 @@ from codelab.llm.config import RequestConfig
 from codelab.llm.errors import Cancelled, DeadlineExceeded, InvalidRequest, Length, ModelError, TransportError
 
 from tests.cases import cases
+from tests.certificates import make_certificate
 from tests.fakes.aws.server import AwsServer
 from tests.fakes.http import Exchange, Script, event, response
 from tests.fakes.model.wire import ScriptedServer, delta, failing
@@ -292,10 +293,7 @@ def test_a_proxy_that_cannot_be_used_is_an_error_at_init(monkeypatch: pytest.Mon
 @pytest.fixture
 def authority(tmp_path: Path) -> Path:
     """The folder with `cert.pem` and `key.pem` of a server named localhost, signed by itself."""
-    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost"
-    command += " -addext subjectAltName=DNS:localhost -keyout key.pem -out cert.pem"
-    subprocess.run(command.split(), cwd=tmp_path, check=True, capture_output=True)
-    return tmp_path
+    return make_certificate(tmp_path)
 
 
 @pytest.fixture

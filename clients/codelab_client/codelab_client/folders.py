@@ -1,7 +1,7 @@
 """The folders of a session: the one in which the agent works, and others that it may only read.
 
 A call names a file of another folder with the folder's name before its path, such as `+docs/api/index.md`: paths of
-calls are relative, and the server knows no other_folders.
+calls are relative, and the server knows of one folder only.
 """
 
 import os
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-#: Begins the names of the other_folders.
+#: Begins the names of the other folders.
 _MARK = "+"
 _NAME_CHARS = 60
 

@@ -19,6 +19,7 @@ from codelab_client.safe_text import exact, exact_line, safe, safe_line
 from codelab_client.skills import TOOL as SKILLS
 from codelab_client.tools.arguments import ALIASES, ARGUMENTS
 from codelab_client.tools.dialogue import Dialogue
+from codelab_client.tools.risks import risk_of
 from codelab_client.trust import TrustFile
 
 #: Where a workspace has agents, in this order.
@@ -44,9 +45,8 @@ _PEERS = {
 }
 _MCP_TOOL = re.compile(r"mcp__(.+?)__(.+)")
 #: What goes with a tool that an agent must not have: who may not write one file may not change another.
-_CHANGES = frozenset({"write_file", "edit_file", "apply_patch", "create_directory", "delete_file", "move_file",
-                      "git.branch", "git.commit"})  # fmt: skip
-_COMMANDS = frozenset({"run_command", "run_persistent", "read_process", "kill_process"})
+_CHANGES = frozenset(tool for tool in ARGUMENTS if risk_of(tool, {}) == "write")
+_COMMANDS = frozenset(tool for tool in ARGUMENTS if risk_of(tool, {}) == "execute") | {"read_process"}
 #: Other agents' names of models that say nothing here.
 _MODEL_ALIASES = frozenset({"", "inherit", "sonnet", "opus", "haiku", "default"})
 _TRUST, _LATER, _NEVER = "delegate to it, now and from now on", "not now", "never"

@@ -410,7 +410,8 @@ class Hello(ClientFrame):
 
     @model_validator(mode="after")
     def agents_are_bounded(self) -> Self:
-        agents = self.agents or []
+        if not (agents := self.agents):
+            return self
         texts = json.dumps([agent.model_dump() for agent in agents], ensure_ascii=False)
         if len(texts.encode()) > limits.AGENTS_BYTES:
             limit = f"{limits.AGENTS_BYTES} bytes"
