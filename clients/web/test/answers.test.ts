@@ -25,6 +25,11 @@ describe('a code in colours', () => {
     for (const code of CODES) expect(highlighted(code, language)!.map(([text]) => text).join('')).toBe(code);
   });
 
+  test('is the code, however deep it is nested', () => {
+    const code = '> '.repeat(20_000);
+    expect(highlighted(code, 'md')!.map(([text]) => text).join('')).toBe(code);
+  });
+
   test('has the kinds of its language', () => {
     expect(kinds('def f():\n    return "a"  # why\n', 'python')).toMatchObject({ def: 'keyword', '"a"': 'string', '# why': 'comment' });
     expect(kinds('let x: number = 1;', 'ts')).toMatchObject({ let: 'keyword', '1': 'number', number: 'name' });

@@ -92,13 +92,19 @@ export function highlighted(code: string, language: string): readonly Piece[] | 
 
 function parsed(code: string, parser: Parser): readonly Piece[] {
   const pieces: Piece[] = [];
-  highlightCode(
-    code,
-    parser.parse(code),
-    KINDS,
-    (text, classes) => pieces.push([text, classes.split(' ')[0]!]),
-    () => pieces.push(['\n', '']),
-  );
+  try {
+    highlightCode(
+      code,
+      parser.parse(code),
+      KINDS,
+      (text, classes) => pieces.push([text, classes.split(' ')[0]!]),
+      () => pieces.push(['\n', '']),
+    );
+  } catch (error) {
+    // It visits what stands in each other by recursion, for which some thousand brackets are too many.
+    if (error instanceof RangeError) return [[code, '']];
+    throw error;
+  }
   return pieces;
 }
 
