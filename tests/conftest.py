@@ -16,11 +16,11 @@ import httpx
 import pytest
 from codelab_local import LocalCloud
 from hypothesis import HealthCheck, settings
-from xdist.scheduler import LoadFileScheduling
 
 from tests.fakes.ide.ide import Ide
 from tests.fakes.model.server import ScriptedModel
-from tests.fork_server import ForkServer
+from tests.fork_server import CLIENTS, CLOUDS
+from tests.parallel import Parallel
 from tests.waiting import run
 
 TESTS = Path(__file__).parent
@@ -88,7 +88,11 @@ _sessions = (f"talk_{n}" for n in itertools.count(1))
 Open = Callable[..., Ide]
 
 
-def pytest_configure() -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--processes", type=int, default=1, help="run the tests in so many processes")
+
+
+def pytest_configure(config: pytest.Config) -> None:
     """Let Ctrl-C reach the programs that tests start, also where a shell began the tests in the background.
 
     Such a shell has SIGINT ignored, and programs pass that on to those that they start.
@@ -96,11 +100,15 @@ def pytest_configure() -> None:
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    LocalCloud.spawn = ForkServer().spawn
+    LocalCloud.spawn = CLOUDS.spawn
+    if (processes := config.getoption("--processes")) > 1:
+        config.pluginmanager.register(Parallel(processes, group_of))
+        for server in (CLOUDS, CLIENTS):
+            server.start()  # It imports while the tests are collected.
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the longest files. (`--no-loadscope-reorder` has xdist keep the order.)"""
+    """Begin with the longest files."""
     places = {TESTS / name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(item.path, len(places)))
 
@@ -137,17 +145,10 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     return True
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling:
-    return FilesOfACloudTogether(config, log)
-
-
-class FilesOfACloudTogether(LoadFileScheduling):  # type: ignore[misc]
-    """One process runs all files that use the same special cloud, so that no other starts one too."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        file = TESTS.parent / nodeid.partition("::")[0]
-        return special_cloud(file) or (file.parent.name if file.parent.name in OWN_CLOUD else str(file))
+def group_of(item: pytest.Item) -> str:
+    """What one process runs: a file, or all files that use the same special cloud, so that no other starts one too."""
+    file = item.path
+    return special_cloud(file) or (file.parent.name if file.parent.name in OWN_CLOUD else str(file))
 
 
 @cache

@@ -1,29 +1,33 @@
-"""Starts local clouds by forking a process that has imported what their processes import.
+"""Starts local clouds, and `codelab` in a terminal, by forking a process that has imported what they import.
 
-The imports are most of what a start costs. A process that runs tests has one such server, which starts before its first
-cloud and ends with it. A cloud is still a process with the same children as after `python -m codelab_local`: each of
-them is forked by the one that would have started it, has a session, environment, folder, command line and streams of
-its own and no descriptors of others, and runs its module as `__main__`. Only clouds of this repository's template are
-started in this way, and only on Linux. Those of `tests/local` start as a user starts them.
+The imports are most of what a start costs. There is one such server for clouds and one for `codelab`, which all
+processes that run tests share, and which end with them. A cloud is still a process with the same children as after
+`python -m codelab_local`: each of them is forked by the one that would have started it, has a session, environment,
+folder, command line and streams of its own and no descriptors of others, and runs its module as `__main__`. Only clouds
+of this repository's template are started in this way, and only on Linux. Those of `tests/local` start as a user starts
+them.
 """
 
 import asyncio
 import atexit
 import ctypes
+import fcntl
 import gc
 import importlib
 import json
 import os
+import pkgutil
 import runpy
 import select
 import signal
 import socket
 import subprocess
 import sys
+import termios
 import threading
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
@@ -53,11 +57,17 @@ _IMPORTED_LATE = (
 #: Packages that read the environment when they are imported: their processes import them anew.
 _READ_THE_ENVIRONMENT = ("ministack",)
 
+_STREAMS = ("stdin", "stdout", "stderr")
+
 _spawn = processes.spawn
 
 
 class ForkedProcess:
     """Of `subprocess.Popen`, what is used of a process that this one has forked."""
+
+    stdin: Any = None
+    stdout: Any = None
+    stderr: Any = None
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -105,54 +115,111 @@ class _ProcessOfTheServer(ForkedProcess):
 
     def _look(self) -> None:
         if select.select([self._outcome], [], [], 0)[0]:
-            # The server ends with this process; if something killed it, what it forked has ended, too.
+            # If something killed the server, what it forked has ended, too.
             self.returncode = int(self._outcome.recv(16) or -signal.SIGKILL)
             self._outcome.close()
 
 
 class ForkServer:
-    """The server's process, which starts when it is first needed and ends at the latest with this process."""
+    """A server's process, which starts when it is first needed. `ahead` imports for it.
 
-    def __init__(self) -> None:
+    It ends with this process and all that are forked from this one after its start: they use it, too.
+    """
+
+    def __init__(self, ahead: Callable[[], None]) -> None:
+        self._ahead = ahead
         self._lock = threading.Lock()
-        self._control: socket.socket | None = None
+        self._door: socket.socket | None = None
         self._environment: dict[str, str] = {}
+        self._control: tuple[int, socket.socket] | None = None
+
+    def start(self) -> None:
+        self._environment = dict(os.environ)
+        self._door, of_server = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        descriptor = of_server.fileno()
+        words = (self._ahead.__name__, str(descriptor), _PADDING)
+        _spawn("tests.fork_server", *words, environment=self._environment, pass_fds=(descriptor,))
+        of_server.close()
 
     def spawn(self, module: str, *arguments: str, environment: Mapping[str, str], **options: Any) -> Any:
         """In place of `codelab_local.host.processes.spawn`, for the processes of local clouds."""
+        if str(TEMPLATE) not in arguments or not self._can_fork(environment):
+            return _spawn(module, *arguments, environment=environment, **options)
+        with Path(os.devnull).open() as nothing:
+            streams = nothing.fileno(), options["stdout"], options["stderr"]
+            death_signal = options["death_signal"]
+            return self._fork(streams, module, *arguments, environment=environment, death_signal=death_signal)
+
+    def popen(
+        self, command: Sequence[str], environment: Mapping[str, str], cwd: Path | None, terminal: int | None = None
+    ) -> Any:
+        """`subprocess.Popen` with three pipes, or in this terminal, of words that may begin with `python -m module`."""
+        can_fork = tuple(command[:2]) == (sys.executable, "-m") and self._can_fork(environment)
+        if terminal is None and not can_fork:
+            pipes: dict[str, Any] = dict.fromkeys(_STREAMS, subprocess.PIPE)
+            return subprocess.Popen(command, **pipes, env=environment, cwd=cwd)
+        if terminal is None:
+            return self._piped(command, environment, cwd)
+        if can_fork:
+            return self._fork((terminal,) * 3, *command[2:], environment=environment, folder=cwd, has_terminal=True)
+        streams: dict[str, Any] = dict.fromkeys(_STREAMS, terminal)
+        return subprocess.Popen(
+            command,
+            **streams,
+            env=environment,
+            cwd=cwd,
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        )
+
+    def _piped(self, command: Sequence[str], environment: Mapping[str, str], cwd: Path | None) -> ForkedProcess:
+        (stdin, writes), (reads, stdout), (reads_errors, stderr) = (os.pipe() for _ in range(3))
+        process = self._fork((stdin, stdout, stderr), *command[2:], environment=environment, folder=cwd)
+        for descriptor in (stdin, stdout, stderr):
+            os.close(descriptor)
+        process.stdin = os.fdopen(writes, "wb")
+        process.stdout, process.stderr = os.fdopen(reads, "rb"), os.fdopen(reads_errors, "rb")
+        return process
+
+    def _can_fork(self, environment: Mapping[str, str]) -> bool:
         with self._lock:
-            if self._control is None and _can_fork(arguments):
-                self._start()
-            if self._control is None or not _can_fork(arguments) or _differs(environment, self._environment):
-                return _spawn(module, *arguments, environment=environment, **options)
-            request = {
-                "module": module,
-                "arguments": arguments,
-                "environment": dict(environment),
-                "death_signal": int(options["death_signal"]),
-                "folder": str(Path.cwd()),
-            }
-            outcome, of_server = socket.socketpair()
+            if self._door is None and sys.platform == "linux":
+                self.start()
+        return self._door is not None and not _differs(environment, self._environment)
+
+    def _connected(self) -> socket.socket:
+        """This process's own connection, whose end tells the server that this process has ended."""
+        assert self._door is not None
+        if self._control is None or self._control[0] != os.getpid():
+            near, of_server = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             with of_server:
-                descriptors = [options["stdout"], options["stderr"], of_server.fileno()]
-                socket.send_fds(self._control, [json.dumps(request).encode()], descriptors)
-            return _ProcessOfTheServer(int(self._control.recv(16)), outcome)
+                socket.send_fds(self._door, [b"1"], [of_server.fileno()])
+            self._control = os.getpid(), near
+        return self._control[1]
 
-    def _start(self) -> None:
-        self._environment = dict(os.environ)
-        self._control, of_server = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with of_server:
-            _spawn(
-                "tests.fork_server",
-                str(of_server.fileno()),
-                _PADDING,
-                environment=self._environment,
-                pass_fds=(of_server.fileno(),),
-            )
-
-
-def _can_fork(arguments: Sequence[str]) -> bool:
-    return sys.platform == "linux" and str(TEMPLATE) in arguments
+    def _fork(
+        self,
+        streams: Sequence[int],
+        module: str,
+        *arguments: str,
+        environment: Mapping[str, str],
+        death_signal: int = signal.SIGKILL,
+        folder: Path | None = None,
+        has_terminal: bool = False,
+    ) -> ForkedProcess:
+        request = {
+            "module": module,
+            "arguments": arguments,
+            "environment": dict(environment),
+            "death_signal": int(death_signal),
+            "folder": str(folder or Path.cwd()),
+            "has_terminal": has_terminal,
+        }
+        outcome, of_server = socket.socketpair()
+        with of_server, self._lock:
+            control = self._connected()
+            socket.send_fds(control, [json.dumps(request).encode()], [*streams, of_server.fileno()])
+            return _ProcessOfTheServer(int(control.recv(16)), outcome)
 
 
 def _differs(environment: Mapping[str, str], other: Mapping[str, str]) -> bool:
@@ -163,35 +230,68 @@ def _differs(environment: Mapping[str, str], other: Mapping[str, str]) -> bool:
 # The server.
 
 
-def serve(control: socket.socket) -> None:
-    """Fork what is asked for, until the test process ends."""
-    _import_ahead()
-    running: dict[int, tuple[int, socket.socket]] = {}
-    while True:
-        sources: list[Any] = [control, *running]
-        readable, _, _ = select.select(sources, [], [])
-        for descriptor in set(readable) & running.keys():
-            pid, outcome = running.pop(descriptor)
+class _Server:
+    """Forks what is asked for, until the last process that may ask has ended. What one asked for ends with it."""
+
+    def __init__(self, door: socket.socket) -> None:
+        self._door = door
+        self._controls: list[socket.socket] = []
+        # By its process's descriptor: the pid, where to send the exit code, who asked for it, what ends it.
+        self._running: dict[int, tuple[int, socket.socket, socket.socket, int]] = {}
+
+    def serve(self) -> None:
+        while True:
+            sources: list[Any] = [self._door, *self._controls, *self._running]
+            for source in select.select(sources, [], [])[0]:
+                if isinstance(source, int):
+                    self._has_ended(source)
+                elif source is not self._door:
+                    self._is_asked(source)
+                elif descriptors := socket.recv_fds(source, 1, 1)[1]:
+                    self._controls.append(socket.socket(fileno=descriptors[0]))
+                else:
+                    return
+
+    def _has_ended(self, descriptor: int) -> None:
+        pid, outcome, *_ = self._running.pop(descriptor)
+        os.close(descriptor)
+        with outcome, suppress(OSError):  # nobody may wait for it any more
+            outcome.send(str(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])).encode())
+
+    def _is_asked(self, control: socket.socket) -> None:
+        data, descriptors, _, _ = socket.recv_fds(control, 1 << 20, 4)
+        if not data:
+            self._controls.remove(control)
+            control.close()
+            for pid, _, owner, death_signal in self._running.values():
+                if owner is control:
+                    os.kill(pid, death_signal)
+            return
+        request = json.loads(data)
+        stdin, stdout, stderr, outcome = descriptors
+        streams: dict[str, Any] = {"stdin": stdin, "stdout": stdout, "stderr": stderr}
+        death_signal = request["death_signal"]
+        pid = fork(request.pop("module"), *request.pop("arguments"), **streams, **request)
+        for descriptor in streams.values():
             os.close(descriptor)
-            with outcome, suppress(OSError):  # nobody may wait for it any more
-                outcome.send(str(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])).encode())
-        if control in readable:
-            data, descriptors, _, _ = socket.recv_fds(control, 1 << 20, 3)
-            if not data:
-                return
-            request = json.loads(data)
-            stdout, stderr, outcome_descriptor = descriptors
-            pid = fork(request.pop("module"), *request.pop("arguments"), stdout=stdout, stderr=stderr, **request)
-            os.close(stdout)
-            os.close(stderr)
-            running[os.pidfd_open(pid)] = pid, socket.socket(fileno=outcome_descriptor)
-            control.send(str(pid).encode())
+        self._running[os.pidfd_open(pid)] = pid, socket.socket(fileno=outcome), control, death_signal
+        control.send(str(pid).encode())
 
 
-def _import_ahead() -> None:
+def import_client() -> None:
+    """What `codelab` imports when it starts, and later."""
+    import codelab_client
+
+    for module in pkgutil.walk_packages(codelab_client.__path__, "codelab_client."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    _freeze()
+
+
+def import_cloud() -> None:
+    """What the processes of a cloud import when they start, and later."""
     # First: modules take the function from here when they are imported.
     processes.spawn = spawn
-    from codelab_local.functions import shared_memory
     from codelab_local.functions.environment import shared_imports
     from codelab_local.settings.settings import Settings
     from codelab_local.template.sam_template import read_template
@@ -208,6 +308,12 @@ def _import_ahead() -> None:
     for name in list(sys.modules):
         if name.partition(".")[0] in _READ_THE_ENVIRONMENT:
             del sys.modules[name]
+    _freeze()
+
+
+def _freeze() -> None:
+    from codelab_local.functions import shared_memory
+
     assert threading.active_count() == 1, "an import started a thread, which a forked process would lack"
     shared_memory.make_immortal()
     shared_memory.freeze()
@@ -227,6 +333,8 @@ def fork(
     folder: str = "",
     pass_fds: Sequence[int] = (),
     death_signal: int = signal.SIGKILL,
+    has_terminal: bool = False,
+    stdin: int = subprocess.DEVNULL,
     stdout: int | None = subprocess.DEVNULL,
     stderr: int | None = None,
 ) -> int:
@@ -242,7 +350,9 @@ def fork(
         die_with_parent(parent, death_signal)
         gc.freeze()  # What the parent has is never deleted here: its descriptors may be others by then.
         _reset_signals()
-        _take_descriptors(stdout, stderr, pass_fds)
+        _take_descriptors((stdin, stdout, stderr), pass_fds)
+        if has_terminal:
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
         os.environ.clear()
         os.environ.update(environment)
         time.tzset()
@@ -289,10 +399,10 @@ def _reset_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
-def _take_descriptors(stdout: int | None, stderr: int | None, pass_fds: Sequence[int]) -> None:
-    """Nothing to read, these two to write to, and `pass_fds`. Every other descriptor is closed."""
+def _take_descriptors(streams: Sequence[int | None], pass_fds: Sequence[int]) -> None:
+    """These three, None of which stays what it is, and `pass_fds`. Every other descriptor is closed."""
     nothing = os.open(os.devnull, os.O_RDWR)
-    for place, source in ((0, subprocess.DEVNULL), (1, stdout), (2, stderr)):
+    for place, source in enumerate(streams):
         if source is not None:
             os.dup2(nothing if source == subprocess.DEVNULL else source, place)
     for name in os.listdir("/proc/self/fd"):  # noqa: PTH208
@@ -310,7 +420,7 @@ def _open_streams() -> None:
         form = {"encoding": inherited.encoding, "errors": inherited.errors}
         stream: Any = open(descriptor, mode, closefd=False, **form)  # noqa: SIM115
         if mode == "w":
-            stream.reconfigure(line_buffering=inherited.line_buffering, write_through=unbuffered)
+            stream.reconfigure(line_buffering=name == "stderr" or stream.isatty(), write_through=unbuffered)
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
 
@@ -323,5 +433,9 @@ def _write_command_line(words: Sequence[str]) -> None:
     ctypes.memmove(start, line.ljust(end - start, b"\0"), end - start)
 
 
+CLOUDS = ForkServer(import_cloud)
+CLIENTS = ForkServer(import_client)
+
 if __name__ == "__main__":
-    serve(socket.socket(fileno=int(sys.argv[1])))
+    globals()[sys.argv[1]]()
+    _Server(socket.socket(fileno=int(sys.argv[2]))).serve()

@@ -22,9 +22,9 @@ _SLEEP = "import time; time.sleep(100)"
 #: A process that forks one, says which, and is killed.
 _KILLED = f"""
 import os
-from tests.fork_server import TEMPLATE, ForkServer
+from tests.fork_server import TEMPLATE, ForkServer, import_cloud
 options = {{"environment": os.environ, "death_signal": 2, "stdout": 1, "stderr": 2}}
-cloud = ForkServer().spawn("timeit", {_SLEEP!r}, str(TEMPLATE), **options)
+cloud = ForkServer(import_cloud).spawn("timeit", {_SLEEP!r}, str(TEMPLATE), **options)
 print(cloud.pid, flush=True)
 cloud.wait()
 """

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from tests.client.acp_schema import Schema, Witness
+from tests.fork_server import CLIENTS
 
 CODELAB = (sys.executable, "-m", "codelab_client.command_line", "acp")
 PATIENCE_S = 60.0
@@ -71,14 +72,7 @@ class Editor:
         self.witness = Witness(schema(), "own")
 
     def __enter__(self) -> Self:
-        self.process = subprocess.Popen(
-            self._command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=self._environment,
-            cwd=self._cwd,
-        )
+        self.process = CLIENTS.popen(self._command, self._environment, self._cwd)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         return self

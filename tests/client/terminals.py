@@ -7,7 +7,6 @@ import os
 import pty
 import re
 import struct
-import subprocess
 import termios
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,6 +19,7 @@ import pyte
 from rich.style import Style
 from rich.text import Text
 
+from tests.fork_server import CLIENTS
 from tests.waiting import until
 
 
@@ -64,16 +64,7 @@ class Terminal:
         self._near, far = pty.openpty()
         fcntl.ioctl(far, termios.TIOCSWINSZ, self._size)
         self.first_mode = self.mode()
-        self.process = subprocess.Popen(
-            list(self._command),
-            stdin=far,
-            stdout=far,
-            stderr=far,
-            cwd=self._cwd,
-            env=self._environment,
-            start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-        )
+        self.process = CLIENTS.popen(self._command, self._environment, self._cwd, far)
         os.close(far)
         self._reading = threading.Thread(target=self._read, daemon=True)
         self._reading.start()
@@ -165,7 +156,8 @@ class Terminal:
 
     def ended(self) -> int:
         """Wait for the program's end. Returns its exit code."""
-        return self.process.wait(30)
+        code: int = self.process.wait(30)
+        return code
 
     def _take(self, piece: bytes) -> None:
         """The program has written this."""

@@ -20,7 +20,7 @@ SOME = [
 
 def passed(*files: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    tests = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *map(str, files)]
+    tests = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *map(str, files)]
     run = subprocess.run(
         tests, env={**environment, "AWS_CLIENT": "boto3"}, cwd=HERE.parents[1], capture_output=True, text=True
     )

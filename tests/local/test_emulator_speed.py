@@ -14,7 +14,6 @@ from codelab_local import LocalCloud
 from codelab_local.emulator.speed import Message, deep_copy, speed_up, straight_to_dynamodb
 from hypothesis import given
 from hypothesis import strategies as st
-from ministack.services import dynamodb
 
 from tests.local.conftest import APP
 
@@ -28,6 +27,14 @@ EXPRESSIONS = [
 ]
 
 
+@pytest.fixture(scope="module")
+def dynamodb() -> Any:
+    """The emulator's module. Its import starts a thread, which processes that are forked after the collection lack."""
+    from ministack.services import dynamodb
+
+    return dynamodb
+
+
 def containers(value: Any) -> set[int]:
     """The identities of all dictionaries and lists in a value."""
     inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
@@ -35,7 +42,7 @@ def containers(value: Any) -> set[int]:
     return own.union(*map(containers, inside))
 
 
-def test_numbers_are_measured_and_checked_as_before() -> None:
+def test_numbers_are_measured_and_checked_as_before(dynamodb: Any) -> None:
     fast: Any = SimpleNamespace(**vars(dynamodb))
     speed_up(fast)
     for text in ["0", "-12.50", "1E125", "1e200", "1" * 39, "", "x", 7, True, 1.0, None, ["1"]] * 2:
@@ -57,7 +64,7 @@ def test_other_objects_are_copied_as_before() -> None:
     assert copied["items"]["a"] is not value["items"]["a"]
 
 
-def test_expressions_are_read_as_before() -> None:
+def test_expressions_are_read_as_before(dynamodb: Any) -> None:
     fast: Any = SimpleNamespace(**vars(dynamodb))
     speed_up(fast)
     assert fast.copy.deepcopy is not copy.deepcopy
