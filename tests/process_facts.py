@@ -19,7 +19,8 @@ if __name__ == "__main__":
         "input": sys.stdin.read(),
         "interrupt": signal.getsignal(signal.SIGINT) is signal.default_int_handler,
         "path": sys.path[0],
-        "signals": {name: status[name].strip() for name in ("SigBlk", "SigIgn", "SigCgt")},
+        # Of the first 31: the next two are the C library's own.
+        "signals": {name: int(status[name], 16) & 0x7FFFFFFF for name in ("SigBlk", "SigIgn", "SigCgt")},
         "streams": [(stream.encoding, stream.errors) for stream in (sys.stdin, sys.stdout, sys.stderr)],
         "threads": threading.active_count(),
         "umask": status["Umask"].strip(),
