@@ -52,7 +52,8 @@ def begin(folder: Path, **files: str) -> "subprocess.Popen[str]":
     for name, text in {"conftest": _CONFTEST, **files}.items():
         (folder / f"{name}.py").write_text(text)
     names = [f"{name}.py" for name in files]
-    command = [sys.executable, "-m", "pytest", "-rA", "-p", "no:schemathesis", "-p", "no:cacheprovider", *names]
+    options = ["-rA", "-p", "no:schemathesis", "-p", "no:cacheprovider", f"--basetemp={folder / 'temporary'}"]
+    command = [sys.executable, "-m", "pytest", *options, *names]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     return subprocess.Popen(command, cwd=folder, env=environment, text=True, **pipes)  # type: ignore[call-overload]
