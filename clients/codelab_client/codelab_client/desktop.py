@@ -74,7 +74,7 @@ class Desktop:
         """Show a notification. Returns why that failed; empty if it did not."""
         command = self.command(title, text)
         try:
-            ended = subprocess.run(
+            process = subprocess.run(
                 command.arguments,
                 input=command.stdin,
                 stdout=subprocess.DEVNULL,
@@ -87,7 +87,7 @@ class Desktop:
             return f"{self._kind} takes too long"
         except OSError as error:
             return f"{self._kind}: {error.strerror}"
-        return f"{self._kind} ended with {ended.returncode}" if ended.returncode else ""
+        return f"{self._kind} ended with {process.returncode}" if process.returncode else ""
 
     def _found(self) -> tuple[str, str]:
         """The program, and its kind: empty without a desktop, such as over SSH."""
@@ -105,8 +105,8 @@ class Desktop:
             if self._environment.get("WSL_DISTRO_NAME"):
                 names["powershell.exe"] = "powershell"
         for name, kind in names.items():
-            if (found := shutil.which(name, path=self._path)) is not None:
-                return found, kind
+            if (path := shutil.which(name, path=self._path)) is not None:
+                return path, kind
         return "", ""
 
 

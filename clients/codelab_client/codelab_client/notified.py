@@ -47,7 +47,7 @@ class Attending:
 
     def __init__(self) -> None:
         self._waiting: dict[str, str] = {}  # the tools of calls
-        self._ended: list[str] = []
+        self._turn_ids: list[str] = []
 
     def take(self, event: on.Event) -> str:
         """What to tell about an event; empty for most. Of several calls that wait, the first one calls."""
@@ -60,13 +60,15 @@ class Attending:
                 self._waiting.pop(event.call_id, None)
             case on.Resumed():
                 now = states(event.open_calls)
-                for call_id in [it for it, tool in self._waiting.items() if not _waits(tool, now.get(it))]:
+                for call_id in [
+                    call_id for call_id, tool in self._waiting.items() if not _waits(tool, now.get(call_id))
+                ]:
                     del self._waiting[call_id]
             case on.TurnEnd():
                 self._waiting.clear()
-                if event.turn_id in self._ended:
+                if event.turn_id in self._turn_ids:
                     return ""
-                self._ended = [*self._ended[1 - _ENDED :], event.turn_id]
+                self._turn_ids = [*self._turn_ids[1 - _ENDED :], event.turn_id]
                 # Who has cancelled it knows.
                 return "" if event.reason == "cancelled" else _ENDS.get(event.reason, "has failed")
         return ""
@@ -84,9 +86,9 @@ class Teller:
         self._desktop, self._write, self._is_terminal = desktop, write, is_terminal
         self._queue: asyncio.Queue[str] = asyncio.Queue(_MOST_WAITING)
 
-    def tell(self, name: str, what: str) -> None:
+    def tell(self, name: str, event_text: str) -> None:
         """Tell that something has happened in a session. name: its title, or its id."""
-        text = f"{safe_line(name, 80)} {what}"
+        text = f"{safe_line(name, 80)} {event_text}"
         self._write(f"{text}\n")
         with contextlib.suppress(asyncio.QueueFull):
             self._queue.put_nowait(text)
@@ -111,10 +113,10 @@ class Following:
 
     def __init__(self, address: Address, folder: Path, token: Token, tell: Callable[[str, str], None]) -> None:
         self._address, self._folder, self._token, self._tell = address, folder, token, tell
-        self._rest = Rest(address, token)
+        self._rest_api = Rest(address, token)
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._closed: set[str] = set()  # by the server: they are not opened again
-        self._lost: set[str] = set()  # those without a connection
+        self._closed_ids: set[str] = set()  # by the server: they are not opened again
+        self._lost_ids: set[str] = set()  # those without a connection
 
     async def named(self, session_ids: Sequence[str]) -> None:
         """Follow these until the server has closed all of them. Raises SessionError."""
@@ -125,8 +127,8 @@ class Following:
 
     async def newest(self) -> None:
         """Follow the newest ones for ever. Raises SessionError if they cannot be listed, or not any more."""
-        known = set(await self._listed())
-        await self._follow_newest(list(known), known)
+        known_ids = set(await self._listed())
+        await self._follow_newest(list(known_ids), known_ids)
         _say(f"Following your {MOST_SESSIONS} newest sessions, now {len(self._tasks)}. Ctrl-C ends.")
         is_lost = False
         while True:
@@ -139,8 +141,8 @@ class Following:
                 is_lost = True
                 continue
             is_lost = False
-            await self._follow_newest(ids, known)
-            known.update(ids)
+            await self._follow_newest(ids, known_ids)
+            known_ids.update(ids)
 
     async def end(self) -> None:
         """Follow nothing any more."""
@@ -148,16 +150,18 @@ class Following:
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
-    async def _follow_newest(self, ids: Sequence[str], known: set[str]) -> None:
-        left = [self._tasks.pop(session_id) for session_id in set(self._tasks) - set(ids)]
-        for task in left:
+    async def _follow_newest(self, ids: Sequence[str], known_ids: set[str]) -> None:
+        old_ids = set(self._tasks) - set(ids)
+        self._lost_ids -= old_ids
+        old_tasks = [self._tasks.pop(session_id) for session_id in old_ids]
+        for task in old_tasks:
             task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
+        await asyncio.gather(*old_tasks, return_exceptions=True)
         for session_id in ids:
-            if session_id in self._tasks or session_id in self._closed:
+            if session_id in self._tasks or session_id in self._closed_ids:
                 continue
             try:
-                await self._follow(session_id, is_new=session_id not in known)
+                await self._follow(session_id, is_new=session_id not in known_ids)
             except Unauthorized:
                 raise
             except SessionError:
@@ -167,12 +171,15 @@ class Following:
         """Follow them for so long; None: as long as there are any. Raises what following one raises."""
         end = None if seconds is None else time.monotonic() + seconds
         while self._tasks:
-            rest = None if end is None else max(0.0, end - time.monotonic())
-            done, _ = await asyncio.wait(self._tasks.values(), timeout=rest, return_when=asyncio.FIRST_COMPLETED)
-            if not done:
+            remaining_s = None if end is None else max(0.0, end - time.monotonic())
+            ended_tasks, _ = await asyncio.wait(
+                self._tasks.values(), timeout=remaining_s, return_when=asyncio.FIRST_COMPLETED
+            )
+            if not ended_tasks:
                 return
-            for session_id in [session_id for session_id, task in self._tasks.items() if task in done]:
-                self._closed.add(session_id)
+            for session_id in [session_id for session_id, task in self._tasks.items() if task in ended_tasks]:
+                self._closed_ids.add(session_id)
+                self._lost_ids.discard(session_id)
                 self._tasks.pop(session_id).result()
         if end is not None:
             await asyncio.sleep(end - time.monotonic())
@@ -207,8 +214,8 @@ class Following:
                     is_open = True
                     async for event in session.events():
                         last_seq = session.last_seq
-                        if what := attending.take(event):
-                            self._tell(session.title or session_id, what)
+                        if event_text := attending.take(event):
+                            self._tell(session.title or session_id, event_text)
                         self._follow_connection(session_id, event)
             except Unauthorized:
                 raise
@@ -221,18 +228,18 @@ class Following:
     def _follow_connection(self, session_id: str, event: on.Event) -> None:
         """Say once for all sessions that the server is lost, and that it is back."""
         if isinstance(event, on.Connected):
-            self._lost.discard(session_id)
-            if event.again and not self._lost:
+            self._lost_ids.discard(session_id)
+            if event.again and not self._lost_ids:
                 _say("Connected again")
         elif isinstance(event, on.Disconnected):
-            if not self._lost:
+            if not self._lost_ids:
                 _say(waiting.notice(event))
-            self._lost.add(session_id)
+            self._lost_ids.add(session_id)
 
     async def _asked(self, path: str) -> Any:
         """GET a path. Raises SessionError."""
         try:
-            return await self._rest.get(path)
+            return await self._rest_api.get(path)
         except RestError as error:
             if error.status in (401, 403):
                 raise Unauthorized(str(error)) from None
