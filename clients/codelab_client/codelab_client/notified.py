@@ -8,7 +8,7 @@ import contextlib
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +115,7 @@ class Following:
         self._address, self._folder, self._token, self._tell = address, folder, token, tell
         self._rest_api = Rest(address, token)
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._begun_at: str | None = None  # by the server's clock, when this client began; None: not known
         self._closed_ids: set[str] = set()  # by the server: they are not opened again
         self._lost_ids: set[str] = set()  # those without a connection
 
@@ -127,22 +128,22 @@ class Following:
 
     async def newest(self) -> None:
         """Follow the newest ones for ever. Raises SessionError if they cannot be listed, or not any more."""
-        known_ids = set(await self._listed())
-        await self._follow_newest(list(known_ids), known_ids)
+        sessions = await self._listed()
+        self._begun_at = max(sessions.values(), default="")
+        await self._follow_newest(sessions)
         _say(f"Following your {MOST_SESSIONS} newest sessions, now {len(self._tasks)}. Ctrl-C ends.")
         is_lost = False
         while True:
             await self._attend(_LOOK_S)
             try:
-                ids = await self._listed()
+                sessions = await self._listed()
             except Unreachable as reason:
                 if not is_lost:
                     _say(f"{reason}. Trying again")
                 is_lost = True
                 continue
             is_lost = False
-            await self._follow_newest(ids, known_ids)
-            known_ids.update(ids)
+            await self._follow_newest(sessions)
 
     async def end(self) -> None:
         """Follow nothing any more."""
@@ -150,7 +151,7 @@ class Following:
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
-    async def _follow_newest(self, ids: Sequence[str], known_ids: set[str]) -> None:
+    async def _follow_newest(self, ids: Collection[str]) -> None:
         old_ids = set(self._tasks) - set(ids)
         self._lost_ids -= old_ids
         old_tasks = [self._tasks.pop(session_id) for session_id in old_ids]
@@ -161,7 +162,7 @@ class Following:
             if session_id in self._tasks or session_id in self._closed_ids:
                 continue
             try:
-                await self._follow(session_id, is_new=session_id not in known_ids)
+                await self._follow(session_id)
             except Unauthorized:
                 raise
             except SessionError:
@@ -184,17 +185,20 @@ class Following:
         if end is not None:
             await asyncio.sleep(end - time.monotonic())
 
-    async def _listed(self) -> list[str]:
+    async def _listed(self) -> dict[str, str]:
+        """The newest sessions, and when something last happened in each."""
         page = await self._asked(f"/sessions?limit={MOST_SESSIONS}")
         items = page.get("sessions") if isinstance(page, dict) else None
-        ids = [item.get("session_id") for item in items if isinstance(item, dict)] if isinstance(items, list) else []
-        return [session_id for session_id in ids if isinstance(session_id, str)][:MOST_SESSIONS]
+        sessions = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+        return {str(it.get("session_id")): str(it.get("last_activity")) for it in sessions[:MOST_SESSIONS]}
 
-    async def _follow(self, session_id: str, *, is_new: bool = False) -> None:
-        """Begin to follow a session: from now on, or a new one from its beginning."""
-        session = {} if is_new else await self._asked(f"/sessions/{of_session(session_id)}")
-        last_seq = session.get("last_seq") if isinstance(session, dict) else None
-        position = max(0, last_seq) if isinstance(last_seq, int) else 0
+    async def _follow(self, session_id: str) -> None:
+        """Begin to follow a session: from now on, or from its beginning if that is after this client's."""
+        session = await self._asked(f"/sessions/{of_session(session_id)}")
+        fields = session if isinstance(session, dict) else {}
+        is_new = self._begun_at is not None and str(fields.get("created_at")) > self._begun_at
+        last_seq = fields.get("last_seq")
+        position = 0 if is_new or not isinstance(last_seq, int) else max(0, last_seq)
         self._tasks[session_id] = asyncio.ensure_future(self._look_on(session_id, position))
 
     async def _look_on(self, session_id: str, last_seq: int) -> None:
