@@ -49,7 +49,10 @@ def test_notes_are_kept_read_changed_exported_and_taken_away(tab: Tab, model: Sc
     dialog.get_by_label("New note").fill("Be brief.")
     tab.press("Keep")
     dialog.locator("li", has_text="Be brief.").wait_for()
+    tab.page.set_viewport_size({"width": 360, "height": 640})
     assert violations(tab) == []
+    assert tab.run("() => document.querySelector('dialog').scrollWidth <= innerWidth")
+    tab.page.set_viewport_size({"width": 1280, "height": 720})
     tab.page.keyboard.press("Escape")
     asked = read_by_the_model(tab, model, "page-notes")
     assert "- Be brief." in asked
