@@ -204,7 +204,8 @@ def test_files_and_commands_are_suggested_while_they_are_written(tab: Tab, model
     assert f"{second} please" in str(model.requests["mentions"][0])
 
     field.press_sequentially("/")
-    names = ["new", "compact", "model", "agent", "mode", "thinking", "attach", "files", "inspector", "settings"]
+    names = ["new", "compact", "model", "agent", "mode", "thinking", "attach", "files", "inspector", "remember"]
+    names += ["notes", "settings"]
     until(lambda: written() == [f"/{name}" for name in names])
     tab.page.keyboard.type("mod")
     tab.page.keyboard.press("Enter")

@@ -24,9 +24,9 @@ SECRET = "a secret that is long enough for the purpose"
 pytestmark = pytest.mark.deep
 
 
-def token(secret: str) -> str:
+def token(secret: str, user: str = "ann") -> str:
     now = int(time.time())
-    return jwt.encode({"sub": "ann", "iat": now, "exp": now + 600}, secret, "HS256")
+    return jwt.encode({"sub": user, "iat": now, "exp": now + 600}, secret, "HS256")
 
 
 def test_a_wrong_token_is_refused_and_a_good_one_works(open_tab: OpenTab, model: ScriptedModel) -> None:

@@ -51,7 +51,7 @@ def code_server(folder: Path, extension: Path, settings: dict[str, object]) -> I
     # A server that only installs may wait for minutes for the gallery, which is out of reach.
     installs = ("--install-extension", str(extension), "--start-server")
     options = ("--host", "127.0.0.1", "--port", "0", "--without-connection-token", "--accept-server-license-terms")
-    environment = {**os.environ, "XDG_STATE_HOME": str(folder / "state")}
+    environment = {**os.environ, "XDG_STATE_HOME": str(folder / "state"), "XDG_CONFIG_HOME": str(folder / "config")}
     log = folder / "log"
     with log.open("wb") as output:
         process = subprocess.Popen([*command, *installs, *options], stdout=output, stderr=output, env=environment)

@@ -26,6 +26,7 @@ COMMAND = "echo out; echo err >&2; echo [$ELECTRON_RUN_AS_NODE]; exit 3"
 def scripts(model: ScriptedModel) -> None:
     """What the model answers to the messages of clients/vscode/test."""
     model.script("vscode-hello", Says("Hello."))
+    model.script("vscode-notes", Says("Yes."), Says("Yes."))
     model.script("vscode-edit", Says("", [call("read_file", path="a.txt")]), Says("", [EDIT]), Says("It was changed."))
     model.script("vscode-command", Says("", [call("run_command", command=COMMAND)]), Says("It ran."))
     model.script("vscode-sleep", Says("", [call("run_command", command="echo begun; sleep 60")]), Says("It ended."))
@@ -39,10 +40,14 @@ def test_the_extension_passes_its_own_tests(cloud: LocalCloud, model: ScriptedMo
     built = run(node, "test/build.mjs", str(tmp_path), cwd=EXTENSION)
     assert built.returncode == 0, built.stderr
     environment = {**os.environ, "CODELAB_URL": cloud.http, "XDG_STATE_HOME": str(tmp_path / "state"), "NO_COLOR": "1"}
+    environment["XDG_CONFIG_HOME"] = str(tmp_path / "config")
     tests = sorted(map(str, tmp_path.glob("*.test.cjs")))
     assert len(tests) > 1
     done = run(node, "--test", "--test-concurrency=1", *tests, cwd=EXTENSION, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
+    first, second = (str(request["messages"]) for request in model.requests["vscode-notes"])
+    assert [text in first for text in ("Be kind.", "- Use tabs.", "- My name is Ann.")] == [True] * 3
+    assert [text in second for text in ("Be kind.", "- Use tabs.", "- My name is Bob.")] == [True, False, True]
 
 
 def test_it_is_strictly_typed() -> None:

@@ -190,6 +190,18 @@ def parser() -> argparse.ArgumentParser:
     )
     attach.add_argument("session", metavar="SESSION", help="the session's id")
     attach.set_defaults(command="attach")
+    notify = commands.add_parser(
+        "notify",
+        help="tell the desktop when a conversation waits for you or has finished",
+        description="Follow your newest conversations, or those that are named, and show a notification of the desktop "
+        "when a call waits for you and when a turn has ended or failed. Executes nothing and decides nothing.",
+        epilog=_ENVIRONMENT,
+        parents=[common],
+        **formatted,  # type: ignore[arg-type]
+    )
+    notify.add_argument("sessions", metavar="SESSION", nargs="*", help="a session's id; default: the ten newest ones")
+    notify.add_argument("--bell", action="store_true", help="only ring the terminal's bell")
+    notify.set_defaults(command="notify")
     prompt = commands.add_parser(
         "prompt",
         help="print what the model would read next",

@@ -332,6 +332,17 @@ async def _attach(options: argparse.Namespace) -> int:
     return await attach(address, workspace, partial(newest_token, address), checked_session_id(options.session))
 
 
+async def _notify(options: argparse.Namespace) -> int:
+    from codelab_client.desktop import Desktop
+    from codelab_client.notified import notify
+
+    workspace = workspace_of(options)
+    address = address_of(options, load(workspace))
+    ids = [checked_session_id(session_id) for session_id in options.sessions]
+    desktop = None if options.bell else Desktop(os.environ, workspace)
+    return await notify(address, partial(newest_token, address), list(dict.fromkeys(ids)), desktop)
+
+
 async def _doctor(options: argparse.Namespace) -> int:
     from codelab_client.doctor import examine
 
@@ -446,6 +457,7 @@ _COMMANDS = {
     "exec": _exec,
     "acp": _acp,
     "attach": _attach,
+    "notify": _notify,
     "doctor": _doctor,
     "prompt": _prompt,
     "login": _login,

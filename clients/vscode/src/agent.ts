@@ -9,9 +9,12 @@ import {
   type ToolCallFrame,
 } from "@codelab/client";
 import * as vscode from "vscode";
+import { visibleLine } from "../../web/src/conversation/safe.ts";
 import { type Change, changesOf } from "../../web/src/workspace/changes.ts";
 import { Expectations, viewOf } from "../../web/src/workspace/expectations.ts";
 import { fileTools } from "../../web/src/workspace/file_tools.ts";
+import { Notes, PROJECT, type Scope } from "../../web/src/notes/notes.ts";
+import { type Kept, projectsNotes } from "./notes.ts";
 import type { CommandRunner, Platform } from "./platform.ts";
 import type { Proposals } from "./proposals.ts";
 import type { Questions } from "./questions.ts";
@@ -33,8 +36,15 @@ interface Parts {
   questions: Questions;
 }
 
+interface Hello extends Record<string, unknown> {
+  instructions: { path: string; content: string }[];
+}
+
 interface Open {
   conversation: Conversation;
+  files: WorkspaceFiles | undefined;
+  /** What each connection begins with. */
+  hello: Hello;
   reviews: Reviews;
   unfollow(): void;
 }
@@ -47,6 +57,8 @@ export class Agent implements vscode.Disposable {
   #open: Open | undefined;
   /** Counts what is opened: of two at the same time, the later one stays. */
   #opening = 0;
+  /** Messages are sent in the order in which they were written. */
+  #prompting: Promise<void> = Promise.resolve();
   /** There is another state to show. */
   readonly onDidChange = this.#changed.event;
 
@@ -86,18 +98,66 @@ export class Agent implements vscode.Disposable {
     return error instanceof SessionError && error.kind === "unauthorized";
   }
 
+  /** Send a message. What the user and the project want agents to know is told before it, if that has changed. */
+  prompt(text: string): Promise<void> {
+    const open = this.#open;
+    const work = this.#prompting.then(async () => {
+      if (!open) return;
+      await this.#tell(open);
+      open.conversation.prompt(text);
+    });
+    this.#prompting = work.catch(() => {});
+    return work;
+  }
+
+  /** The notes of the user and of the folder, which is the workspace's first. */
+  get kept(): Kept {
+    const { notes: ofUser } = this.#parts.platform;
+    const root = this.#root;
+    const name = (scope: Scope) => (scope === "project" ? PROJECT : ofUser!.path);
+    return {
+      notes: this.#notes(root && new WorkspaceFiles(root)),
+      nameOf: (scope) => visibleLine(name(scope)),
+      uriOf: (scope) => (scope === "project" ? vscode.Uri.joinPath(root!, ...PROJECT.split("/")) : vscode.Uri.file(name(scope))),
+    };
+  }
+
+  #notes(files: WorkspaceFiles | undefined): Notes {
+    const { notes: user } = this.#parts.platform;
+    return new Notes({ ...(user && { user }), ...(files && { project: projectsNotes(files) }) });
+  }
+
+  async #instructions(files: WorkspaceFiles | undefined): Promise<Hello["instructions"]> {
+    return [...(await this.#notes(files).instructions()), ...(files ? await instructionsOf(files) : [])];
+  }
+
+  async #tell({ conversation, files, hello }: Open): Promise<void> {
+    const instructions = await this.#instructions(files);
+    if (JSON.stringify(instructions) === JSON.stringify(hello.instructions)) return;
+    hello.instructions = instructions;
+    conversation.session.request({ type: "hello", instructions }).catch((error: unknown) => {
+      void vscode.window.showWarningMessage(`The agent could not be told the notes: ${String(error)}`);
+    });
+  }
+
+  get #root(): vscode.Uri | undefined {
+    return this.restriction ? undefined : vscode.workspace.workspaceFolders?.[0]?.uri;
+  }
+
   /** Open a conversation, in place of the one that is open: that with an id or, without, a new one. */
   async open(sessionId?: string): Promise<void> {
     const number = ++this.#opening;
     await this.#close();
     const to = server();
-    const root = this.restriction ? undefined : vscode.workspace.workspaceFolders?.[0]?.uri;
+    const root = this.#root;
     const files = root && new WorkspaceFiles(root);
     const expectations = new Expectations();
     const reviews = new Reviews(files, expectations, this.#parts.proposals);
     let conversation: Conversation;
+    let hello: Hello;
     try {
-      conversation = await this.#created(to, files, expectations, sessionId);
+      hello = await this.#hello(files);
+      conversation = this.#created(to, files, expectations, hello, sessionId);
     } catch (error) {
       reviews.dispose();
       throw error;
@@ -110,7 +170,7 @@ export class Agent implements vscode.Disposable {
     };
     const unsubscribe = conversation.subscribe(follow);
     const looks = reviews.onDidChange(() => this.#changed.fire());
-    this.#open = { conversation, reviews, unfollow: () => (unsubscribe(), looks.dispose()) };
+    this.#open = { conversation, files, hello, reviews, unfollow: () => (unsubscribe(), looks.dispose()) };
     this.#changed.fire();
     await conversation.open();
   }
@@ -133,10 +193,14 @@ export class Agent implements vscode.Disposable {
     await closing?.conversation.close();
   }
 
-  async #created(to: Server, files: WorkspaceFiles | undefined, expectations: Expectations, sessionId?: string): Promise<Conversation> {
+  async #hello(files: WorkspaceFiles | undefined): Promise<Hello> {
+    const { os, shell } = this.#parts.platform;
+    return { instructions: await this.#instructions(files), environment: { os, shell, sandbox: "none: commands run as the user" } };
+  }
+
+  #created(to: Server, files: WorkspaceFiles | undefined, expectations: Expectations, hello: Hello, sessionId?: string): Conversation {
     const { context, platform, tokens, questions } = this.#parts;
-    const { WebSocket, platform: system, os, shell } = platform;
-    const instructions = files ? await instructionsOf(files) : [];
+    const { WebSocket, platform: system } = platform;
     return createConversation({
       ...to,
       sessionId,
@@ -147,7 +211,7 @@ export class Agent implements vscode.Disposable {
       decidedElsewhere: async (call) => questions.runsHere(to.url, call, files ? await shownChanges(files, expectations, call) : []),
       client: { name: "codelab-vscode", version: String((context.extension.packageJSON as { version?: unknown }).version) },
       capabilities: { drafts: true },
-      hello: { instructions, environment: { os, shell, sandbox: "none: commands run as the user" } },
+      hello,
     });
   }
 

@@ -7,6 +7,7 @@ import { WebSocket } from "ws";
 import { SHELL, TerminalCommands } from "./commands.ts";
 import { activateOn } from "./extension.ts";
 import type { Platform } from "./platform.ts";
+import { usersNotes } from "./users_notes.ts";
 
 const PLATFORMS: Record<string, SessionOptions["platform"]> = { linux: "linux", darwin: "macos", win32: "windows" };
 
@@ -15,6 +16,7 @@ const desktop: Platform = {
   WebSocket: WebSocket as unknown as NonNullable<SessionOptions["WebSocket"]>,
   platform: PLATFORMS[process.platform],
   commands: () => new TerminalCommands(),
+  notes: usersNotes(),
   os: `${process.platform} ${release()}`,
   shell: SHELL,
 };

@@ -4,6 +4,7 @@ import * as vscode from "vscode";
 import { mentionOf } from "../../web/src/conversation/suggestions.ts";
 import { Agent } from "./agent.ts";
 import { chooseMode, chooseModel, chooseRule, chooseSession } from "./choices.ts";
+import { chooseNote, remember } from "./notes.ts";
 import { Mentions, pathIn } from "./mentions.ts";
 import type { Platform } from "./platform.ts";
 import { Proposals } from "./proposals.ts";
@@ -36,6 +37,8 @@ export function activateOn(context: vscode.ExtensionContext, platform: Platform)
     command("model", async () => chooseModel(await opened(agent))),
     command("mode", async () => chooseMode(await opened(agent))),
     command("rules", async () => chooseRule(await opened(agent))),
+    command("remember", (text) => remember(agent.kept, typeof text === "string" ? text : "")),
+    command("notes", () => chooseNote(agent.kept)),
     command("stop", () => agent.conversation?.cancel()),
     command("reconnect", reopen),
     command("token", async () => {

@@ -1,4 +1,5 @@
 import type { CallContext, SessionOptions, ToolResults } from "@codelab/client";
+import type { UsersNotes } from "./notes.ts";
 
 /** Runs a command in a folder. Gives its result; what it writes goes to `context` as it comes. */
 export interface CommandRunner {
@@ -10,6 +11,8 @@ export interface CommandRunner {
 export interface Platform extends Pick<SessionOptions, "WebSocket" | "platform"> {
   /** Undefined: commands cannot be run. */
   commands(): CommandRunner | undefined;
+  /** Undefined: there is no place for the user's own notes. */
+  readonly notes?: UsersNotes;
   /** What the model is told about the machine. */
   readonly os: string;
   readonly shell: string;

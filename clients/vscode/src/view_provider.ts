@@ -102,7 +102,7 @@ export class ViewProvider implements vscode.WebviewViewProvider, vscode.Disposab
         this.#insertAll();
         return conversation ? undefined : this.#agent.resume();
       case "prompt":
-        return conversation?.prompt(message.text);
+        return this.#prompt(message.text);
       case "stop":
         return conversation?.cancel();
       case "earlier":
@@ -131,6 +131,13 @@ export class ViewProvider implements vscode.WebviewViewProvider, vscode.Disposab
         if (command) await vscode.commands.executeCommand(command, ...rest);
       }
     }
+  }
+
+  /** A command about notes is done here, as the terminal does it. Any other text is a message. */
+  async #prompt(text: string): Promise<void> {
+    const [, name, note = ""] = /^\/(remember|notes)(?:\s+([^]*))?$/.exec(text.trim()) ?? [];
+    if (name) await vscode.commands.executeCommand(`codelab.${name}`, note);
+    else await this.#agent.prompt(text);
   }
 
   #call(id: string): CallPart | undefined {

@@ -1,7 +1,8 @@
 /** The extension in an editor that is faked, against the running system. */
 
 import assert from "node:assert/strict";
-import { mkdir, readFile, symlink, writeFile } from "node:fs/promises";
+import { execFileSync } from "node:child_process";
+import { mkdir, readFile, readlink, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, test } from "node:test";
 import { connect, memoryJournal } from "@codelab/client";
@@ -158,6 +159,70 @@ test("a call that was approved elsewhere runs only if the user of this window le
     await editor.idle();
     await other.close();
   }
+});
+
+test("notes are kept where the user says, told with the next message, changed, and taken away", async () => {
+  const config = process.env["XDG_CONFIG_HOME"]!;
+  const pick = (...labels: string[]) => {
+    fake.user.pick = async (items) => {
+      const wanted = labels.shift();
+      return items.find(({ label }) => label === wanted);
+    };
+  };
+  await put("AGENTS.md", "Be kind.");
+  await editor.ask("[[vscode-hello]]");
+  await editor.idle();
+  pick("In this project");
+  editor.send({ type: "prompt", text: "/remember Use tabs." });
+  await until(() => fake.user.messages.some((message) => message.startsWith("Kept in .codelab/notes.md")));
+  assert.equal(await text(".codelab/notes.md"), "- Use tabs.\n");
+  pick("In all my projects");
+  fake.user.input = async () => "My name is Ann.";
+  await fake.commands.executeCommand("codelab.remember");
+  assert.equal(await readFile(join(config, "codelab/notes.md"), "utf8"), "- My name is Ann.\n");
+  assert.equal((await stat(join(config, "codelab/notes.md"))).mode & 0o777, 0o600);
+  const messages = editor.agent.state.messages.length;
+  await editor.ask("[[vscode-notes]]");
+  await until(() => editor.agent.state.messages.length >= messages + 2);
+  await editor.idle();
+  pick("My name is Ann.", "Change…");
+  fake.user.input = async () => "My name is Bob.";
+  await fake.commands.executeCommand("codelab.notes");
+  assert.equal(await readFile(join(config, "codelab/notes.md"), "utf8"), "- My name is Bob.\n");
+  pick("Use tabs.", "Take away");
+  await fake.commands.executeCommand("codelab.notes");
+  assert.equal(await text(".codelab/notes.md"), "");
+  await editor.ask("[[vscode-notes]]");
+  await until(() => editor.agent.state.messages.length >= messages + 4);
+  await editor.idle();
+});
+
+test("a notes file that leads elsewhere, is no text, or is a pipe, is neither told nor written", async () => {
+  const file = join(process.env["XDG_CONFIG_HOME"]!, "codelab/notes.md");
+  await rm(file, { force: true });
+  await mkdir(at(".codelab"));
+  await put(".env", "- KEY=1\n");
+  await symlink("../.env", at(".codelab/notes.md"));
+  await symlink(at(".env"), file);
+  const { kept } = editor.agent;
+  for (const scope of ["user", "project"] as const) await assert.rejects(kept.notes.add(scope, "x"), /link/);
+  assert.deepEqual(await kept.notes.instructions(), []);
+  assert.equal(await text(".env"), "- KEY=1\n");
+  await rm(file);
+  execFileSync("mkfifo", [file]);
+  await assert.rejects(kept.notes.add("user", "x"), /not a file/);
+  await rm(file);
+  await writeFile(file, Buffer.from([0x2d, 0x20, 0xff]));
+  await assert.rejects(kept.notes.add("user", "x"), /not UTF-8/);
+  await writeFile(file, "- x\n".repeat(10_000));
+  await assert.rejects(kept.notes.places.user!.read(), /32,000 bytes/);
+  await rm(file);
+  await writeFile(at("mine.md"), "- one\n");
+  await symlink(at("mine.md"), file);
+  await kept.notes.add("user", "two");
+  assert.equal(await text("mine.md"), "- one\n- two\n", "a link to such a file is followed, and stays");
+  assert.equal(await readlink(file), at("mine.md"));
+  await rm(file);
 });
 
 test("a second window follows, and the one that began the turn executes", async () => {

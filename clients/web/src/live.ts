@@ -2,6 +2,7 @@ import { effect, signal } from '@preact/signals';
 import { type Attachment, Conversation as Source, createSession, forkBefore, newSessionId, type Session, SessionError, type SessionEvent, type SessionSummary } from '@codelab/client';
 import { Conversation } from './conversation/conversation.ts';
 import { FrameLog } from './inspector/log.ts';
+import { noted } from './notes/kept.ts';
 import { dialogue } from './workspace/dialogue.ts';
 import { Expectations } from './workspace/expectations.ts';
 import { lastChanged, openedFolder, version } from './workspace/open.ts';
@@ -23,15 +24,20 @@ export interface Live {
   log: FrameLog;
   /** What the model knows of the folder, and the user has seen of its calls. */
   expectations: Expectations;
+  /** The notes that the server has, as JSON; empty if that is not known. */
+  told: string;
 }
 
 export const live = signal<Live | undefined>(undefined);
 export const link = signal<LinkState>({ state: 'connecting' });
 /** Whether this page executes calls, or leaves them to another client such as a terminal. */
 export const executes = stored('executes', true, (value) => value !== false);
+/** Whether sessions of this browser may have notes. */
+const hasToldNotes = stored('told notes', false, (value) => value === true);
 /** Tells the list of sessions to look again. */
 export const sessionsChanged = signal(0);
 
+const NO_NOTES = '[]';
 /** Pages of the list that are asked for at once, if the first ones have only sessions without a message. */
 const MOST_PAGES = 5;
 
@@ -150,7 +156,7 @@ export async function open(id?: string): Promise<void> {
     if (id) await source.history();
     if (number !== opening) return;
     if (source.state.messages.length) name(sessionId);
-    live.value = { session, conversation, log, expectations };
+    live.value = { session, conversation, log, expectations, told: id && hasToldNotes.value ? '' : NO_NOTES };
     await session.open();
     sessionsChanged.value++;
   } catch (error) {
@@ -189,7 +195,25 @@ function ended(error: unknown): void {
 
 /** Send a message; what becomes of it shows in the conversation. */
 export function send(text: string, attachments: readonly Attachment[]): void {
+  tellNotes(live.value!);
   live.value!.conversation.source.prompt(text, attachments.length ? { attachments } : {});
+}
+
+/**
+ * Have the server know the notes as they are, before a message: whoever looks at a session that another client works in does
+ * not replace what that one has told. Requests and messages reach the server in their order.
+ */
+function tellNotes(here: Live): void {
+  if (!executes.value) return; // The server takes them from who executes.
+  const instructions = noted();
+  const told = JSON.stringify(instructions);
+  if (told === here.told) return;
+  here.told = told;
+  hasToldNotes.value = true;
+  here.session.request({ type: 'hello', instructions }).catch((error: Error) => {
+    here.told = '';
+    here.conversation.failed(error);
+  });
 }
 
 /**

@@ -1,6 +1,7 @@
 import './style.css';
 import { render } from 'preact';
 import { follow, start } from './live.ts';
+import { followNotes } from './notes/kept.ts';
 import { App } from './shell/app.tsx';
 import './shell/theme.ts';
 import { signalWaiting } from './shell/waiting.ts';
@@ -9,5 +10,6 @@ import { reopen } from './workspace/open.ts';
 render(<App />, document.getElementById('app')!);
 signalWaiting();
 reopen();
+followNotes();
 void start();
 addEventListener('popstate', follow);

@@ -7,6 +7,7 @@ test('a mention begins with an @ behind a blank, and a command with the first sl
   expect(beginning('see @my\\ no')).toEqual({ kind: 'file', text: 'my no', start: 4 });
   expect(beginning('/mod')).toEqual({ kind: 'command', text: 'mod', start: 0 });
   expect(beginning('/model g')).toEqual({ kind: 'command', text: 'model g', start: 0 });
+  expect(beginning('/remember see src/a')).toEqual({ kind: 'command', text: 'remember see src/a', start: 0 });
   for (const text of ['', 'a@b', '@done ', '/usr/bin', ' /new', '/new\n', 'a /b']) expect(beginning(text)).toBeUndefined();
 });
 

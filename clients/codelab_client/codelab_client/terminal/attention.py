@@ -9,6 +9,12 @@ State = Literal["idle", "busy", "waiting"]
 _SAVE_TITLE, _RESTORE_TITLE = "\x1b[22;0t", "\x1b[23;0t"
 
 
+def desktop_sequence(text: str) -> str:
+    """What has terminals show a notification, in the two ways that they know. text: one safe line."""
+    text = text.replace(";", ",")
+    return f"\x1b]9;{text}\x07\x1b]777;notify;codelab;{text}\x07"
+
+
 class Attention:
     """Follows what the agent does.
 
@@ -45,6 +51,6 @@ class Attention:
     def _call(self, what: str) -> None:
         text = f"codelab {what}: {self._name}"
         if "desktop" in self._ways:
-            self._write(f"\x1b]9;{text}\x07\x1b]777;notify;codelab;{text}\x07")
+            self._write(desktop_sequence(text))
         if "bell" in self._ways:
             self._write("\x07")

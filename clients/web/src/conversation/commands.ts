@@ -1,5 +1,7 @@
 import { t } from '../i18n/index.ts';
 import { go, link, type Live, send } from '../live.ts';
+import { keptNotes, showsNotes } from '../notes/kept.ts';
+import type { Scope } from '../notes/notes.ts';
 import { pane, settings, side } from '../shell/panes.ts';
 import { retryOf } from './retry.ts';
 import { visibleLine } from './safe.ts';
@@ -10,8 +12,12 @@ export interface Command {
   text: string;
   /** Runs it. Gives what the user is to be told. Throws an Error if the server refuses. */
   run?(): Promise<string> | void;
+  /** What was typed for it is not lost if it fails. */
+  keeps?: boolean;
   /** What it is to be given. */
   choices?: readonly Command[];
+  /** What it can do with a text. */
+  take?(text: string): readonly Command[];
 }
 
 /** The commands that do something now. `attach` opens the chooser of files. */
@@ -30,8 +36,21 @@ export function commandsOf(here: Live, attach: () => void): Command[] {
     { name: 'attach', text: t('composer.attach'), run: attach },
     view('files'),
     view('inspector'),
+    { name: 'remember', text: t('command.remember'), take: remembering },
+    { name: 'notes', text: t('notes.show'), run: () => void (showsNotes.value = true) },
     { name: 'settings', text: t('command.settings'), run: () => void (settings.value = true) },
   ];
+}
+
+/** Where a note can be kept. */
+function remembering(text: string): readonly Command[] {
+  const keep = (scope: Scope): Command => ({
+    name: visibleLine(text.trim()),
+    text: t(scope === 'user' ? 'notes.user' : 'notes.project'),
+    keeps: true,
+    run: () => keptNotes().add(scope, text).then(() => t('notes.kept')),
+  });
+  return text.trim() ? (['user', 'project'] as const).filter((scope) => keptNotes().places[scope]).map(keep) : [];
 }
 
 async function compact({ session }: Live): Promise<string> {
@@ -65,7 +84,8 @@ export const MODES = ['ask', 'plan', 'manual', 'code', 'autonomous'] as const;
 /** The commands that may be meant by what stands behind the slash; a name and a blank stand for its choices. */
 export function commandsFor(commands: readonly Command[], text: string): { before: string; commands: readonly Command[] } {
   const [, name, value] = /^(\S+) (.*)$/.exec(text) ?? [];
-  const chosen = commands.find((command) => command.name === name && command.choices);
+  const chosen = commands.find((command) => command.name === name && (command.choices ?? command.take));
   if (!chosen) return { before: '', commands: commands.filter((command) => command.name.startsWith(text.toLowerCase())) };
+  if (chosen.take) return { before: `${name} `, commands: chosen.take(value!) };
   return { before: `${chosen.name} `, commands: chosen.choices!.filter((choice) => choice.name.toLowerCase().includes(value!.toLowerCase())) };
 }

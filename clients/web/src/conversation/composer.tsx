@@ -100,9 +100,13 @@ export function Composer({ live: here }: { live: Live }) {
     menu.look(true);
   };
   const run = (command: Command) => {
+    const typed = draft.value;
     clear();
     menu.look();
-    const failed = (error: unknown) => (problem.value = reasonOf(error));
+    const failed = (error: unknown) => {
+      problem.value = reasonOf(error);
+      if (command.keeps) draft.value ||= typed;
+    };
     void Promise.resolve(command.run!()).then((text) => (notice.value = text ?? ''), failed);
   };
   const optionsOf = (begun: Beginning): Option[] => {
@@ -111,7 +115,7 @@ export function Composer({ live: here }: { live: Live }) {
     return commands.map((command) => ({
       label: `/${before}${command.name}`,
       detail: command.text,
-      pick: () => (command.choices ? put(begun, `/${command.name} `) : run(command)),
+      pick: () => (command.choices ?? command.take ? put(begun, `/${command.name} `) : run(command)),
     }));
   };
   const menu = useMenu(area, optionsOf);

@@ -10,9 +10,9 @@ export interface Beginning {
 const MOST_PATHS = 30;
 const MENTION = /(?:^|\s)@((?:\\.|[^\s@\\])*)$/;
 
-/** What the text before the caret begins, if anything. A path that begins with a slash is no command. */
+/** What the text before the caret begins, if anything. A path that begins with a slash is no command; a note may have one. */
 export function beginning(text: string): Beginning | undefined {
-  if (/^\/[^/\n]*$/.test(text)) return { kind: 'command', text: text.slice(1), start: 0 };
+  if (/^\/([^/\n]*|remember [^\n]*)$/.test(text)) return { kind: 'command', text: text.slice(1), start: 0 };
   const mention = MENTION.exec(text)?.[1];
   if (mention === undefined) return undefined;
   return { kind: 'file', text: mention.replace(/\\(.)/g, '$1'), start: text.length - mention.length - 1 };

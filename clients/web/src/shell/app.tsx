@@ -3,6 +3,8 @@ import { visible } from '../conversation/safe.ts';
 import { ConversationView } from '../conversation/view.tsx';
 import { reasonOf, t } from '../i18n/index.ts';
 import { InspectorView } from '../inspector/view.tsx';
+import { showsNotes } from '../notes/kept.ts';
+import { NotesDialog } from '../notes/view.tsx';
 import { link, live, open, sessionOfAddress, useToken } from '../live.ts';
 import { problem, provider, signIn, user } from '../signin/login.ts';
 import { hostOf } from '../signin/provider.ts';
@@ -59,6 +61,7 @@ export function App() {
       )}
       {link.value.state === 'ended' && live.value && <Ended />}
       {review.value && <ReviewPanel given={review.value} />}
+      {showsNotes.value && <NotesDialog onClose={() => (showsNotes.value = false)} />}
       {question && <QuestionPanel key={question} question={question} />}
     </div>
   );

@@ -3,6 +3,7 @@ import { MODES } from '../conversation/commands.ts';
 import { readable, visible } from '../conversation/safe.ts';
 import { counted, language, n, reasonOf, t, type Language } from '../i18n/index.ts';
 import { link, live, signOut } from '../live.ts';
+import { showsNotes } from '../notes/kept.ts';
 import { user } from '../signin/login.ts';
 import { Dialog } from './dialog.tsx';
 import { Icon } from './icon.tsx';
@@ -148,6 +149,11 @@ function SettingsDialog({ onClose }: { onClose(): void }) {
           </>
         )}
       </div>
+      <p>
+        <button type="button" onClick={() => (onClose(), (showsNotes.value = true))}>
+          {t('notes.show')}
+        </button>
+      </p>
       {open && <Rules session={open.session} />}
       {user.value && (
         <p class="signed-in">
