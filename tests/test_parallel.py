@@ -55,8 +55,9 @@ def begin(folder: Path, **files: str) -> "subprocess.Popen[str]":
     options = ["-rA", "-p", "no:schemathesis", "-p", "no:cacheprovider", f"--basetemp={folder / 'temporary'}"]
     command = [sys.executable, "-m", "pytest", *options, *names]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    return subprocess.Popen(command, cwd=folder, env=environment, text=True, **pipes)  # type: ignore[call-overload]
+    return subprocess.Popen(
+        command, cwd=folder, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
 
 
 def test_a_process_that_dies_is_told_and_the_rest_runs_in_another(tmp_path: Path) -> None:
