@@ -12,6 +12,7 @@ import * as vscode from "vscode";
 import { type Change, changesOf } from "../../web/src/workspace/changes.ts";
 import { Expectations, viewOf } from "../../web/src/workspace/expectations.ts";
 import { fileTools } from "../../web/src/workspace/file_tools.ts";
+import { mentionedImages } from "./images.ts";
 import type { CommandRunner, Platform } from "./platform.ts";
 import type { Proposals } from "./proposals.ts";
 import type { Questions } from "./questions.ts";
@@ -35,6 +36,8 @@ interface Parts {
 
 interface Open {
   conversation: Conversation;
+  /** Undefined if the agent has no tools here. */
+  files: WorkspaceFiles | undefined;
   reviews: Reviews;
   unfollow(): void;
 }
@@ -47,6 +50,8 @@ export class Agent implements vscode.Disposable {
   #open: Open | undefined;
   /** Counts what is opened: of two at the same time, the later one stays. */
   #opening = 0;
+  /** Messages are sent in their order, also if reading an image takes a while. */
+  #prompting: Promise<void> = Promise.resolve();
   /** There is another state to show. */
   readonly onDidChange = this.#changed.event;
 
@@ -110,7 +115,7 @@ export class Agent implements vscode.Disposable {
     };
     const unsubscribe = conversation.subscribe(follow);
     const looks = reviews.onDidChange(() => this.#changed.fire());
-    this.#open = { conversation, reviews, unfollow: () => (unsubscribe(), looks.dispose()) };
+    this.#open = { conversation, files, reviews, unfollow: () => (unsubscribe(), looks.dispose()) };
     this.#changed.fire();
     await conversation.open();
   }
@@ -118,6 +123,20 @@ export class Agent implements vscode.Disposable {
   /** The workspace's last conversation; a new one if there was none. */
   async resume(): Promise<void> {
     await this.open(this.#parts.context.workspaceState.get<string>(SESSION));
+  }
+
+  /** Send a message, with the images of the folder that it mentions. Throws an Error if one of them cannot be sent. */
+  prompt(text: string): Promise<void> {
+    const { conversation, files } = this.#open ?? {};
+    const sending = this.#prompting.then(async () => {
+      const { info } = conversation?.session ?? {};
+      const attachments = files && info ? await mentionedImages(text, files, { ...info.limits }) : [];
+      const takesImages = info?.models.find(({ name }) => name === info.model)?.images !== false;
+      if (attachments.length && !takesImages) void vscode.window.showWarningMessage(`${info?.model} takes no images: the message goes without.`);
+      conversation?.prompt(text, attachments.length && takesImages ? { attachments } : {});
+    });
+    this.#prompting = sending.catch(() => {});
+    return sending;
   }
 
   async #remember({ session }: Conversation): Promise<void> {
