@@ -1,6 +1,6 @@
 import { SessionError, messageOf } from "./errors.ts";
 import type { SessionEvent } from "./events.ts";
-import { earlierHistory, forkBefore, newestHistory } from "./history.ts";
+import { history } from "./past.ts";
 import type { AckFrame, Attachment } from "./protocol.ts";
 import { reduce, type Action } from "./reduce.ts";
 import type { Answer, PromptOptions, Session } from "./session.ts";
@@ -109,7 +109,7 @@ export class Conversation {
     const session = this.#session;
     const { rest, sessionId } = session;
     if (this.#earlier !== undefined) {
-      const page = await earlierHistory(rest, sessionId, this.#earlier);
+      const page = await (await history()).earlierHistory(rest, sessionId, this.#earlier);
       if (session !== this.#session) return;
       this.#earlier = page.next_cursor ?? undefined;
       this.dispatch({ type: "earlier_history", messages: page.messages, hasEarlier: this.#earlier !== undefined });
@@ -121,7 +121,7 @@ export class Conversation {
 
   async #readNewest(session: Session): Promise<void> {
     try {
-      const page = await newestHistory(session.rest, session.sessionId);
+      const page = await (await history()).newestHistory(session.rest, session.sessionId);
       if (session !== this.#session) return;
       const { messages, last_seq: lastSeq, next_cursor, runningTurn, title } = page;
       this.#earlier = next_cursor ?? undefined;
@@ -199,7 +199,7 @@ export class Conversation {
    */
   async edit(messageId: string, text: string, options: PromptOptions = {}): Promise<void> {
     const session = this.#session;
-    const forkId = await forkBefore(session.rest, session.sessionId, messageId);
+    const forkId = await (await history()).forkBefore(session.rest, session.sessionId, messageId);
     if (this.#isClosed || session !== this.#session) return;
     this.#follow(forkId);
     void session.close();

@@ -6,10 +6,11 @@ import { Connector } from "./connector.ts";
 import type { Decisions } from "./decisions.ts";
 import { SessionError, messageOf } from "./errors.ts";
 import { readFrame, type SessionEvent } from "./events.ts";
-import type { Journal, Outcome } from "./journal.ts";
+import type { Journal } from "./journal.ts";
 import { Link, WireReport, type LinkEnd, type WebSocketConstructor } from "./link.ts";
+import { loaded } from "./loaded.ts";
 import { OpenCalls } from "./open_calls.ts";
-import { INLINE_BYTES, MOST_BYTES, TIMING, type Fetch, type SessionOptions, type Timing } from "./options.ts";
+import { INLINE_BYTES, MOST_BYTES, type Fetch, type SessionOptions, type Timing } from "./options.ts";
 import type {
   AckFrame,
   ClientFrame,
@@ -26,10 +27,11 @@ import { Rest } from "./rest.ts";
 import { Sequence } from "./sequence.ts";
 import { Subscribers } from "./subscribers.ts";
 import type { Answer } from "./session.ts";
+import { TIMING } from "./timing.ts";
 import { currentToken, expiresAt, refreshAt, subject } from "./tokens.ts";
 import type { Tool } from "./tools.ts";
 import type { Turn } from "./turn.ts";
-import { Uploads } from "./uploads.ts";
+import type { Uploads } from "./uploads.ts";
 import type { Wire } from "./wire.ts";
 
 /** The tool that begins a subagent, whose calls come here too: the server executes it, and no client. */
@@ -96,7 +98,9 @@ export class SessionCore {
   readonly #tools = new Map<string, Tool>();
   readonly #report = new WireReport();
   readonly #asking: Asking;
-  readonly #uploads: Uploads;
+  /** What uploads large frames, once it is loaded. */
+  #uploads: Uploads | undefined;
+  readonly #uploading = new Set<Promise<void>>();
   readonly subscribers = new Subscribers();
   readonly #connector: Connector;
   /** How long to wait after a failure at a time. */
@@ -105,7 +109,8 @@ export class SessionCore {
   /** Those that want to see every event. */
   readonly turns = new Set<Turn>();
   readonly #waiting: (() => void)[] = [];
-  #journal: Journal | undefined;
+  /** Being opened, or open; undefined before that. */
+  #journal: Promise<Journal> | undefined;
   #released: Promise<void> | undefined;
   #sequence = new Sequence<SessionEvent & { seq?: number; execute?: boolean }>(0);
   /** What executes calls, once it is loaded; undefined for a viewer. */
@@ -120,8 +125,12 @@ export class SessionCore {
   readonly #decisions = loaded(() => this.#loadDecisions());
   /** What uploads and downloads large frames. */
   readonly #transfers = loaded(async () => {
-    const { PayloadHosts, ...transfers } = await import("./payloads.ts");
-    return { ...transfers, hosts: new PayloadHosts(this.#address, this.#fetch, this.#options.isPublic) };
+    const { PayloadHosts, Uploads, download } = await import("./payloads.ts");
+    const fetch = this.#fetch;
+    const hosts = new PayloadHosts(this.#address, fetch, this.#options.isPublic);
+    const request = (bytes: number) => this.#send({ type: "upload_request", bytes }, HANDSHAKE); // `hello` may be large
+    this.#uploads = new Uploads({ fetch, hosts, ticketMs: this.#timing.openMs, report: this.#report, request });
+    return { uploads: this.#uploads, download: (url: string, size?: number) => download(fetch, url, size, hosts) };
   });
   #ended = false;
   #failure: Error | undefined;
@@ -152,15 +161,6 @@ export class SessionCore {
     for (const tool of options.ownTools ?? []) this.#tools.set(tool.name, tool.execute);
     this.#tools.delete(DELEGATE);
     this.#asking = new Asking(this.#timing.repeatMs, (frame) => this.#send(frame));
-    this.#uploads = new Uploads({
-      put: async (url, body, headers) => {
-        const { upload, hosts } = await this.#transfers();
-        return upload(this.#fetch, url, body, headers, hosts);
-      },
-      ticketMs: this.#timing.openMs,
-      report: this.#report,
-      request: (bytes) => this.#send({ type: "upload_request", bytes }, HANDSHAKE), // `hello` may be large
-    });
     this.openCalls = new OpenCalls({
       pauseMs: this.#timing.pauseMs,
       show: (event) => this.#show(event),
@@ -220,13 +220,8 @@ export class SessionCore {
   /** Decide about a call. What is decided is recorded before the server gets it: only this call will be executed. */
   async answer(callId: string, answer: Answer): Promise<AckFrame> {
     const call = this.openCalls.byId.get(callId);
-    const args = answer.decision === "edit" ? answer.arguments : call?.arguments;
     this.#deciding.add(callId);
-    await this.recorded(async (decisions) => {
-      if (answer.decision === "reject") await decisions.rejected(callId);
-      else if (call && args) await decisions.approved(callId, call.tool_name, args, answer.remember);
-      if (answer.decision !== "reject" && answer.mode) await decisions.acceptedPlan(callId, answer.mode);
-    });
+    await this.recorded((decisions) => decisions.answered(callId, answer, call));
     const frame: HitlDecisionFrame = {
       type: "hitl_decision",
       call_id: callId,
@@ -251,24 +246,6 @@ export class SessionCore {
     }
   }
 
-  /** Why a released call must not be executed, or nothing. */
-  async #refusal(call: ToolCallFrame): Promise<Outcome | undefined> {
-    const { call_id: callId, tool_name: tool, arguments: args = {} } = call;
-    const { decidedElsewhere = false } = this.#options;
-    const verdict = await (await this.#decisions()).verdict(call);
-    if (verdict === "runs" || (verdict === "elsewhere" && decidedElsewhere === true)) return undefined;
-    let message = "The call was not executed: ";
-    if (verdict === "changed") message += "it is not the one that the user has approved";
-    else if (verdict === "rejected") message += "the user has rejected it";
-    else {
-      const runs = typeof decidedElsewhere === "function" && (await decidedElsewhere(call));
-      await this.recorded((decisions) => (runs ? decisions.approved(callId, tool, args) : decisions.rejected(callId)));
-      if (runs) return undefined;
-      message += "it was approved elsewhere, and the user of the client that executes calls did not let it run";
-    }
-    return { error: { code: "PERMISSION_DENIED", message } };
-  }
-
   /** Send any frame once, when the session is online. Settles when it is on its way, not when it has arrived. */
   async send(frame: ClientFrame): Promise<void> {
     this.checkOpen();
@@ -281,9 +258,8 @@ export class SessionCore {
 
   /** The field that a frame with a `payload_url` lacks: the arguments of a call, or the result of `tool_progress`. */
   async download(frame: { payload_url?: string; payload_bytes?: number }): Promise<unknown> {
-    const url = frame.payload_url ?? "";
-    const { download, hosts } = await this.#transfers();
-    const found = await download(this.#fetch, url, frame.payload_bytes, hosts);
+    const { download } = await this.#transfers();
+    const found = await download(frame.payload_url ?? "", frame.payload_bytes);
     this.#report.report("get", "", { bytes: frame.payload_bytes ?? 0 });
     return found;
   }
@@ -303,21 +279,20 @@ export class SessionCore {
 
   async #loadDecisions(): Promise<Decisions> {
     const { Calls, Decisions } = await import("./executing.ts");
-    const journal = this.#journal!;
-    const { tools = {}, ownTools = [], viewer } = this.#options;
-    const harmless = (tool: string) => !Object.hasOwn(tools, tool) && !!ownTools.find(({ name }) => name === tool)?.read_only;
-    if (!viewer && !this.#ended) {
+    const journal = await this.#journal!;
+    const decisions = new Decisions(journal, this.#options);
+    if (!this.#options.viewer && !this.#ended) {
       this.#calls = new Calls({
         tools: this.#tools,
         journal,
         send: (frame) => this.#send(frame),
         show: (event) => this.#show(event),
         fail: (error) => this.#fail(error),
-        refusal: (call) => this.#refusal(call),
+        refusal: (call) => decisions.refusal(call),
         isOnline: () => this.isOnline,
       });
     }
-    return new Decisions(journal, harmless);
+    return decisions;
   }
 
   // -- opening and closing -------------------------------------------------------------------------------------
@@ -334,19 +309,26 @@ export class SessionCore {
       this.#failedToOpen = reject;
     });
     online.catch(() => {});
-    const { journal: openJournal, viewer, lastSeq } = this.#options;
+    const { journal: openJournal, viewer, lastSeq, sessionId } = this.#options;
     try {
       const user = subject(await this.#token());
+      this.checkOpen();
       if (!openJournal) throw new SessionError("journal", "A session needs a journal: open it with connect()");
-      const journal = await openJournal(`${this.#address.socket}#${user}#${this.sessionId}`);
-      this.#journal = journal;
-      this.#sequence.restart(lastSeq ?? (await journal.position()));
-      // Also for calls of an earlier page, which had tools.
-      if (!viewer && (this.#tools.size || (await journal.unsettled()).length)) await this.#decisions();
-      if (this.#ended) throw new SessionError("closed", "The session is closed");
+      this.#journal = openJournal(`${this.#address.socket}#${user}#${this.sessionId}`);
+      const isNew = sessionId === undefined; // the journal knows nothing of it
+      this.#sequence.restart(lastSeq ?? 0);
+      const remembering = this.#journal.then(async (journal) => {
+        if (!isNew && lastSeq === undefined) this.#sequence.restart(await journal.position());
+        // Also for calls of an earlier page, which had tools.
+        if (!viewer && (this.#tools.size || (await journal.unsettled()).length)) await this.#decisions();
+      });
+      remembering.catch(() => {});
+      if (!isNew || this.#tools.size) await remembering;
+      this.checkOpen();
       (globalThis as Partial<EventTarget>).addEventListener?.("online", this.#doubt);
       this.#connector.run().catch((error: unknown) => this.#fail(error));
-      await online;
+      await Promise.all([remembering, online]);
+      this.checkOpen();
     } catch (error) {
       this.#fail(error);
       await this.#release();
@@ -358,7 +340,7 @@ export class SessionCore {
   async close(): Promise<void> {
     if (this.#ended) return;
     await this.#calls?.close().catch(() => {});
-    await this.#uploads.settled();
+    await Promise.all(this.#uploading);
     this.#end(undefined);
     await this.#release();
   }
@@ -367,7 +349,7 @@ export class SessionCore {
   #release(): Promise<void> {
     this.#released ??= (async () => {
       await this.#calls?.close();
-      await this.#journal?.close();
+      await (await this.#journal)?.close();
     })().catch(() => {});
     return this.#released;
   }
@@ -389,7 +371,7 @@ export class SessionCore {
     this.#connection?.link.cut("the session ended");
     for (const turn of this.turns) turn.fail(told);
     this.#asking.fail(told);
-    this.#uploads.fail("the session ended");
+    this.#uploads?.fail("the session ended");
     this.#failedToOpen?.(told);
     for (const tell of this.#waiting.splice(0)) tell();
     if (error) void this.#release();
@@ -452,7 +434,7 @@ export class SessionCore {
     clearInterval(this.#ticking);
     clearTimeout(this.#retrying);
     this.#connection = undefined;
-    this.#uploads.fail("the connection broke");
+    this.#uploads?.fail("the connection broke");
     this.#report.report("close", `${end.code || ""} ${end.why}`.trim(), { bytes: 0 });
     return end;
   }
@@ -534,7 +516,7 @@ export class SessionCore {
       return;
     }
     if (this.#calls?.mustCheck(now) || this.#sequence.hasGap(now)) this.#resume();
-    if (!this.#uploads.isBusy && !connection.refreshing) this.#asking.tick(now);
+    if (!this.#uploading.size && !connection.refreshing) this.#asking.tick(now);
     const isIdle = this.status === "idle" && !this.#calls?.areRunning;
     if (connection.pingedAt > link.heardAt) {
       if (now - connection.pingedAt > openMs) return link.cut("the server does not answer");
@@ -647,14 +629,14 @@ export class SessionCore {
         this.#resync(connection, event);
         break;
       case "upload_ticket":
-        return this.#uploads.ticket(event);
+        return this.#uploads?.ticket(event);
       case "tool_call":
         return this.openCalls.take(event);
       case "error":
         if (this.#takeError(connection, event)) return;
         break;
       case "gateway_error":
-        this.#uploads.fail(event.message);
+        this.#uploads?.fail(event.message);
         this.#busy(connection, event.message);
         break;
       default:
@@ -705,7 +687,8 @@ export class SessionCore {
   /** Record where a later client goes on: never behind an open call, because it would not see the call. */
   #keepPosition(): void {
     if (!this.openCalls.byId.size) {
-      this.#journal?.setPosition(this.#sequence.lastSeq).catch((error: unknown) => this.#fail(error));
+      const { lastSeq } = this.#sequence;
+      this.#journal?.then((journal) => journal.setPosition(lastSeq)).catch((error: unknown) => this.#fail(error));
     }
   }
 
@@ -735,7 +718,7 @@ export class SessionCore {
     const isOtherSession = event.last_seq < this.#sequence.lastSeq;
     if (isOtherSession) {
       // It was deleted, and there is a new one with its id.
-      this.#journal?.forget().catch((error: unknown) => this.#fail(error));
+      this.#journal?.then((journal) => journal.forget()).catch((error: unknown) => this.#fail(error));
     }
     this.openCalls.byId.clear();
     this.#sequence.restart(isOtherSession ? 0 : event.last_seq);
@@ -753,7 +736,7 @@ export class SessionCore {
       const callId = event.call_id ?? "";
       if (this.#deciding.delete(callId)) void this.recorded((decisions) => decisions.refused(callId)).catch(() => {});
       if (event.call_id !== undefined) this.#calls?.refused(event).catch((error: unknown) => this.#fail(error));
-      return this.#asking.refused(event) || this.#uploads.refused(event);
+      return this.#asking.refused(event) || !!this.#uploads?.refused(event);
     }
     return false;
   }
@@ -773,20 +756,24 @@ export class SessionCore {
       if (link.send(text)) this.#report.report("out", text, { frame: parsed, bytes: body.length });
       return;
     }
-    this.#uploads.upload(body).then(
-      (reference) => {
-        const callId = "call_id" in frame ? { call_id: frame.call_id } : {};
-        const request = frame.request_id ? { request_id: frame.request_id } : {};
-        const short = { type: frame.type, ...callId, ...request, payload_ref: reference };
-        const shortText = JSON.stringify(short);
-        if (this.#sending >= kind && this.#connection?.link.send(shortText)) this.#report.report("out", shortText, { frame: short });
-      },
-      (error: unknown) => {
-        this.#show({ type: "ignored", why: `A large frame could not be uploaded: ${messageOf(error)}` });
-        // In other cases, whoever waits for a reply sends again.
-        if (error instanceof SessionError && error.kind === "refused") this.#asking.failed(frame, error);
-      },
-    );
+    const uploading = this.#transfers()
+      .then(({ uploads }) => uploads.upload(body))
+      .then(
+        (reference) => {
+          const callId = "call_id" in frame ? { call_id: frame.call_id } : {};
+          const request = frame.request_id ? { request_id: frame.request_id } : {};
+          const short = { type: frame.type, ...callId, ...request, payload_ref: reference };
+          const shortText = JSON.stringify(short);
+          if (this.#sending >= kind && this.#connection?.link.send(shortText)) this.#report.report("out", shortText, { frame: short });
+        },
+        (error: unknown) => {
+          this.#show({ type: "ignored", why: `A large frame could not be uploaded: ${messageOf(error)}` });
+          // In other cases, whoever waits for a reply sends again.
+          if (error instanceof SessionError && error.kind === "refused") this.#asking.failed(frame, error);
+        },
+      )
+      .finally(() => this.#uploading.delete(uploading));
+    this.#uploading.add(uploading);
   }
 
   // -- showing -------------------------------------------------------------------------------------------------
@@ -796,16 +783,6 @@ export class SessionCore {
     for (const turn of this.turns) turn.take(event);
     this.subscribers.show(event);
   }
-}
-
-/** A part of the client that is loaded when it is first asked for, and again if that has failed. */
-function loaded<Part>(load: () => Promise<Part>): () => Promise<Part> {
-  let part: Promise<Part> | undefined;
-  return () =>
-    (part ??= load().catch((error: unknown) => {
-      part = undefined;
-      throw new SessionError("unreachable", `A part of the client could not be loaded: ${messageOf(error)}`);
-    }));
 }
 
 function encoded(frame: ClientFrame): { text: string; body: Uint8Array<ArrayBuffer> } {

@@ -1,6 +1,8 @@
-import type { Journal } from "./journal.ts";
+import type { Journal, Outcome } from "./journal.ts";
+import type { SessionOptions } from "./options.ts";
 import { isProtected, mayHoldProtected } from "./protected.ts";
 import type { Remember, RuleInfo, ToolCallFrame } from "./protocol.ts";
+import type { Answer } from "./session.ts";
 
 /** Tools of the catalogue that change nothing. A server may say so of others, so the client has its own list. */
 const READS = new Set([
@@ -38,20 +40,29 @@ export type Verdict =
   /** It needs a decision, and nobody has made it here. */
   | "elsewhere";
 
+type DecisionsOptions = Pick<SessionOptions, "decidedElsewhere" | "ownTools" | "tools">;
+
 /** What the user of this client has decided in a session, in its journal, so that it outlives the page or process. */
 export class Decisions {
   readonly #journal: Journal;
-  readonly #harmless: (tool: string) => boolean;
+  readonly #options: DecisionsOptions;
   readonly #rules = new Map<string, string>();
   /** What was allowed with a call's decision, which the server may refuse. */
   readonly #unsure = new Map<string, string>();
   /** For a journal of others, which keeps no decisions. */
   readonly #memory = new Map<string, string>();
 
-  /** `harmless`: whether a tool of the client's own only reads. */
-  constructor(journal: Journal, harmless: (tool: string) => boolean) {
+  constructor(journal: Journal, options: DecisionsOptions) {
     this.#journal = journal;
-    this.#harmless = harmless;
+    this.#options = options;
+  }
+
+  /** The user has decided about a call. */
+  async answered(callId: string, answer: Answer, call: ToolCallFrame | undefined): Promise<void> {
+    if (answer.decision === "reject") return this.rejected(callId);
+    const args = answer.decision === "edit" ? answer.arguments : call?.arguments;
+    if (call && args) await this.approved(callId, call.tool_name, args, answer.remember);
+    if (answer.mode) await this.acceptedPlan(callId, answer.mode);
   }
 
   async approved(callId: string, tool: string, args: Arguments, remember?: Remember): Promise<void> {
@@ -100,11 +111,35 @@ export class Decisions {
     await this.#consent((await this.#consents()).filter(([kind, about]) => kind === "autonomy" || (tool && tool !== about)));
   }
 
+  /** Why a released call must not be executed, or nothing. */
+  async refusal(call: ToolCallFrame): Promise<Outcome | undefined> {
+    const { call_id: callId, tool_name: tool, arguments: args = {} } = call;
+    const { decidedElsewhere = false } = this.#options;
+    const verdict = await this.verdict(call);
+    if (verdict === "runs" || (verdict === "elsewhere" && decidedElsewhere === true)) return undefined;
+    let message = "The call was not executed: ";
+    if (verdict === "changed") message += "it is not the one that the user has approved";
+    else if (verdict === "rejected") message += "the user has rejected it";
+    else {
+      const runs = typeof decidedElsewhere === "function" && (await decidedElsewhere(call));
+      await (runs ? this.approved(callId, tool, args) : this.rejected(callId));
+      if (runs) return undefined;
+      message += "it was approved elsewhere, and the user of the client that executes calls did not let it run";
+    }
+    return { error: { code: "PERMISSION_DENIED", message } };
+  }
+
+  /** Whether a tool of the client's own only reads. */
+  #isHarmless(name: string): boolean {
+    const { tools = {}, ownTools = [] } = this.#options;
+    return !Object.hasOwn(tools, name) && !!ownTools.find((tool) => tool.name === name)?.read_only;
+  }
+
   async verdict({ call_id: callId, tool_name: tool, arguments: args = {} }: ToolCallFrame): Promise<Verdict> {
     this.#unsure.delete(callId); // the server has taken the decision
     const decided = await this.#kept(`call:${callId}`);
     if (decided) return decided === (await digest(tool, args)) ? "runs" : decided === REJECTED ? "rejected" : "changed";
-    if (READS.has(tool) || this.#harmless(tool) || (tool === "git.branch" && args["action"] === "list")) return "runs";
+    if (READS.has(tool) || this.#isHarmless(tool) || (tool === "git.branch" && args["action"] === "list")) return "runs";
     const same = JSON.stringify(await similar(tool, args));
     const asks = alwaysAsks(tool, args);
     for (const consent of await this.#consents()) {

@@ -27,11 +27,7 @@ export function earlierHistory(rest: Rest, sessionId: string, cursor: string): P
   return rest.history(sessionId, { limit: PAGE, cursor });
 }
 
-/**
- * A fork of a session that ends before a message, so that another one can be sent in its place: the session stays as it
- * is. `messageId`: the `id` of a user's message. Gives the fork's id. Throws a SessionError, or an Error if the history
- * does not have the message.
- */
+/** See `forkBefore` of `past.ts`. */
 export async function forkBefore(rest: Rest, sessionId: string, messageId: string): Promise<string> {
   let end: number | undefined;
   for (let cursor: string | undefined; ; ) {

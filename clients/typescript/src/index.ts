@@ -1,8 +1,7 @@
 /** The client of CodeLab Serverless: one conversation that survives broken connections. */
 
 import { Conversation } from "./conversation.ts";
-import { indexedDbJournal } from "./indexeddb.ts";
-import { memoryJournal } from "./journal.ts";
+import { indexedDbJournal, memoryJournal } from "./journal.ts";
 import type { SessionOptions } from "./options.ts";
 import { Session } from "./session.ts";
 

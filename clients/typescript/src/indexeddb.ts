@@ -1,6 +1,5 @@
-import { newId } from "./address.ts";
 import { SessionError, messageOf } from "./errors.ts";
-import type { Claim, Journal, JournalEntry, OpenJournal, Outcome } from "./journal.ts";
+import type { Claim, Journal, JournalEntry, Outcome } from "./journal.ts";
 
 /** Settled calls are forgotten after a day, all others after a week: the server waits a day at most for an approval. */
 const DAY_MS = 86_400_000;
@@ -24,27 +23,21 @@ interface StoredPosition {
   at: number;
 }
 
-/**
- * A journal in IndexedDB, shared by the pages and workers of an origin. Each holds a lock (Web Locks) while it lives, so
- * that the others can tell a call that is being executed from one whose page is gone. Where there are no Web Locks,
- * such a call counts as interrupted.
- */
-export function indexedDbJournal(name = "codelab"): OpenJournal {
-  return async (scope) => {
-    try {
-      const journal = new IndexedDbJournal(await openDatabase(name), scope);
-      await journal.prepare();
-      return journal;
-    } catch (error) {
-      throw failed(error);
-    }
-  };
+/** The journal of one scope in a database. */
+export async function openIndexedDb(name: string, scope: string): Promise<Journal> {
+  try {
+    const journal = new IndexedDbJournal(await openDatabase(name), scope);
+    await journal.prepare();
+    return journal;
+  } catch (error) {
+    throw failed(error);
+  }
 }
 
 class IndexedDbJournal implements Journal {
   readonly #database: IDBDatabase;
   readonly #scope: string;
-  readonly #owner = newId();
+  readonly #owner = crypto.getRandomValues(new Uint32Array(4)).join("-");
   #release = (): void => {};
 
   constructor(database: IDBDatabase, scope: string) {

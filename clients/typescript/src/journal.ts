@@ -1,3 +1,4 @@
+import { loaded } from "./loaded.ts";
 import type { ToolResultFrame } from "./protocol.ts";
 
 /** The fields of a `tool_result` that say how a call ended. */
@@ -52,83 +53,20 @@ export interface Journal {
 /** Opens the journal of one session; `scope` tells the sessions of all servers and users apart. */
 export type OpenJournal = (scope: string) => Promise<Journal>;
 
+const memory = loaded(() => import("./memory.ts"));
+const indexedDb = loaded(() => import("./indexeddb.ts"));
+
 /** A journal that ends with the page or process: a call is not executed twice while that lives. */
 export function memoryJournal(): OpenJournal {
-  const scopes = new Map<string, Memory>();
-  return async (scope) => {
-    const memory = scopes.get(scope) ?? { calls: new Map(), decisions: new Map(), position: 0 };
-    scopes.set(scope, memory);
-    return new MemoryJournal(memory);
-  };
+  const scopes = new Map();
+  return async (scope) => (await memory()).openMemory(scopes, scope);
 }
 
-interface Memory {
-  calls: Map<string, { seq: number; owner: MemoryJournal; outcome?: Outcome; settled?: boolean }>;
-  decisions: Map<string, string>;
-  position: number;
-}
-
-class MemoryJournal implements Journal {
-  readonly #memory: Memory;
-  #closed = false;
-
-  constructor(memory: Memory) {
-    this.#memory = memory;
-  }
-
-  async begin(callId: string, seq: number): Promise<Claim> {
-    const found = this.#memory.calls.get(callId);
-    if (found?.outcome) return { state: "finished", outcome: found.outcome };
-    if (found) return { state: found.owner.#closed ? "interrupted" : "running" };
-    this.#memory.calls.set(callId, { seq, owner: this });
-    return { state: "new" };
-  }
-
-  async finish(callId: string, outcome: Outcome): Promise<Outcome> {
-    const found = this.#memory.calls.get(callId);
-    return found ? (found.outcome ??= outcome) : outcome;
-  }
-
-  async settle(callId: string): Promise<void> {
-    const found = this.#memory.calls.get(callId);
-    if (found) found.settled = true;
-  }
-
-  async unsettled(): Promise<JournalEntry[]> {
-    return [...this.#memory.calls]
-      .filter(([, { settled }]) => !settled)
-      .map(([callId, { seq, outcome, owner }]) => ({
-        callId,
-        seq,
-        interrupted: !outcome && owner.#closed,
-        ...(outcome && { outcome }),
-      }))
-      .sort((one, other) => one.seq - other.seq);
-  }
-
-  async position(): Promise<number> {
-    return this.#memory.position;
-  }
-
-  async setPosition(seq: number): Promise<void> {
-    this.#memory.position = seq;
-  }
-
-  async decide(name: string, decision: string): Promise<void> {
-    this.#memory.decisions.set(name, decision);
-  }
-
-  async decided(name: string): Promise<string | undefined> {
-    return this.#memory.decisions.get(name);
-  }
-
-  async forget(): Promise<void> {
-    this.#memory.calls.clear();
-    this.#memory.decisions.clear();
-    this.#memory.position = 0;
-  }
-
-  async close(): Promise<void> {
-    this.#closed = true;
-  }
+/**
+ * A journal in IndexedDB, shared by the pages and workers of an origin. Each holds a lock (Web Locks) while it lives, so
+ * that the others can tell a call that is being executed from one whose page is gone. Where there are no Web Locks,
+ * such a call counts as interrupted.
+ */
+export function indexedDbJournal(name = "codelab"): OpenJournal {
+  return async (scope) => (await indexedDb()).openIndexedDb(name, scope);
 }

@@ -36,17 +36,6 @@ export interface Timing {
   tickMs: number;
 }
 
-export const TIMING: Timing = {
-  openMs: 20_000,
-  repeatMs: 15_000,
-  pingMs: 300_000,
-  idlePingMs: 540_000,
-  lifetimeMs: 6_600_000,
-  pauseMs: 500,
-  longestPauseMs: 60_000,
-  tickMs: 250,
-};
-
 export interface SessionOptions {
   /** The server: `ws://host[:port]` for the local cloud, the stack's output `wss://…/stage`, or with `{session_id}`. */
   url: string;

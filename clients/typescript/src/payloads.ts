@@ -1,4 +1,5 @@
 /** What a session loads when a frame goes by reference for the first time. */
 
 export { PayloadHosts } from "./payload_hosts.ts";
-export { download, upload } from "./transfer.ts";
+export { download } from "./transfer.ts";
+export { Uploads } from "./uploads.ts";

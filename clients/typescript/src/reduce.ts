@@ -14,7 +14,6 @@ import type {
   QueuedPrompt,
   SubagentPart,
   SystemMessage,
-  TextPart,
   TurnState,
   UserMessage,
 } from "./state.ts";
@@ -81,22 +80,17 @@ function next(state: State, event: SessionEvent | Action, seq: number | undefine
   switch (event.type) {
     case "assistant_message": {
       if (isTold(state, event.turn_id, seq)) return state;
-      const place = placeOf(state, event.message_id, "text");
-      if (event.aborted) return place ? without(state, place) : state;
-      const part = place && (partAt(state, place) as TextPart);
-      if (part?.isFinal) return state; // the history had it before its last frame came
-      const text = (part?.text ?? "") + (event.token ?? "");
-      if (part) return replaced(state, place, { ...part, text, isFinal: event.is_final });
       const { message_id: id, agent = "", is_final: isFinal } = event;
-      return appended(state, event.turn_id, { type: "text", id, text, isFinal, agent });
+      const part = partOf(state, id, "text");
+      if (event.aborted) return removed(state, id, "text");
+      if (part?.isFinal) return state; // the history had it before its last frame came
+      return put(state, event.turn_id, { type: "text", id, agent, ...part, text: (part?.text ?? "") + (event.token ?? ""), isFinal });
     }
     case "assistant_thought": {
       if (isTold(state, event.turn_id, seq)) return state;
       const id = `thought-${event.message_id}`;
-      const place = placeOf(state, id, "thought");
-      if (!place) return appended(state, event.turn_id, { type: "thought", id, text: event.content });
-      const part = partAt(state, place) as TextPart;
-      return replaced(state, place, { ...part, text: part.text + event.content });
+      const text = partOf(state, id, "thought")?.text ?? "";
+      return put(state, event.turn_id, { type: "thought", id, text: text + event.content });
     }
     case "message_discarded":
       return removed(removed(state, `thought-${event.message_id}`), event.message_id);
@@ -134,9 +128,8 @@ function next(state: State, event: SessionEvent | Action, seq: number | undefine
       state = { ...state, plan: event.items };
       if (isTold(state, event.turn_id, seq)) return state;
       const id = `plan-${event.turn_id}`;
-      const place = placeOf(state, id, "plan");
-      if (place) return replaced(state, place, { type: "plan", id, items: event.items });
-      return event.items.length ? appended(state, event.turn_id, { type: "plan", id, items: event.items }) : state;
+      const isPlan = event.items.length || partOf(state, id, "plan");
+      return isPlan ? put(state, event.turn_id, { type: "plan", id, items: event.items }) : state;
     }
     case "error": {
       // A refusal is told to whoever sent the frame, unless it names a call.
@@ -227,7 +220,7 @@ function acting(state: State, mode: unknown): State {
 type Place = readonly [message: number, part: number];
 
 /** Where a part of a type is. The newest are looked at first: they are what changes. */
-function placeOf({ messages }: State, id: string, type?: Part["type"]): Place | undefined {
+function placeOf({ messages }: State, id: string | undefined, type?: Part["type"]): Place | undefined {
   for (let n = messages.length - 1; n >= 0; n--) {
     const message = messages[n] as Message;
     if (message.role === "user") continue;
@@ -239,11 +232,16 @@ function placeOf({ messages }: State, id: string, type?: Part["type"]): Place | 
   return undefined;
 }
 
-function partAt({ messages }: State, [n, at]: Place): Part {
-  return (messages[n] as AssistantMessage).parts[at] as Part;
+function partOf<Type extends Part["type"]>(state: State, id: string | undefined, type?: Type): Extract<Part, { type: Type }> | undefined {
+  const [n, at] = placeOf(state, id, type) ?? [-1, -1];
+  return (state.messages[n] as AssistantMessage | undefined)?.parts[at] as Extract<Part, { type: Type }> | undefined;
 }
 
-function replaced(state: State, [n, at]: Place, part: Part): State {
+/** Put a part where the one with its id and type is, or at the end of what the agent does in a turn. */
+function put(state: State, turnId: string, part: Part): State {
+  const place = placeOf(state, part.id, part.type);
+  if (!place) return appended(state, turnId, part);
+  const [n, at] = place;
   const message = state.messages[n] as AssistantMessage;
   return withMessage(state, n, { ...message, parts: message.parts.with(at, part) });
 }
@@ -252,15 +250,13 @@ function withMessage(state: State, n: number, message: Message): State {
   return { ...state, messages: state.messages.with(n, message) };
 }
 
-function without(state: State, [n, at]: Place): State {
+function removed(state: State, id: string, type?: Part["type"]): State {
+  const place = placeOf(state, id, type);
+  if (!place) return state;
+  const [n, at] = place;
   const message = state.messages[n] as AssistantMessage;
   const parts = message.parts.toSpliced(at, 1);
   return parts.length ? withMessage(state, n, { ...message, parts }) : { ...state, messages: state.messages.toSpliced(n, 1) };
-}
-
-function removed(state: State, id: string): State {
-  const place = placeOf(state, id);
-  return place ? without(state, place) : state;
 }
 
 function pushed(state: State, message: Message): State {
@@ -331,23 +327,22 @@ function ended(state: State, event: SessionEventOf<"turn_end">): State {
 
 function called(state: State, call: ToolCallFrame): State {
   const now: CallState = call.requires_approval ? "asking" : call.execute === false ? "elsewhere" : "approved";
-  const place = placeOf(state, call.call_id, "call");
-  if (!place) {
+  const part = partOf(state, call.call_id, "call");
+  if (!part) {
     if (call.turn_id !== undefined && isTold(state, call.turn_id, call.seq)) return state;
-    const part: CallPart = { type: "call", id: call.call_id, call, state: now, output: "" };
-    state = withApproval(appended(state, call.turn_id ?? "", part), part);
+    const made: CallPart = { type: "call", id: call.call_id, call, state: now, output: "" };
+    state = withApproval(appended(state, call.turn_id ?? "", made), made);
     return withSubagent(state, call.parent_call_id, {});
   }
-  const part = partAt(state, place) as CallPart;
   const goesOn = OPEN.has(part.state) && part.state !== "running";
   return withCall(state, part.id, { call, ...(goesOn && { state: now, isDeciding: false }) });
 }
 
 /** What became of a call. A result that this client has is not sent to it. */
 function settled(state: State, event: SessionEventOf<"call_update">): State {
-  const place = placeOf(state, event.call_id, "call");
-  if (!place) return state;
-  const { call, outcome, edited } = partAt(state, place) as CallPart;
+  const part = partOf(state, event.call_id, "call");
+  if (!part) return state;
+  const { call, outcome, edited } = part;
   // Whoever settles a call is told only its state.
   const args = event.arguments ?? (event.state === "completed" && !event.decision ? edited : undefined);
   const told = event.error ? { error: event.error } : "result" in event ? { result: event.result } : undefined;
@@ -362,17 +357,15 @@ function settled(state: State, event: SessionEventOf<"call_update">): State {
 }
 
 function withOutput(state: State, callId: string, more: string): State {
-  const place = placeOf(state, callId, "call");
-  if (!place) return state;
-  const { output } = partAt(state, place) as CallPart;
-  return withCall(state, callId, { output: (output + more).slice(-OUTPUT_CHARS) });
+  const output = (partOf(state, callId, "call")?.output ?? "") + more;
+  return withCall(state, callId, { output: output.slice(-OUTPUT_CHARS) });
 }
 
 function withCall(state: State, callId: string, change: Partial<CallPart>): State {
-  const place = placeOf(state, callId, "call");
-  if (!place) return state;
-  const part = { ...(partAt(state, place) as CallPart), ...change };
-  return withApproval(replaced(state, place, part), part);
+  const part = partOf(state, callId, "call");
+  if (!part) return state;
+  const changed = { ...part, ...change };
+  return withApproval(put(state, "", changed), changed);
 }
 
 /** Change a call if it waits for a human. */
@@ -393,17 +386,17 @@ function delegated(state: State, event: SessionEventOf<"subagent_update">): Stat
   const { call_id: id, turn_id: turnId, state: now, agent, task, text } = event;
   // The history has the answer already.
   if (isTold(state, turnId, event.seq)) return now === "running" ? state : withSubagent(state, id, { state: now });
-  if (placeOf(state, id)) return withSubagent(state, id, { state: now, ...(text && { text }) });
+  if (partOf(state, id)) return withSubagent(state, id, { state: now, ...(text && { text }) });
   state = appended(state, turnId, { type: "subagent", id, state: now, agent, task, text: text ?? "", calls: [] });
   return withSubagent(state, id, {});
 }
 
 /** Change a subagent; its calls may have changed too. */
 function withSubagent(state: State, id: string | undefined, change: Partial<SubagentPart>): State {
-  const place = id !== undefined && placeOf(state, id, "subagent");
-  if (!place) return state;
+  const part = partOf(state, id, "subagent");
+  if (!part) return state;
   const calls = callsOf(state).filter((part) => part.call.parent_call_id === id).map((part) => part.id);
-  return replaced(state, place, { ...(partAt(state, place) as SubagentPart), ...change, calls });
+  return put(state, "", { ...part, ...change, calls });
 }
 
 // -- calls that are being written ------------------------------------------------------------------------------
@@ -419,9 +412,7 @@ function drafted(state: State, draft: ToolCallDraftFrame): State {
   state = withoutDrafts(state, draft.withdrawn ? index : index + 1);
   if (draft.withdrawn) return state;
   const id = `draft-${messageId}-${index}`;
-  const place = placeOf(state, id, "draft");
-  const part: Part = { type: "draft", id, draft };
-  return place ? replaced(state, place, part) : appended(state, turnId, part);
+  return put(state, turnId, { type: "draft", id, draft });
 }
 
 /** Remove the drafts if an event tells more than they do, or that their answer is void. */
@@ -546,22 +537,18 @@ function readHistory(state: State, history: readonly HistoryMessage[], goesOn: (
     if (message.role === "user") {
       read = pushed(read, { role: "user", id, turnId: turnId || undefined, text: content, attachments: [], state: "sent", isWhole: true });
     } else if (message.role === "tool") {
-      const place = placeOf(read, textOf(message["call_id"]));
-      const part = place && (partAt(read, place) as CallPart | SubagentPart);
-      if (!part) continue;
-      if (part.type === "subagent") {
-        read = replaced(read, place, { ...part, text: content, state: "completed" });
-        continue;
-      }
+      const part = partOf<"call" | "subagent">(read, textOf(message["call_id"]));
+      if (part?.type === "subagent") read = put(read, "", { ...part, text: content, state: "completed" });
+      if (part?.type !== "call") continue;
       const settles = OPEN.has(part.state) && part.state !== "running";
-      read = replaced(read, place, { ...part, shown: content, ...(settles && { state: "completed" }) });
+      read = put(read, "", { ...part, shown: content, ...(settles && { state: "completed" }) });
     } else if (message.role === "assistant") {
       const agent = textOf(message["agent"]);
       if (content) read = appended(read, turnId, { type: "text", id, text: content, isFinal: true, agent });
       for (const told of (message["calls"] ?? []) as ToolCallFrame[]) {
         const call: ToolCallFrame = { ...told, type: "tool_call", requires_approval: false, turn_id: turnId };
-        const place = isRunning && placeOf(state, call.call_id);
-        read = appended(read, turnId, place ? partAt(state, place) : madePart(call, isRunning));
+        const shown = isRunning && partOf(state, call.call_id);
+        read = appended(read, turnId, shown || madePart(call, isRunning));
       }
     }
   }

@@ -1,10 +1,13 @@
 import { SessionError } from "./errors.ts";
 import type { WireReport } from "./link.ts";
+import type { Fetch } from "./options.ts";
+import type { PayloadHosts } from "./payload_hosts.ts";
 import type { ErrorFrame, UploadTicketFrame } from "./protocol.ts";
+import { upload } from "./transfer.ts";
 
 interface UploadsOptions {
-  /** Uploads a frame to an address, with these headers. */
-  put(url: string, body: Uint8Array<ArrayBuffer>, headers: Record<string, unknown>): Promise<void>;
+  fetch: Fetch;
+  hosts: PayloadHosts;
   /** How long a ticket is waited for. */
   ticketMs: number;
   report: WireReport;
@@ -16,7 +19,6 @@ interface UploadsOptions {
 export class Uploads {
   readonly #options: UploadsOptions;
   #last: Promise<unknown> = Promise.resolve();
-  #pending = 0;
   #waiting: { resolve(ticket: UploadTicketFrame): void; reject(error: unknown): void } | undefined;
 
   constructor(options: UploadsOptions) {
@@ -25,19 +27,9 @@ export class Uploads {
 
   /** Upload a frame. Gives its reference. */
   upload(body: Uint8Array<ArrayBuffer>): Promise<string> {
-    this.#pending++;
-    const done = this.#last.then(() => this.#upload(body)).finally(() => this.#pending--);
+    const done = this.#last.then(() => this.#upload(body));
     this.#last = done.catch(() => {});
     return done;
-  }
-
-  get isBusy(): boolean {
-    return this.#pending > 0;
-  }
-
-  /** When everything that was asked for is uploaded, or has failed. */
-  async settled(): Promise<void> {
-    await this.#last;
   }
 
   ticket(ticket: UploadTicketFrame): void {
@@ -60,7 +52,7 @@ export class Uploads {
   }
 
   async #upload(body: Uint8Array<ArrayBuffer>): Promise<string> {
-    const { put, ticketMs, report, request } = this.#options;
+    const { fetch, hosts, ticketMs, report, request } = this.#options;
     let timer: ReturnType<typeof setTimeout> | undefined;
     try {
       const ticket = await new Promise<UploadTicketFrame>((resolve, reject) => {
@@ -69,7 +61,7 @@ export class Uploads {
         request(body.length);
       });
       this.#waiting = undefined;
-      await put(ticket.url, body, ticket.headers);
+      await upload(fetch, ticket.url, body, ticket.headers, hosts);
       report.report("put", "", { bytes: body.length });
       return ticket.payload_ref;
     } finally {

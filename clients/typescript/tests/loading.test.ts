@@ -1,13 +1,14 @@
-/** What executes calls is loaded by a session with tools, and by others only when they need it. */
+/** Parts are loaded when they are needed: what executes calls by a session with tools, the journal beside a new connection. */
 
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 
+import { memoryJournal, type Journal } from "../src/index.ts";
 import { eventually, newSession, openSession, serve, stopAll } from "./server.ts";
 
 const loading = vi.hoisted(() => ({ count: 0, fails: false }));
 
 vi.mock("../src/executing.ts", async (original) => {
-  const { Calls, Decisions } = await original<typeof import("../src/executing.ts")>();
+  const { Decisions, ...others } = await original<typeof import("../src/executing.ts")>();
   class Counted extends Decisions {
     constructor(...given: ConstructorParameters<typeof Decisions>) {
       if (loading.fails) throw new TypeError("Failed to fetch dynamically imported module");
@@ -15,7 +16,7 @@ vi.mock("../src/executing.ts", async (original) => {
       loading.count++;
     }
   }
-  return { Calls, Decisions: Counted };
+  return { ...others, Decisions: Counted };
 });
 
 const CALL = { type: "tool_call", call_id: "c", tool_name: "write_file", arguments: { path: "a", content: "" }, seq: 1 };
@@ -60,4 +61,79 @@ test("if it is out of reach, a session with tools does not open, and a decision 
   loading.fails = false;
   await session.answer("c", { decision: "approve" });
   expect(served.frames.filter((frame) => frame["type"] === "hitl_decision")).toHaveLength(1);
+});
+
+/** A journal that is opened when the test says so. */
+function heldJournal() {
+  let open!: () => void;
+  let fail!: (error: Error) => void;
+  const held = new Promise<void>((resolve, reject) => ([open, fail] = [resolve, reject]));
+  const closed: Journal[] = [];
+  const openJournal = async (scope: string): Promise<Journal> => {
+    await held;
+    const journal = await memoryJournal()(scope);
+    const close = journal.close.bind(journal);
+    journal.close = async () => void (closed.push(journal), await close());
+    return journal;
+  };
+  return { openJournal, open, fail, closed };
+}
+
+test("a new conversation connects while its journal opens, and keeps what is decided meanwhile", async () => {
+  const served = await serve((frame, { tell }) => tell({ type: "ack", outcome: "decided", request_id: frame["request_id"] }));
+  const { openJournal, open } = heldJournal();
+  const session = newSession(served.url, { sessionId: undefined, journal: openJournal });
+  let isOpen = false;
+  const opening = session.open().then(() => (isOpen = true));
+  await eventually(() => session.isOnline);
+  served.tell({ ...CALL, requires_approval: true });
+  await eventually(() => session.openCalls.size > 0);
+  const answering = session.answer("c", { decision: "approve" });
+  served.tell({ type: "turn_end", turn_id: "t", reason: "complete", usage: {}, seq: 2 });
+  await eventually(() => session.lastSeq === 2);
+  expect(isOpen).toBe(false);
+  expect(served.frames.some((frame) => frame["type"] === "hitl_decision")).toBe(false);
+  open();
+  await Promise.all([opening, answering]);
+  expect(served.frames.filter((frame) => frame["type"] === "hitl_decision")).toHaveLength(1);
+});
+
+test("a conversation of an earlier page waits for its journal, which says where it goes on", async () => {
+  const served = await serve();
+  const { openJournal, open } = heldJournal();
+  const opening = newSession(served.url, {
+    journal: async (scope) => {
+      const journal = await openJournal(scope);
+      await journal.setPosition(7);
+      return journal;
+    },
+  }).open();
+  await openSession(served.url, { sessionId: "another" });
+  expect(served.sockets).toHaveLength(1);
+  open();
+  await opening;
+  expect(served.frames.filter((frame) => frame["type"] === "resume").at(-1)).toMatchObject({ last_seq: 7 });
+});
+
+test.each(["s", undefined])("a journal that cannot be opened ends the session (%s)", async (sessionId) => {
+  const served = await serve();
+  const { openJournal, fail } = heldJournal();
+  const session = newSession(served.url, { sessionId, journal: openJournal });
+  const opening = session.open();
+  fail(new Error("full"));
+  await expect(opening).rejects.toThrow("full");
+  await expect(session.prompt("Hello!").ended).rejects.toThrow("full");
+});
+
+test("a session that is closed while its journal opens closes that too", async () => {
+  const served = await serve();
+  const { openJournal, open, closed } = heldJournal();
+  const session = newSession(served.url, { sessionId: undefined, journal: openJournal });
+  const opening = session.open();
+  await eventually(() => session.isOnline);
+  const closing = session.close();
+  open();
+  await expect(opening).rejects.toMatchObject({ kind: "closed" });
+  await closing;
+  expect(closed).toHaveLength(1);
 });

@@ -14,6 +14,7 @@ import { type Change, changesOf } from "../../web/src/workspace/changes.ts";
 import { Expectations, viewOf } from "../../web/src/workspace/expectations.ts";
 import { fileTools } from "../../web/src/workspace/file_tools.ts";
 import { Notes, PROJECT, type Scope } from "../../web/src/notes/notes.ts";
+import { mentionedImages } from "./images.ts";
 import { type Kept, projectsNotes } from "./notes.ts";
 import type { CommandRunner, Platform } from "./platform.ts";
 import type { Proposals } from "./proposals.ts";
@@ -42,6 +43,7 @@ interface Hello extends Record<string, unknown> {
 
 interface Open {
   conversation: Conversation;
+  /** Undefined if the agent has no tools here. */
   files: WorkspaceFiles | undefined;
   /** What each connection begins with. */
   hello: Hello;
@@ -57,7 +59,7 @@ export class Agent implements vscode.Disposable {
   #open: Open | undefined;
   /** Counts what is opened: of two at the same time, the later one stays. */
   #opening = 0;
-  /** Messages are sent in the order in which they were written. */
+  /** Messages are sent in their order, also if reading an image takes a while. */
   #prompting: Promise<void> = Promise.resolve();
   /** There is another state to show. */
   readonly onDidChange = this.#changed.event;
@@ -98,16 +100,24 @@ export class Agent implements vscode.Disposable {
     return error instanceof SessionError && error.kind === "unauthorized";
   }
 
-  /** Send a message. What the user and the project want agents to know is told before it, if that has changed. */
+  /**
+   * Send a message, with the images of the folder that it mentions. What the user and the project want agents to know is told
+   * before it, if that has changed. Throws an Error if an image cannot be sent.
+   */
   prompt(text: string): Promise<void> {
     const open = this.#open;
-    const work = this.#prompting.then(async () => {
+    const sending = this.#prompting.then(async () => {
       if (!open) return;
+      const { conversation, files } = open;
+      const { info } = conversation.session;
+      const attachments = files && info ? await mentionedImages(text, files, { ...info.limits }) : [];
+      const takesImages = info?.models.find(({ name }) => name === info.model)?.images !== false;
+      if (attachments.length && !takesImages) void vscode.window.showWarningMessage(`${info?.model} takes no images: the message goes without.`);
       await this.#tell(open);
-      open.conversation.prompt(text);
+      conversation.prompt(text, attachments.length && takesImages ? { attachments } : {});
     });
-    this.#prompting = work.catch(() => {});
-    return work;
+    this.#prompting = sending.catch(() => {});
+    return sending;
   }
 
   /** The notes of the user and of the folder, which is the workspace's first. */

@@ -102,7 +102,10 @@ export class ViewProvider implements vscode.WebviewViewProvider, vscode.Disposab
         this.#insertAll();
         return conversation ? undefined : this.#agent.resume();
       case "prompt":
-        return this.#prompt(message.text);
+        return this.#prompt(message.text).catch((error: unknown) => {
+          this.#post({ type: "insert", text: message.text }); // the view has emptied its field
+          throw error;
+        });
       case "stop":
         return conversation?.cancel();
       case "earlier":

@@ -41,6 +41,7 @@ export class Editor {
   html = "";
   view: View | undefined;
   suggested: readonly string[] = [];
+  inserted: string[] = [];
   #send: (message: FromView) => void = () => {};
   readonly #subscriptions: { dispose(): unknown }[] = [];
 
@@ -69,6 +70,7 @@ export class Editor {
   showView(): void {
     const take = (message: ToView) => {
       if (message.type === "paths") this.suggested = message.paths;
+      if (message.type === "insert") this.inserted.push(message.text);
       if (message.type !== "delta") return;
       if (message.isWhole) this.view = undefined;
       const copy = structuredClone(message.delta); // as the editor passes it on

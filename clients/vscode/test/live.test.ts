@@ -273,6 +273,29 @@ test("a message can mention the files of the folder", async () => {
   await until(() => editor.suggested.includes("src/main.py"));
 });
 
+test("an image that a message mentions is sent with it", async () => {
+  const png = Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==", "base64");
+  await writeFile(at("a shot.png"), png);
+  await until(() => editor.agent.conversation?.session.info);
+  await editor.ask("[[vscode-hello]] Look at @a\\ shot.png, not at @missing.png or me@a.png.");
+  const sent = await until(() => editor.agent.state.messages.find((message) => message.role === "user"));
+  assert.deepEqual(sent.role === "user" && sent.attachments.map(({ name, type }) => [name, type]), [["a shot.png", "image"]]);
+  assert.equal(sent.role === "user" && (sent.attachments[0] as { data?: string }).data, png.toString("base64"));
+  await until(() => editor.items.some((item) => item.kind === "text" && item.text === "Hello."));
+});
+
+test("an image that cannot be sent is told, and the message is there to be corrected", async () => {
+  await put("text.png", "no image");
+  await symlink("/etc", at("link"));
+  await until(() => editor.agent.conversation?.session.info);
+  for (const [path, why] of [["text.png", "is no PNG"], ["link/a.png", "leads through a link"], ["../a.png", "outside of the workspace"]]) {
+    await editor.ask(`Look at @${path}`);
+    await until(() => fake.user.messages.some((message) => message.includes(why!)), why);
+    await until(() => editor.inserted.at(-1) === `Look at @${path}`);
+  }
+  assert.equal(editor.agent.state.messages.length, 0);
+});
+
 test("the view may run and load nothing but what the extension brings", () => {
   const policy = /content="([^"]+)"/.exec(editor.html)![1]!;
   const nonce = /script nonce="([0-9a-f]{32})"/.exec(editor.html)![1]!;

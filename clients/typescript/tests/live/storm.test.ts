@@ -2,7 +2,7 @@
 
 import { afterEach, describe, expect, test } from "vitest";
 
-import { TIMING } from "../../src/options.ts";
+import { TIMING } from "../../src/timing.ts";
 import type { SessionEvent } from "../../src/index.ts";
 import { closeSessions, openSession } from "./talking.ts";
 
