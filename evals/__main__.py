@@ -2,7 +2,8 @@
 
     python -m evals run --base-url http://127.0.0.1:8080/v1 --model qwen --out results
         [--gguf FILE] [--tasks FOLDER] [--only NAME[,NAME…] | --only smoke] [--agents codelab,native-loop,text-loop]
-        [--code CHECKOUT] [--label LABEL] [--set MAX_REPEATS=0] [--provider llama.cpp] [--tries 1] [--seed 0]
+        [--code CHECKOUT] [--label LABEL] [--set MAX_REPEATS=0] [--strategies default,calls,native,tool,json]
+        [--provider llama.cpp] [--tries 1] [--seed 0]
         [--sampling temperature=0.7] [--parallel 1] [--max-tokens N] [--max-minutes N]
         [--max-dollars N --prices 2,0.5,8]
     python -m evals report results
@@ -25,6 +26,8 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+from codelab.llm.profiles import STRATEGIES
 
 from evals import agents, harbor, loaders, peers, proxy, report, runner, sandbox, suite, tools
 from evals.llama import Llama
@@ -64,7 +67,7 @@ def _run(options: argparse.Namespace) -> int:
             raise _UsageError("which model? --base-url and --model (make eval: BASE_URL=… MODEL=…), or --gguf (GGUF=…)")
         key = os.environ.get("LLM_API_KEY", "")
         endpoint = proxy.Endpoint(base_url, name, key, dict(map(_sampling, options.sampling)))
-        known = _agents(options, provider)
+        known = _agents(options, provider, name)
         jobs = [
             runner.Job(label, agent, task, attempt)
             for attempt in range(options.tries)
@@ -146,8 +149,8 @@ def _chosen(tasks: list[harbor.Task], only: str) -> list[harbor.Task]:
     return [task for task in tasks if task.name in names]
 
 
-def _agents(options: argparse.Namespace, provider: str) -> dict[str, agents.Agent]:
-    """The agents by label."""
+def _agents(options: argparse.Namespace, provider: str, model: str) -> dict[str, agents.Agent]:
+    """The agents by label: codelab once for each of the strategies that are compared."""
     for setting in options.set:
         if "=" not in setting:
             raise _UsageError(f"--set {setting}: a name, = and a value")
@@ -166,7 +169,23 @@ def _agents(options: argparse.Namespace, provider: str) -> dict[str, agents.Agen
     if unknown:
         raise _UsageError(f"there is no agent {', '.join(sorted(unknown))}; there are {', '.join(made)}")
     own = " ".join([options.label or "codelab", *sorted(options.set)])
-    return {own if name == "codelab" else name: made[name] for name in wanted}
+    labelled: dict[str, agents.Agent] = {}
+    for name in wanted:
+        agent = made[name]
+        if not isinstance(agent, agents.Codelab):
+            labelled[name] = agent
+        elif options.strategies:
+            labelled |= {f"{own} {each}": agent.asking(model, each) for each in options.strategies}
+        else:
+            labelled[own] = agent
+    return labelled
+
+
+def _strategies(text: str) -> list[str]:
+    names = text.split(",")
+    if unknown := set(names) - {agents.DEFAULT, *STRATEGIES}:
+        raise argparse.ArgumentTypeError(f"there is no strategy {', '.join(sorted(unknown))}")
+    return names
 
 
 def _sampling(text: str) -> tuple[str, Any]:
@@ -202,6 +221,12 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--code", type=Path, default=Path.cwd(), help="the checkout that is measured; it needs its .venv")
     run.add_argument("--label", help="of codelab's runs")
     run.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the local cloud")
+    run.add_argument(
+        "--strategies",
+        type=_strategies,
+        metavar="NAME[,NAME…]",
+        help="run codelab with each in turn, task by task: calls, native, tool, json, or default, the profile's order",
+    )
     run.add_argument("--provider", help="LLM_PROVIDER; openai, or llama.cpp with --gguf")
     run.add_argument("--max-steps", type=int, default=50)
     run.add_argument("--tries", type=int, default=1, help="attempts at each task")

@@ -8,7 +8,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -26,6 +26,9 @@ POLICY = "".join(
         ("run_command", "command = { any = true }\ncwd = { any = true }\n"),
     )
 )
+_CAPABILITIES = "LLM_CAPABILITIES"
+#: The profile's strategies in their order, as if the model's row named none.
+DEFAULT = "default"
 #: Exit codes of `codelab exec` that say nothing about the agent: wrong usage, no server, no token.
 _NO_RUN = (2, 3, 4)
 _ROOT = Path(__file__).resolve().parent.parent
@@ -46,6 +49,7 @@ class HarnessError(RuntimeError):
 class Attempt:
     """How an attempt went. end: `completed`, `max_steps`, `time limit`, `error` or another reason of the agent.
 
+    problem: what kind of error the last one was, such as `length` or `invalid_answer`; empty without any.
     events: the trace, objects with a `kind`: user, assistant, thought, call, result, note or end.
     """
 
@@ -54,6 +58,7 @@ class Attempt:
     events: list[Event] = field(default_factory=list)
     steps: int | None = None
     questions: int = 0
+    problem: str = ""
 
 
 class Agent(Protocol):
@@ -85,6 +90,14 @@ class Codelab:
     settings: Mapping[str, str] = field(default_factory=dict)
     policy: str = POLICY
     url: str = ""
+
+    def asking(self, model: str, strategy: str) -> "Codelab":
+        """The same, with this strategy for the model; the rest of the model's row stays."""
+        rows = json.loads(self.settings.get(_CAPABILITIES) or "{}")
+        row = {**rows.get(model, {}), "strategy": strategy}
+        if strategy == DEFAULT:
+            del row["strategy"]
+        return replace(self, settings={**self.settings, _CAPABILITIES: json.dumps({**rows, model: row})})
 
     def run(self, task: Task, image: Image, base_url: str, model: str, folder: Path) -> Attempt:
         """See Agent."""
@@ -214,6 +227,7 @@ def attempt_of(instruction: str, frames: Sequence[Mapping[str, Any]]) -> Attempt
                 text = shown if isinstance(shown, str) else json.dumps(shown, ensure_ascii=False)
                 attempt.events.append({**event, "text": text})
             case "error":
+                attempt.problem = str((frame.get("details") or {}).get("reason") or frame.get("error_code"))
                 attempt.events.append({"kind": "note", "text": f"{frame.get('error_code')}: {frame.get('message')}"})
             case "turn_end":
                 attempt.answer = "".join(texts.values())

@@ -21,6 +21,8 @@ from evals.statistics import paired_difference, wilson
 Run = Mapping[str, Any]
 
 _MOST_CHARS = 20_000
+#: What is added up over the attempts. Older folders have no invalid answers.
+_COUNTED = ("invalid_answers", "repairs", "failed_calls", "failed_edits")
 _SECRETS = re.compile(
     r"(?<![A-Za-z0-9])(?:sk-[A-Za-z0-9_-]{8,}|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,}"
     # Names in code may begin like these, but seldom have a digit. (Only so far ahead, or "hf_hf_hf_…" takes for ever.)
@@ -110,7 +112,9 @@ def _label(runs: Sequence[Run]) -> dict[str, Any]:
         "cost_per_solved": round(sum(costs) / solved, 6) if costs and solved else None,
         "seconds_median": round(plain.median(run["seconds"] for run in good), 1) if good else 0,
         "questions_per_solved": round(sum(run["questions"] for run in good) / solved, 2) if solved else None,
-        **{name: sum(run[name] for run in good) for name in ("repairs", "failed_calls", "failed_edits")},
+        "calls": sum(sum(run["calls"].values()) for run in good),
+        "problems": dict(Counter(run["problem"] for run in good if run["end"] == "error" and run.get("problem"))),
+        **{name: sum(run.get(name, 0) for run in good) for name in _COUNTED},
         "repeated_most": max((run["repeated"] for run in good), default=0),
     }
 
@@ -137,15 +141,19 @@ def markdown(found: Mapping[str, Any]) -> str:
     told.append(_table(("solved", *found["labels"]), [row for row in lines if set(row[1:]) != {"–"}]))
     names = (
         "questions_per_solved",
-        "repairs",
-        "failed_calls",
-        "failed_edits",
+        "calls",
+        *_COUNTED,
         "repeated_most",
         "harness_errors",
     )
     lines = [(name.replace("_", " "), *(_shown(it[name]) for it in found["labels"].values())) for name in names]
     ends = sorted({end for it in found["labels"].values() for end in it["ends"]})
     lines += [(f"ended: {end}", *(str(it["ends"].get(end, 0)) for it in found["labels"].values())) for end in ends]
+    problems = sorted({problem for it in found["labels"].values() for problem in it["problems"]})
+    lines += [
+        (f"error: {problem}", *(str(it["problems"].get(problem, 0)) for it in found["labels"].values()))
+        for problem in problems
+    ]
     told.append(_table(("", *found["labels"]), lines))
     for pair in found["pairs"]:
         told.append(

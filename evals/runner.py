@@ -24,6 +24,8 @@ _MOST_DIFF = 100_000
 _MOST_GRADER = 10_000
 #: Tools whose failure is a failed edit.
 _EDITS = ("edit_file", "apply_patch", "write_file")
+#: The problems of an attempt whose last answer did not fit its schema.
+_INVALID = ("invalid_json", "invalid_answer")
 
 
 @dataclass(frozen=True)
@@ -171,11 +173,13 @@ def attempt(
     names = ("requests", "prompt_tokens", "cached_tokens", "cache_write_tokens", "completion_tokens")
     counted = {name: getattr(spent, name) for name in names}
     reward = None if grade is None else grade.reward
+    repairs = max(0, spent.requests - (made.steps or spent.requests))
     return {
         **line,
         "reward": reward,
         "solved": reward == 1,
         "end": made.end,
+        "problem": made.problem,
         "error": error,
         "answer": made.answer,
         "seconds": round(time.monotonic() - began, 1),
@@ -184,7 +188,8 @@ def attempt(
         "steps": made.steps,
         **_calls(made.events),
         "questions": made.questions,
-        "repairs": max(0, spent.requests - (made.steps or spent.requests)),
+        "repairs": repairs,
+        "invalid_answers": repairs + (made.problem in _INVALID),
         "restored": list(grade.restored) if grade else [],
         "grader": grade.output[-_MOST_GRADER:] if grade else "",
         "diff": diff[:_MOST_DIFF],

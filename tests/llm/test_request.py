@@ -34,7 +34,7 @@ from codelab.llm.errors import (
 from codelab.llm.outcome import TextDelta, Usage
 from codelab.llm.profiles import STRATEGIES
 
-from tests.fakes.http import Exchange, event
+from tests.fakes.http import Exchange, Script, event
 from tests.fakes.model import apis
 from tests.fakes.model.apis import SPOKEN, SpokenApi
 from tests.fakes.model.wire import ScriptedServer, delta, failing, saying
@@ -307,6 +307,55 @@ def test_json_mode_allows_prose_and_a_fence_around_the_object(
 def test_a_model_may_answer_without_calling_the_function(server: ScriptedServer, transport: Any) -> None:
     server.answer(lambda exchange: exchange.events([delta(json.dumps(ANSWER)), delta(finish="stop")]))
     assert answer_of(request(strategy="tool"), transport).result.solution == ANSWER
+
+
+WRITTEN_CALL = json.dumps({"name": "generate_response", "arguments": ANSWER}, indent=1)
+
+
+def writing(*texts: str, finish: str = "stop") -> list[Script]:
+    """Answers whose text is streamed as content, whatever functions were offered."""
+    return [lambda exchange, text=text: exchange.events([delta(text), delta(finish=finish)]) for text in texts]
+
+
+@pytest.mark.parametrize(
+    ("said", "finish"),
+    [
+        (WRITTEN_CALL, "stop"),
+        (f"```json\n{WRITTEN_CALL}\n```", "stop"),
+        (f"```json\n{WRITTEN_CALL}\n```\n\n\n", "length"),
+    ],
+    ids=["bare", "fence", "until the output limit"],
+)
+def test_a_model_may_write_the_call_of_the_function_as_text(
+    server: ScriptedServer, transport: Any, said: str, finish: str
+) -> None:
+    server.answer(*writing(said, finish=finish))
+    result = answer_of(request(strategy="tool"), transport).result
+    assert (result.solution, result.attempts) == (ANSWER, 1)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [f"The file says:\n```json\n{WRITTEN_CALL}\n```", WRITTEN_CALL.replace("generate_response", "write_file")],
+    ids=["quoted", "of another function"],
+)
+def test_a_written_call_that_is_not_the_whole_answer_or_not_of_the_function_is_none(
+    server: ScriptedServer, transport: Any, said: str
+) -> None:
+    server.answer(*writing(said, json.dumps(ANSWER)))
+    result = answer_of(request(strategy="tool"), transport).result
+    assert (result.solution, result.repairs) == (ANSWER, 1)
+
+
+def test_an_answer_that_looks_like_a_written_call_is_kept_where_the_schema_wants_it(
+    server: ScriptedServer, transport: Any
+) -> None:
+    answer = {"name": "generate_response", "arguments": {"path": "a"}}
+    server.answer(*writing(json.dumps(answer)))
+    assert (
+        answer_of(request(obj(name=STRING, arguments=obj(path=STRING)), strategy="tool"), transport).result.solution
+        == answer
+    )
 
 
 @chat_completions

@@ -163,6 +163,16 @@ def _details(parts: Any) -> str:
     return "".join(text for text in texts if isinstance(text, str))
 
 
+def arguments_in(value: Any) -> Any:
+    """The arguments of the function if `value` is a call of it that the model wrote as text, else `value`.
+
+    Qwen2.5-Coder writes its calls so: llama.cpp neither reads them nor enforces `tool_choice` for it.
+    """
+    if isinstance(value, dict) and value.keys() == {"name", "arguments"} and value["name"] == TOOL_NAME:
+        return value["arguments"]
+    return value
+
+
 _NO_CALL = -1
 
 

@@ -34,14 +34,14 @@ from codelab.llm.item_texts import NativeItems, item_delta, string_paths
 from codelab.llm.modes import Mode, modes, past_reasoning, reads_calls, shows_schema
 from codelab.llm.outcome import Done, Event, ItemDone, ItemsDropped, Result, TextDelta, ThinkingDelta, Usage
 from codelab.llm.overflow import context_overflow
-from codelab.llm.parsing import NoJson, parse
+from codelab.llm.parsing import NoJson, is_whole, parse
 from codelab.llm.pipeline import Registry, prepare
 from codelab.llm.profiles import profile_of
 from codelab.llm.repairs import repair_of_calls
 from codelab.llm.scanner import Scanner, TextScanner, mend
 from codelab.llm.schema.compiled import CompiledSchema, compile_schema
 from codelab.llm.schema.validation import properties_of, repair_message
-from codelab.llm.strategies import TOOL_NAME, Choice, build
+from codelab.llm.strategies import TOOL_NAME, Choice, arguments_in, build
 from codelab.llm.text_calls import TextCalls
 from codelab.llm.unsupported import unsupported_feature
 
@@ -320,6 +320,8 @@ class _Run:
             return None, ValueError(f"there is no function {choice.tool_name!r}: call {TOOL_NAME}")
         try:
             value = parse(choice.text, prose=choice.mode.strategy == "json" or (tool and not choice.called))
+            if tool and not choice.called and "arguments" not in properties_of(self._request.schema):
+                value = arguments_in(value) if is_whole(choice.text) else value
             if tool and isinstance(value, str):  # some servers encode the arguments twice
                 value = parse(value)
         except NoJson as error:
