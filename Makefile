@@ -83,7 +83,7 @@ screenshots: $(VENV)/.synced  ## take pictures of the terminal and the page
 
 test: $(VENV)/.synced  ## run all tests but the slow sweeps
 	@$(UV) sync --quiet --frozen --inexact --group browser --python $(PYTHON)
-	$(PYTHON) -m pytest --processes=8
+	$(PYTHON) -m pytest --processes=6
 
 # Tests skip themselves if it cannot be had: no wheel fits this machine, or the registry cannot be reached.
 install_real = $(UV) sync --quiet --frozen --inexact --group real --python $(PYTHON) || \

@@ -83,6 +83,7 @@ def test_an_accepted_plan_becomes_the_task_list(tab: Tab, model: ScriptedModel) 
     tab.ended()
 
 
+@pytest.mark.deep
 def test_an_edited_plan_is_the_one_that_is_carried_out(tab: Tab, model: ScriptedModel) -> None:
     card = propose(tab, model, "plan-edited", Says("Carried out."))
     card.focus()
@@ -104,6 +105,7 @@ def test_an_edited_plan_is_the_one_that_is_carried_out(tab: Tab, model: Scripted
     assert "Then look" in str(model.requests["plan-edited"][1])
 
 
+@pytest.mark.deep
 def test_a_rejected_plan_is_proposed_again(tab: Tab, model: ScriptedModel) -> None:
     again = call("propose_plan", steps=["Only look"])
     card = propose(tab, model, "plan-rejected", Says("", calls=[again]), Says("Done."))

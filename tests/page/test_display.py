@@ -2,6 +2,8 @@
 
 import sys
 
+import pytest
+
 from tests.fakes.model.script import Says, call
 from tests.fakes.model.server import ScriptedModel
 from tests.page.tab import Tab
@@ -49,6 +51,7 @@ def test_no_character_is_unseen_in_a_card_or_a_review(tab: Tab, model: ScriptedM
     assert "⟨U+0001⟩" in review
 
 
+@pytest.mark.deep
 def test_a_review_keeps_what_only_looks_like_a_line_end(tab: Tab, model: ScriptedModel) -> None:
     content = "a\rb\nc\u2028d\r\nlast\n"
     ask(tab, model, "separators", "main.py", content)
@@ -62,6 +65,7 @@ def test_a_review_keeps_what_only_looks_like_a_line_end(tab: Tab, model: Scripte
     assert tab.file("main.py") == f"{content}more"
 
 
+@pytest.mark.deep
 def test_a_change_of_line_ends_is_told(tab: Tab, model: ScriptedModel) -> None:
     before = until(lambda: tab.file("main.py"))  # the page may still be writing the sample project
     assert before is not None

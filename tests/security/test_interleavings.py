@@ -28,7 +28,7 @@ def show(figures: Figures, capsys: pytest.CaptureFixture[str]) -> None:
         sys.stdout.write(f"\n{figures}\n")
 
 
-@pytest.mark.parametrize("seeds", [100, pytest.param(500, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("seeds", [50, pytest.param(500, marks=pytest.mark.deep)])
 def test_two_sessions_and_the_user_in_one_folder_lose_nothing(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, seeds: int
 ) -> None:

@@ -50,6 +50,7 @@ def test_the_extension_passes_its_own_tests(cloud: LocalCloud, model: ScriptedMo
     assert [text in second for text in ("Be kind.", "- Use tabs.", "- My name is Bob.")] == [True, False, True]
 
 
+@pytest.mark.deep
 def test_it_is_strictly_typed() -> None:
     """Against the interface of the oldest editor that it names."""
     node = node_with(EXTENSION, NODE)
