@@ -5,15 +5,19 @@ Some mistakes only show in the translation, such as a dependency cycle through a
 
 import json
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import boto3
 from samtranslator.parser.parser import Parser
-from samtranslator.translator.translator import Translator
+from samtranslator.translator import translator as sam
 from samtranslator.yaml_helper import yaml_parse
 
 _REGION = "us-east-1"
+
+# Its templates of policies are checked against their schema for each translation, which is half of what that takes.
+sam.make_policy_template_for_function_plugin = cache(sam.make_policy_template_for_function_plugin)
 
 
 class _AnyManagedPolicy(dict[str, str]):
@@ -29,6 +33,11 @@ class _AnyManagedPolicy(dict[str, str]):
         return self[name]
 
 
+@cache
+def _session() -> boto3.Session:
+    return boto3.Session(region_name=_REGION)
+
+
 def translate(template: dict[str, Any]) -> dict[str, Any]:
     """Translate `template` into CloudFormation. Raises samtranslator's InvalidDocumentException."""
     for resource in template["Resources"].values():
@@ -38,7 +47,7 @@ def translate(template: dict[str, Any]) -> dict[str, Any]:
                 properties[key] = f"s3://packaged/{properties[key]}"
         if resource["Type"] == "AWS::CloudFormation::Stack":
             properties["TemplateURL"] = f"https://packaged.s3.amazonaws.com/{properties['TemplateURL']}"
-    translator = Translator(_AnyManagedPolicy(), Parser(), boto_session=boto3.Session(region_name=_REGION))
+    translator = sam.Translator(_AnyManagedPolicy(), Parser(), boto_session=_session())
     defaults = {
         name: parameter["Default"]
         for name, parameter in template.get("Parameters", {}).items()

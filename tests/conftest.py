@@ -14,6 +14,7 @@ from typing import Any
 
 import httpx
 import pytest
+from botocore.loaders import create_loader
 from codelab_local import LocalCloud
 from hypothesis import HealthCheck, settings
 
@@ -180,6 +181,21 @@ def certificates_of_httpx() -> Iterator[None]:
     """Have httpx read its certificates once: each of a test's clients would do so, which takes 50 ms."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("httpx._transports.default.create_ssl_context", cache(httpx.create_ssl_context))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def descriptions_of_botocore() -> Iterator[None]:
+    """Have sessions of boto3 share what they read of services: each of a test's would read megabytes of JSON."""
+    loader = cache(create_loader)
+
+    def shared(path: str | None = None) -> Any:
+        found = loader(path)
+        found.search_paths[:] = dict.fromkeys(found.search_paths)  # Each session of boto3 adds its own.
+        return found
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("botocore.session.create_loader", shared)
         yield
 
 

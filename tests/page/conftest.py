@@ -45,7 +45,7 @@ def browser(request: pytest.FixtureRequest, built: None) -> Iterator[Any]:
 @pytest.fixture(scope="package")
 def shared_profile(browser: Any, cloud: LocalCloud) -> Any:
     """A browser profile that is emptied after each test. A page that stays open keeps its process."""
-    profile = browser.new_context(locale="en-US")
+    profile = browser.new_context(locale="en-US", reduced_motion="reduce")
     profile.new_page().goto(f"{cloud.http}/favicon.svg")
     return profile
 
