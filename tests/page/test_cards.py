@@ -101,6 +101,7 @@ def test_what_is_not_decided_in_a_review_is_named_first(tab: Tab, model: Scripte
     tab.page.locator(".call.completed").get_by_text("edited by you").wait_for()
 
 
+@pytest.mark.deep  # the test of what is off the screen uses the keys too
 def test_keys_decide_about_the_card_that_has_the_focus(tab: Tab, model: ScriptedModel) -> None:
     calls = [call("write_file", path=f"{name}.txt", content=f"{name}\n") for name in ("one", "two")]
     tab.say(model.script("keys-decide", Says("", calls=calls), Says("Done.")))

@@ -59,6 +59,7 @@ def test_files_are_attached_with_a_button(tab: Tab, model: ScriptedModel) -> Non
     assert tab.page.locator(".composer .badge").count() == 0
 
 
+@pytest.mark.deep  # the next test branches too
 def test_an_earlier_message_is_rewritten_in_a_branch(tab: Tab, model: ScriptedModel) -> None:
     tab.say(model.script("kept", Says("Kept.")))
     tab.ended()

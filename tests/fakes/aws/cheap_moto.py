@@ -20,7 +20,13 @@ from moto.dynamodb.comparisons import ConditionExpressionParser, Operand
 from moto.dynamodb.models import DynamoDBBackend
 from moto.dynamodb.models.dynamo_type import DynamoType, LimitedSizeDict
 from moto.dynamodb.models.table import Table
-from moto.dynamodb.parsing.ast_nodes import DepthFirstTraverser, Node  # type: ignore[attr-defined]
+from moto.dynamodb.parsing.ast_nodes import (  # type: ignore[attr-defined]
+    DDBTypedValue,
+    DepthFirstTraverser,
+    ExpressionAttributeValue,
+    Node,
+    UpdateExpressionPath,
+)
 from moto.dynamodb.parsing.expressions import UpdateExpressionParser  # type: ignore[attr-defined]
 from moto.dynamodb.parsing.validators import ActionCountValidator, OverlappingPathsValidator
 
@@ -149,6 +155,10 @@ class _Kinds(dict[type, bool]):
 _is_node = _Kinds().__getitem__
 
 
+#: A traverser processes them or leaves them, with all that is in them.
+_WHOLE = {UpdateExpressionPath, ExpressionAttributeValue, DDBTypedValue}
+
+
 def _copy_node(node: Any, memo: dict[int, Any]) -> Any:
     """A parsed expression, without the general search for parts that are used twice: it is a tree."""
     made = object.__new__(type(node))
@@ -168,7 +178,8 @@ def _copy_node(node: Any, memo: dict[int, Any]) -> Any:
 def _traverse(traverser: DepthFirstTraverser, root: Node) -> Node:
     """What a kind of node is processed by, which moto finds out at every node, is the same in the whole tree.
 
-    (Clauses are counted and compared from the root alone: a part of the tree has no more of them.)
+    Nothing that is processed is below a path or a value. (Clauses are counted and compared from the root alone: a part
+    of the tree has no more of them.)
     """
     processing = traverser._processing_map().items()
     by_kind: dict[type, Any] = {}
@@ -176,12 +187,13 @@ def _traverse(traverser: DepthFirstTraverser, root: Node) -> Node:
 
     def visit(node: Any, place: int) -> Any:
         parent = node.parent
-        for n, child in enumerate(node.children or ()):
-            if is_prepared:
-                traverser.pre_processing_of_child(node, n)
-            if _is_node(type(child)):
-                visit(child, n)
         kind = type(node)
+        if kind not in _WHOLE:
+            for n, child in enumerate(node.children or ()):
+                if is_prepared:
+                    traverser.pre_processing_of_child(node, n)
+                if _is_node(type(child)):
+                    visit(child, n)
         if kind not in by_kind:
             by_kind[kind] = next((process for known, process in processing if issubclass(kind, known)), None)
         if (process := by_kind[kind]) is not None:
