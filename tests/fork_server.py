@@ -134,6 +134,9 @@ class ForkServer:
         self._control: tuple[int, socket.socket] | None = None
 
     def start(self) -> None:
+        """Start it ahead of its first use. Elsewhere than on Linux nothing is forked."""
+        if sys.platform != "linux":
+            return
         self._environment = dict(os.environ)
         self._door, of_server = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         descriptor = of_server.fileno()
@@ -183,7 +186,7 @@ class ForkServer:
 
     def _can_fork(self, environment: Mapping[str, str]) -> bool:
         with self._lock:
-            if self._door is None and sys.platform == "linux":
+            if self._door is None:
                 self.start()
         return self._door is not None and not _differs(environment, self._environment)
 

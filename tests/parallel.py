@@ -127,7 +127,7 @@ class _Run:
         del self._running[process.connection]
         process.connection.close()
         code = os.waitstatus_to_exitcode(os.waitpid(process.pid, 0)[1])
-        if code == 0:
+        if code == 0 and process.running is None and not process.left:
             return
         if process.running is not None:
             item = self._session.items[process.running]
@@ -165,12 +165,17 @@ class _Reports:
 
     def __init__(self, config: pytest.Config, connection: Connection) -> None:
         self._config, self._connection = config, connection
+        self._tells_warnings = False
+        config.pluginmanager.register(self)  # which is told of all warnings before
+        self._tells_warnings = True
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         data = self._config.hook.pytest_report_to_serializable(config=self._config, report=report)
         self._connection.send(("report", data))
 
     def pytest_warning_recorded(self, warning_message: Any, when: str, nodeid: str, location: Any) -> None:
+        if not self._tells_warnings:
+            return
         try:
             pickle.dumps(warning_message)
         except Exception:  # of any kind: it is the text that is wanted
@@ -211,7 +216,7 @@ def _begin(config: pytest.Config, number: int, connection: Connection) -> None:
     plugins = config.pluginmanager
     if (reporter := plugins.get_plugin("terminalreporter")) is not None:
         plugins.unregister(reporter)
-    plugins.register(_Reports(config, connection))
+    _Reports(config, connection)
     # The files that output is captured in would be shared.
     capture: Any = plugins.get_plugin("capturemanager")
     capture.stop_global_capturing()

@@ -31,11 +31,12 @@ def shared(tmp_path_factory):
 _WHAT_HAPPENS = """
 import os, warnings, pytest
 
-def test_passes(shared, tmp_path): pass
+def test_passes(shared, tmp_path): warnings.warn("be warned")
 def test_fails(): print("its own words"); assert 1 == 2
 def test_is_skipped(): pytest.skip("not here")
 def test_ends_its_process(): os.kill(os.getpid(), 9)
-def test_after_it(shared): warnings.warn("be warned")
+def test_ends_it_as_if_all_were_well(): os._exit(0)
+def test_after_it(shared): pass
 """
 _ALSO = """
 def test_beside(shared, tmp_path): print("other words")
@@ -64,8 +65,9 @@ def test_a_process_that_dies_is_told_and_the_rest_runs_in_another(tmp_path: Path
     with begin(tmp_path, test_a=_WHAT_HAPPENS, test_b=_ALSO) as run:
         output, _ = run.communicate(timeout=60)
     assert run.returncode == 1
-    assert "2 failed, 3 passed, 1 skipped, 1 warning" in output
+    assert "3 failed, 3 passed, 1 skipped, 1 warning" in output
     assert "the process that ran it ended with SIGKILL" in output
+    assert "the process that ran it ended with 0" in output
     assert "be warned" in output
     assert output.count("\nits own words\n") == 1
     assert len((tmp_path / "ended").read_text().split()) == 2  # of the one that died, nobody can
