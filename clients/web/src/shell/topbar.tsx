@@ -149,7 +149,7 @@ function SettingsDialog({ onClose }: { onClose(): void }) {
           </>
         )}
       </div>
-      <p>
+      <p class="below">
         <button type="button" onClick={() => (onClose(), (showsNotes.value = true))}>
           {t('notes.show')}
         </button>
