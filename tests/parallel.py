@@ -109,10 +109,10 @@ class _Run:
             process.running = value
         elif kind == "ended":
             process.running = None
-        elif kind == "warning":
-            self._session.config.hook.pytest_warning_recorded.call_historic(kwargs=value)
+            for report in value:
+                self._report(report)
         else:
-            self._report(value)
+            self._session.config.hook.pytest_warning_recorded.call_historic(kwargs=value)
 
     def _report(self, data: Any) -> None:
         hook = self._session.config.hook
@@ -161,17 +161,22 @@ class _Run:
 
 
 class _Reports:
-    """Sends what is reported there to the first process."""
+    """Collects what is reported of a test, to be sent to the first process in one go, and sends it what it is warned of."""
 
     def __init__(self, config: pytest.Config, connection: Connection) -> None:
         self._config, self._connection = config, connection
+        self._reports: list[Any] = []
         self._tells_warnings = False
         config.pluginmanager.register(self)  # which is told of all warnings before
         self._tells_warnings = True
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        data = self._config.hook.pytest_report_to_serializable(config=self._config, report=report)
-        self._connection.send(("report", data))
+        self._reports.append(self._config.hook.pytest_report_to_serializable(config=self._config, report=report))
+
+    def taken(self) -> list[Any]:
+        """What was reported since it was last asked for."""
+        taken, self._reports = self._reports, []
+        return taken
 
     def pytest_warning_recorded(self, warning_message: Any, when: str, nodeid: str, location: Any) -> None:
         if not self._tells_warnings:
@@ -191,8 +196,8 @@ def _run_and_exit(session: pytest.Session, number: int, connection: Connection) 
         atexit._clear()
         random.seed()
         signal.signal(signal.SIGINT, _interrupt_once)
-        _begin(session.config, number, connection)
-        _run(session, connection)
+        reports = _begin(session.config, number, connection)
+        _run(session, connection, reports)
         status = 0
     except KeyboardInterrupt:  # which the first process tells
         with suppress(BaseException):
@@ -212,11 +217,11 @@ def _interrupt_once(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def _begin(config: pytest.Config, number: int, connection: Connection) -> None:
+def _begin(config: pytest.Config, number: int, connection: Connection) -> _Reports:
     plugins = config.pluginmanager
     if (reporter := plugins.get_plugin("terminalreporter")) is not None:
         plugins.unregister(reporter)
-    _Reports(config, connection)
+    reports = _Reports(config, connection)
     # The files that output is captured in would be shared.
     capture: Any = plugins.get_plugin("capturemanager")
     capture.stop_global_capturing()
@@ -225,9 +230,10 @@ def _begin(config: pytest.Config, number: int, connection: Connection) -> None:
     folder = Path(factory.getbasetemp(), f"process-{number}")
     folder.mkdir(exist_ok=True)  # It is there if a process died.
     factory._basetemp = folder
+    return reports
 
 
-def _run(session: pytest.Session, connection: Connection) -> None:
+def _run(session: pytest.Session, connection: Connection, reports: _Reports) -> None:
     """Run what is sent. A test is told which one is next, because what both use stays."""
 
     def following() -> Sequence[int]:
@@ -243,4 +249,4 @@ def _run(session: pytest.Session, connection: Connection) -> None:
             waiting.extend(following())
         item = session.items[place]
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=session.items[waiting[0]] if waiting else None)
-        connection.send(("ended", place))
+        connection.send(("ended", reports.taken()))

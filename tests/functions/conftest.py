@@ -14,6 +14,7 @@ from moto import mock_aws
 
 from tests.fakes.aws.calls import SEND
 from tests.fakes.aws.cheap_moto import cheapen
+from tests.fakes.aws.new_stack import NewStack
 from tests.fakes.aws.recorder import Recorder
 from tests.functions.system import JWT_SECRET, System
 from tests.functions.template import REGION, Template
@@ -44,6 +45,11 @@ def template() -> Template:
     return Template()
 
 
+@pytest.fixture(scope="session")
+def new_stack(template: Template) -> NewStack:
+    return NewStack(REGION, template.table(), "payloads", {"JwtSecret": JWT_SECRET})
+
+
 @pytest.fixture
 def minute(monkeypatch: pytest.MonkeyPatch) -> None:
     """The engine's clock begins with a minute: quotas count by it."""
@@ -52,7 +58,7 @@ def minute(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def system(monkeypatch: pytest.MonkeyPatch, template: Template) -> Iterator[System]:
+def system(monkeypatch: pytest.MonkeyPatch, template: Template, new_stack: NewStack) -> Iterator[System]:
     for name in ("AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_DYNAMODB"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_REGION", REGION)
@@ -75,9 +81,7 @@ def system(monkeypatch: pytest.MonkeyPatch, template: Template) -> Iterator[Syst
         ):  # fmt: skip
             made.cache_clear()
         running = System(monkeypatch, template, recorder, kept.own["dynamodb"])
-        running.table.create_table(**template.table())
-        kept.own["s3"].create_bucket(Bucket="payloads", CreateBucketConfiguration={"LocationConstraint": REGION})
-        kept.own["secretsmanager"].create_secret(Name="JwtSecret", SecretString=JWT_SECRET)
+        new_stack.make(kept.own)
         yield running
         recorder.settle()
         recorder.check_frames()

@@ -28,7 +28,11 @@ from moto.dynamodb.parsing.ast_nodes import (  # type: ignore[attr-defined]
     UpdateExpressionPath,
 )
 from moto.dynamodb.parsing.expressions import UpdateExpressionParser  # type: ignore[attr-defined]
-from moto.dynamodb.parsing.validators import ActionCountValidator, OverlappingPathsValidator
+from moto.dynamodb.parsing.validators import (
+    ActionCountValidator,
+    NoneExistingPathChecker,
+    OverlappingPathsValidator,
+)
 
 _COPY_ALIASER = EventAliaser.__copy__
 _UPDATE_ITEM = DynamoDBBackend.update_item
@@ -36,8 +40,7 @@ _SERIALIZE_STRUCTURE = BaseJSONSerializer._serialize_type_structure
 _CHECK_SIZE = LimitedSizeDict.__setitem__
 _PARSE_CONDITION = ConditionExpressionParser.parse
 _MAKE_OPERAND = ConditionExpressionParser._make_operand
-#: Nobody changes a parsed expression: a validator works on a copy.
-_PARSED = staticmethod(functools.lru_cache(maxsize=1000)(UpdateExpressionParser.make))
+_PARSE_UPDATE = UpdateExpressionParser.make
 _METHOD_NAMES = functools.cache(method_names_from_class)
 
 
@@ -52,11 +55,19 @@ def cheapen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(DepthFirstTraverser, "traverse", _traverse)
     monkeypatch.setattr(ActionCountValidator, "traverse", ActionCountValidator.verify_action_counts)
     monkeypatch.setattr(OverlappingPathsValidator, "traverse", OverlappingPathsValidator.check_for_overlapping_paths)
-    monkeypatch.setattr(UpdateExpressionParser, "make", _PARSED)
+    monkeypatch.setattr(UpdateExpressionParser, "make", staticmethod(_parse_update))
     monkeypatch.setattr(ConditionExpressionParser, "parse", _parse_condition)
     monkeypatch.setattr(ConditionExpressionParser, "_make_operand", _make_operand)
     monkeypatch.setattr("moto.core.responses.method_names_from_class", _METHOD_NAMES)
     monkeypatch.setattr(LimitedSizeDict, "__setitem__", _set_attribute)
+
+
+@functools.lru_cache(maxsize=1000)
+def _parse_update(expression: str) -> Node:
+    """Nobody changes a parsed expression: a validator works on a copy."""
+    tree = _PARSE_UPDATE(expression)
+    _kinds_in(tree)
+    return tree
 
 
 def _with_the_same_names(aliaser: Any) -> Any:
@@ -159,6 +170,16 @@ _is_node = _Kinds().__getitem__
 _WHOLE = {UpdateExpressionPath, ExpressionAttributeValue, DDBTypedValue}
 
 
+def _kinds_in(node: Any) -> frozenset[type]:
+    """The classes of a node as it was parsed and of all below it, and their bases. Copies of the node know them, too."""
+    kept: dict[str, Any] = node.__dict__
+    if "kinds" not in kept:
+        below = [child for child in node.children or () if _is_node(type(child))] if type(node) not in _WHOLE else []
+        kept["kinds"] = frozenset(type(node).__mro__).union(*map(_kinds_in, below))
+    known: frozenset[type] = kept["kinds"]
+    return known
+
+
 def _copy_node(node: Any, memo: dict[int, Any]) -> Any:
     """A parsed expression, without the general search for parts that are used twice: it is a tree."""
     made = object.__new__(type(node))
@@ -178,12 +199,15 @@ def _copy_node(node: Any, memo: dict[int, Any]) -> Any:
 def _traverse(traverser: DepthFirstTraverser, root: Node) -> Node:
     """What a kind of node is processed by, which moto finds out at every node, is the same in the whole tree.
 
-    Nothing that is processed is below a path or a value. (Clauses are counted and compared from the root alone: a part
-    of the tree has no more of them.)
+    Nothing that is processed is below a path or a value, and it goes nowhere else where it would process nothing.
+    (Clauses are counted and compared from the root alone: a part of the tree has no more of them.)
     """
     processing = traverser._processing_map().items()
     by_kind: dict[type, Any] = {}
     is_prepared = type(traverser).pre_processing_of_child is not DepthFirstTraverser.pre_processing_of_child
+    wanted = {kind for kind, _ in processing}
+    if isinstance(traverser, NoneExistingPathChecker):
+        wanted.add(UpdateExpressionPath)  # What it looks for stands where one was.
 
     def visit(node: Any, place: int) -> Any:
         parent = node.parent
@@ -192,7 +216,7 @@ def _traverse(traverser: DepthFirstTraverser, root: Node) -> Node:
             for n, child in enumerate(node.children or ()):
                 if is_prepared:
                     traverser.pre_processing_of_child(node, n)
-                if _is_node(type(child)):
+                if _is_node(type(child)) and not wanted.isdisjoint(_kinds_in(child)):
                     visit(child, n)
         if kind not in by_kind:
             by_kind[kind] = next((process for known, process in processing if issubclass(kind, known)), None)
