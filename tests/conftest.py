@@ -14,6 +14,7 @@ from typing import Any
 
 import httpx
 import pytest
+from botocore.hooks import EventAliaser
 from botocore.loaders import create_loader
 from codelab_local import LocalCloud
 from hypothesis import HealthCheck, settings
@@ -185,17 +186,24 @@ def certificates_of_httpx() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def descriptions_of_botocore() -> Iterator[None]:
-    """Have sessions of boto3 share what they read of services: each of a test's would read megabytes of JSON."""
-    loader = cache(create_loader)
+def knowledge_of_botocore() -> Iterator[None]:
+    """Have sessions of boto3 share what they read of services, which is megabytes of JSON, and clients what they work
+    out of the names of events."""
+    loader, copied = cache(create_loader), EventAliaser.__copy__
 
     def shared(path: str | None = None) -> Any:
         found = loader(path)
         found.search_paths[:] = dict.fromkeys(found.search_paths)  # Each session of boto3 adds its own.
         return found
 
+    def with_the_same_names(aliaser: Any) -> Any:
+        made: Any = copied(aliaser)
+        made._alias_name_cache = aliaser._alias_name_cache
+        return made
+
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("botocore.session.create_loader", shared)
+        patched.setattr(EventAliaser, "__copy__", with_the_same_names)
         yield
 
 

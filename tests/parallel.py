@@ -161,7 +161,7 @@ class _Run:
 
 
 class _Reports:
-    """Collects what is reported of a test, to be sent to the first process in one go, and sends it what it is warned of."""
+    """Collects what is reported of a test, for the first process, and sends it warnings as they come."""
 
     def __init__(self, config: pytest.Config, connection: Connection) -> None:
         self._config, self._connection = config, connection

@@ -45,7 +45,7 @@ def template() -> Template:
     return Template()
 
 
-@pytest.fixture(scope="session")
+@functools.cache
 def new_stack(template: Template) -> NewStack:
     return NewStack(REGION, template.table(), "payloads", {"JwtSecret": JWT_SECRET})
 
@@ -58,7 +58,7 @@ def minute(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def system(monkeypatch: pytest.MonkeyPatch, template: Template, new_stack: NewStack) -> Iterator[System]:
+def system(monkeypatch: pytest.MonkeyPatch, template: Template) -> Iterator[System]:
     for name in ("AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_DYNAMODB"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_REGION", REGION)
@@ -81,7 +81,7 @@ def system(monkeypatch: pytest.MonkeyPatch, template: Template, new_stack: NewSt
         ):  # fmt: skip
             made.cache_clear()
         running = System(monkeypatch, template, recorder, kept.own["dynamodb"])
-        new_stack.make(kept.own)
+        new_stack(template).make(kept.own)
         yield running
         recorder.settle()
         recorder.check_frames()

@@ -1,5 +1,6 @@
 """Functions as Lambda runs them: environment, errors, timeouts, concurrency, asynchronous events."""
 
+import functools
 import json
 import os
 import threading
@@ -56,11 +57,18 @@ def failure(cloud: LocalCloud, **event: Any) -> Any:
     return failed.value.answer
 
 
+@functools.cache
+def table_of(cloud: LocalCloud) -> tuple[Any, str]:
+    """A client, and the name of the table: tests ask for it until something is there."""
+    client = cloud.client("dynamodb")
+    return client, client.list_tables()["TableNames"][0]
+
+
 def all_recorded(cloud: LocalCloud, kind: str) -> dict[str, Any]:
     """What the functions recorded of this kind, by name."""
-    table = cloud.client("dynamodb")
+    table, name = table_of(cloud)
     items = table.query(
-        TableName=table.list_tables()["TableNames"][0],
+        TableName=name,
         KeyConditionExpression="pk = :kind",
         ExpressionAttributeValues={":kind": {"S": kind}},
         ConsistentRead=True,

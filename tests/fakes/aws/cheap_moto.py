@@ -12,7 +12,6 @@ from collections import defaultdict
 from typing import Any
 
 import pytest
-from botocore.hooks import EventAliaser
 from moto.core.model import StructureShape
 from moto.core.serialize import BaseJSONSerializer
 from moto.core.utils import method_names_from_class
@@ -34,7 +33,6 @@ from moto.dynamodb.parsing.validators import (
     OverlappingPathsValidator,
 )
 
-_COPY_ALIASER = EventAliaser.__copy__
 _UPDATE_ITEM = DynamoDBBackend.update_item
 _SERIALIZE_STRUCTURE = BaseJSONSerializer._serialize_type_structure
 _CHECK_SIZE = LimitedSizeDict.__setitem__
@@ -50,7 +48,6 @@ def cheapen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(BaseJSONSerializer, "_serialize_type_structure", _serialize_structure)
     # For `requests`, which nobody uses here, it registers a thousand addresses in each test.
     monkeypatch.setattr("moto.core.models.RESPONSES_METHODS", ())
-    monkeypatch.setattr(EventAliaser, "__copy__", _with_the_same_names)
     monkeypatch.setattr(Node, "__deepcopy__", _copy_node, raising=False)
     monkeypatch.setattr(DepthFirstTraverser, "traverse", _traverse)
     monkeypatch.setattr(ActionCountValidator, "traverse", ActionCountValidator.verify_action_counts)
@@ -68,13 +65,6 @@ def _parse_update(expression: str) -> Node:
     tree = _PARSE_UPDATE(expression)
     _kinds_in(tree)
     return tree
-
-
-def _with_the_same_names(aliaser: Any) -> Any:
-    """Every client has a copy, and would work out anew what each event is called."""
-    made: Any = _COPY_ALIASER(aliaser)
-    made._alias_name_cache = aliaser._alias_name_cache
-    return made
 
 
 def _with_the_same_items(table: Table, memo: dict[int, Any]) -> Table:
@@ -171,7 +161,7 @@ _WHOLE = {UpdateExpressionPath, ExpressionAttributeValue, DDBTypedValue}
 
 
 def _kinds_in(node: Any) -> frozenset[type]:
-    """The classes of a node as it was parsed and of all below it, and their bases. Copies of the node know them, too."""
+    """The classes of a node as it was parsed, of all below it, and their bases. Copies of the node know them, too."""
     kept: dict[str, Any] = node.__dict__
     if "kinds" not in kept:
         below = [child for child in node.children or () if _is_node(type(child))] if type(node) not in _WHOLE else []
