@@ -123,6 +123,13 @@ def test_only_who_cannot_edit_texts_is_given_patches_too(name: str) -> None:
     assert without_edits.for_executor(everything, patches=False).tools.keys() >= patches
 
 
+def test_a_model_may_be_kept_from_delegating() -> None:
+    everything, agent = ExecutorTools(supported=frozenset(CATALOGUE)), agents()["universal"]
+    given, all_tools = agent.for_executor(everything, subagents=False).tools, agent.for_executor(everything).tools
+    assert given.keys() == all_tools.keys() - {"delegate"}
+    assert "delegate" in all_tools
+
+
 def test_the_architect_writes_markdown_and_nothing_else() -> None:
     world, _ = calling(
         ("write_file", {"path": "src/main.py", "content": "x"}),

@@ -147,6 +147,13 @@ def test_a_model_whose_row_says_so_is_offered_both(extended: System, monkeypatch
     assert branches(extended) == OFFERED
 
 
+def test_a_small_model_is_not_offered_to_delegate(extended: System) -> None:
+    extended.environment["LLM_MODEL"] = "qwen2.5-coder-1.5b-instruct"
+    supports(extended, sorted(CATALOGUE))
+    extended.ask("c1", "Hi")
+    assert branches(extended) == OFFERED - PATCHES - {"delegate"}
+
+
 def test_what_it_executes_and_what_it_declares_are_said_independently(extended: System) -> None:
     hello(extended, DEPLOY)
     supports(extended, READING)

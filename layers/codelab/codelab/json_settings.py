@@ -37,6 +37,7 @@ class ModelCapabilities(BaseModel):
     strategy: Strategy | None = None
     past_reasoning: PastReasoning | None = None
     text_calls: bool | None = None
+    subagents: bool | None = None
 
 
 class PlanLimits(BaseModel):

@@ -24,7 +24,8 @@ from codelab.agents.handover import with_declared_agents, with_targets
 from codelab.protocol.errors import ErrorCode, ProtocolError
 from codelab.protocol.globs import matches
 from codelab.protocol.modes import DEFAULT, Mode, offers
-from codelab.protocol.tools import CATALOGUE, ExecutorTools, Tool
+from codelab.protocol.tools import CATALOGUE, EDITS, PATCHES, ExecutorTools, Tool
+from codelab.protocol.tools.server import DELEGATE
 
 #: The agent that answers unless another one was chosen.
 FALLBACK = "universal"
@@ -81,13 +82,18 @@ class Agent:
                 details={"field": "path"},
             )
 
-    def for_executor(self, executor: ExecutorTools, *, patches: bool = True, mode: Mode = DEFAULT) -> "Agent":
+    def for_executor(
+        self, executor: ExecutorTools, *, patches: bool = True, subagents: bool = True, mode: Mode = DEFAULT
+    ) -> "Agent":
         """The agent with the tools that the executor executes: the catalogue's, and its own that match the risks.
 
-        patches: whether it gets the tools that take a diff even if it can edit texts. mode: the session's.
+        patches: whether it gets the tools that take a diff even if it can edit texts. subagents: whether it gets the
+        tool that delegates. mode: the session's.
         """
-        if not patches and "edit_file" in self.tools:
-            executor = executor.without_patches()
+        if not patches and EDITS in self.tools and executor.edits_texts():
+            executor = executor.without(PATCHES)
+        if not subagents:
+            executor = executor.without(frozenset({DELEGATE}))
         reserved_names = {name.casefold() for name in self.tools}
         declared_tools = {
             tool.name: tool

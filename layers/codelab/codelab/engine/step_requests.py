@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from codelab.agents import FALLBACK, Agent, agents, subagents
 from codelab.config import ConfigurationError, Settings
@@ -86,6 +86,14 @@ class _Role:
     agent_names: tuple[str, ...] = ()
 
 
+class _Choice(NamedTuple):
+    """Which tools a model gets of those that an executor executes: those that take a diff beside the one that edits
+    texts, and the one that delegates."""
+
+    patches: bool
+    subagents: bool
+
+
 class StepRequests:
     """One per process; `pool` estimates prompts while the model writes. `base_url`: the provider's.
 
@@ -97,11 +105,11 @@ class StepRequests:
         self._base_url = base_url
         self._unsupported = unsupported
         self._pool = pool
-        #: By the agents that may answer, whether a title is asked for, the tools that the executor executes, whether
-        #: the model gets those that take a diff, and the mode.
-        self._schemas: dict[tuple[tuple[str, ...], bool, frozenset[str] | None, bool, Mode], dict[str, Any]] = {}
+        #: By the agents that may answer, whether a title is asked for, the tools that the executor executes, the model's
+        #: choice of them, and the mode.
+        self._schemas: dict[tuple[tuple[str, ...], bool, frozenset[str] | None, _Choice, Mode], dict[str, Any]] = {}
         #: By their names, whether they work for another agent, and the last three of these.
-        self._agents: dict[tuple[str, bool, frozenset[str] | None, bool, Mode], Agent] = {}
+        self._agents: dict[tuple[str, bool, frozenset[str] | None, _Choice, Mode], Agent] = {}
         self.config = RequestConfig(model=settings.llm_model, provider=settings.llm_provider)
         self.config.check()
         if settings.first_agent not in agents():
@@ -192,17 +200,17 @@ class StepRequests:
     def _role(self, agent: Agent, settings: Mapping[str, Any], executor: ExecutorTools) -> _Role:
         """`settings` are the session's."""
         config = self._config_for(agent, settings)
-        patches, mode = self._has_patches(config), reading_mode(settings) or DEFAULT
+        choice, mode = self._choice(config), reading_mode(settings) or DEFAULT
         if agent.delegated and mode == "plan":
             mode = "ask"  # whoever delegates proposes the plan
         if not agent.routes:
-            return _Role(self._with_tools(agent, executor, patches, mode), config)
+            return _Role(self._with_tools(agent, executor, choice, mode), config)
         choices = {
-            name: self._with_tools(choice, executor, patches, mode)
-            for name, choice in agents().items()
-            if not choice.routes
+            name: self._with_tools(each, executor, choice, mode)
+            for name, each in agents().items()
+            if not each.routes
         }
-        candidates = {name: choice for name, choice in choices.items() if self._config_for(choice, settings) == config}
+        candidates = {name: each for name, each in choices.items() if self._config_for(each, settings) == config}
         return _Role(
             replace(routing.combined_agent(agent, choices, candidates), mode=mode),
             config.changed(stream_fields=(routing.AGENT, MESSAGE)),
@@ -210,20 +218,20 @@ class StepRequests:
             tuple(choices),
         )
 
-    def _has_patches(self, config: RequestConfig) -> bool:
-        """Whether the model gets the tools that take a diff beside the one that edits texts."""
-        return models.capabilities(config.model, self._settings).patches
+    def _choice(self, config: RequestConfig) -> _Choice:
+        model = models.capabilities(config.model, self._settings)
+        return _Choice(model.patches, model.subagents)
 
-    def _with_tools(self, agent: Agent, executor: ExecutorTools, patches: bool, mode: Mode) -> Agent:
+    def _with_tools(self, agent: Agent, executor: ExecutorTools, choice: _Choice, mode: Mode) -> Agent:
         """The agent with the tools that the executor executes. Kept if they are all of the catalogue."""
         if executor.has_own_words or agent.only is not None:
-            return agent.for_executor(executor, patches=patches, mode=mode)
-        key = (agent.name, agent.delegated, executor.supported, patches, mode)
+            return agent.for_executor(executor, **choice._asdict(), mode=mode)
+        key = (agent.name, agent.delegated, executor.supported, choice, mode)
         kept_agent = self._agents.get(key)
         if kept_agent is None:
             if len(self._agents) >= _MAX_AGENTS:
                 self._agents.clear()
-            kept_agent = self._agents[key] = agent.for_executor(executor, patches=patches, mode=mode)
+            kept_agent = self._agents[key] = agent.for_executor(executor, **choice._asdict(), mode=mode)
         return kept_agent
 
     def _schema(
@@ -237,7 +245,7 @@ class StepRequests:
         """The schema of the answer. Those of a router without clients' own words are kept: they are large, and few."""
         if not role.agent_names:
             return answer_schema(role.agent, has_title=titled, result_schema=result_schema)
-        key = (tuple(role.candidates), titled, executor.supported, self._has_patches(role.config), role.agent.mode)
+        key = (tuple(role.candidates), titled, executor.supported, self._choice(role.config), role.agent.mode)
         schema = None if executor.has_own_words else self._schemas.get(key)
         if schema is None:
             schema = routing.schema(ANSWER if role.candidates else {}, role.agent_names)

@@ -25,7 +25,7 @@ class ModelCapabilities:
 
     thinking: the levels that it can be told to think at; empty if its thinking cannot be set. patches: whether it gets
     the tools that take a diff beside `edit_file`. No row of the table has it: every model that was measured gets texts
-    to replace right, and few get diffs right. strategy: how it is asked (see `RequestConfig`), instead of in its
+    to replace right, and few get diffs right. subagents: whether it gets `delegate`. strategy: how it is asked (see `RequestConfig`), instead of in its
     profile's order. No row has it either, until strategies are measured by model. past_reasoning: whether it gets its
     reasoning back (see `RequestConfig`), instead of as its profile says. text_calls: whether it writes calls as text,
     which then count with the strategy `calls` (see `text_calls`).
@@ -38,6 +38,7 @@ class ModelCapabilities:
     strategy: Strategy | None = None
     past_reasoning: PastReasoning | None = None
     text_calls: bool = False
+    subagents: bool = True
 
 
 _EFFORTS: tuple[Level, ...] = ("low", "medium", "high")
@@ -71,7 +72,7 @@ _ROWS: tuple[tuple[str, ModelCapabilities], ...] = (
     (r"qwen-?[23][.\d]*-?vl", ModelCapabilities(128_000, images=True)),
     (r"qwen3(?!-coder)(?!.*(instruct|thinking))", ModelCapabilities(128_000, thinking=("none", "high"))),
     (r"qwen3-coder", ModelCapabilities(256_000)),
-    (r"qwen-?2\.5-?coder", ModelCapabilities(128_000, text_calls=True)),
+    (r"qwen-?2\.5-?coder", ModelCapabilities(128_000, text_calls=True, subagents=False)),
     (r"qwen", ModelCapabilities(128_000)),
     (r"glm-4\.[5-9]v", ModelCapabilities(65_536, images=True)),
     (r"glm", ModelCapabilities(128_000)),

@@ -61,6 +61,7 @@ def capabilities(name: str, settings: Settings) -> ModelCapabilities:
         defaults.strategy if overrides.strategy is None else overrides.strategy,
         overrides.past_reasoning,
         defaults.text_calls if overrides.text_calls is None else overrides.text_calls,
+        defaults.subagents if overrides.subagents is None else overrides.subagents,
     )
 
 

@@ -45,7 +45,7 @@ ALIASES: Mapping[str, str] = {
 
 
 #: Tools that take a diff, and the one that does the same for models that write no exact diffs: most of them.
-_PATCHES, _EDITS = frozenset({"apply_patch", "apply_patch_review"}), "edit_file"
+PATCHES, EDITS = frozenset({"apply_patch", "apply_patch_review"}), "edit_file"
 
 
 def canonical_name(name: str) -> str:
@@ -86,11 +86,13 @@ class ExecutorTools:
             return SEED.get(tool.name)
         return tool if tool.name in self.supported else None
 
-    def without_patches(self) -> "ExecutorTools":
-        """The same without the tools that take a diff, if this executor edits texts; otherwise unchanged."""
-        if self.supported is None or _EDITS not in self.supported:
-            return self
-        return replace(self, supported=self.supported - _PATCHES)
+    def without(self, names: frozenset[str]) -> "ExecutorTools":
+        """The same without these tools, as far as it has the choice: a client of the seed documents has no other."""
+        return self if self.supported is None else replace(self, supported=self.supported - names)
+
+    def edits_texts(self) -> bool:
+        """Does it execute the tool that replaces texts in a file?"""
+        return self.supported is not None and EDITS in self.supported
 
     def find(self, name: str) -> Tool:
         """The tool of that name or alias. Raises ProtocolError TOOL_NOT_FOUND."""
