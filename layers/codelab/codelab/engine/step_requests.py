@@ -87,8 +87,7 @@ class _Role:
 
 
 class _Choice(NamedTuple):
-    """Which tools a model gets of those that an executor executes: those that take a diff beside the one that edits
-    texts, and the one that delegates."""
+    """Which tools a model gets of an executor's: those that take a diff beside the one that edits texts, `delegate`."""
 
     patches: bool
     subagents: bool
@@ -105,8 +104,8 @@ class StepRequests:
         self._base_url = base_url
         self._unsupported = unsupported
         self._pool = pool
-        #: By the agents that may answer, whether a title is asked for, the tools that the executor executes, the model's
-        #: choice of them, and the mode.
+        #: By the agents that may answer, whether a title is asked for, the tools that the executor executes, which of
+        #: them the model gets, and the mode.
         self._schemas: dict[tuple[tuple[str, ...], bool, frozenset[str] | None, _Choice, Mode], dict[str, Any]] = {}
         #: By their names, whether they work for another agent, and the last three of these.
         self._agents: dict[tuple[str, bool, frozenset[str] | None, _Choice, Mode], Agent] = {}
@@ -206,9 +205,7 @@ class StepRequests:
         if not agent.routes:
             return _Role(self._with_tools(agent, executor, choice, mode), config)
         choices = {
-            name: self._with_tools(each, executor, choice, mode)
-            for name, each in agents().items()
-            if not each.routes
+            name: self._with_tools(each, executor, choice, mode) for name, each in agents().items() if not each.routes
         }
         candidates = {name: each for name, each in choices.items() if self._config_for(each, settings) == config}
         return _Role(

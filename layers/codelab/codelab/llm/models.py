@@ -25,10 +25,10 @@ class ModelCapabilities:
 
     thinking: the levels that it can be told to think at; empty if its thinking cannot be set. patches: whether it gets
     the tools that take a diff beside `edit_file`. No row of the table has it: every model that was measured gets texts
-    to replace right, and few get diffs right. subagents: whether it gets `delegate`. strategy: how it is asked (see `RequestConfig`), instead of in its
+    to replace right, and few get diffs right. strategy: how it is asked (see `RequestConfig`), instead of in its
     profile's order. No row has it either, until strategies are measured by model. past_reasoning: whether it gets its
     reasoning back (see `RequestConfig`), instead of as its profile says. text_calls: whether it writes calls as text,
-    which then count with the strategy `calls` (see `text_calls`).
+    which then count with the strategy `calls` (see `text_calls`). subagents: whether it gets `delegate`.
     """
 
     window: int = UNKNOWN_WINDOW
