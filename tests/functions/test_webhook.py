@@ -166,7 +166,12 @@ def tells(system: System, server: Server, monkeypatch: pytest.MonkeyPatch) -> Fu
 
 def loaded(system: System, server: Server, form: str = "json", page: str = "") -> Function:
     keep(system, "WebhookSecret", json.dumps({"url": server.url, "key": "the key"}))
-    system.environment = {"WEBHOOK_SECRET_ARN": "WebhookSecret", "WEBHOOK_FORMAT": form, "PAGE_URL": page}
+    system.environment = {
+        "WEBHOOK_SECRET_ARN": "WebhookSecret",
+        "WEBHOOK_FORMAT": form,
+        "PAGE_URL": page,
+        "WEBHOOK_EVENTS": ALL,
+    }
     return system.load("webhook")
 
 
