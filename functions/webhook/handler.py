@@ -1,4 +1,4 @@
-"""webhook: tells the operator's webhook, and users' browsers, what the subscription filters find in the functions' logs."""
+"""webhook: tells the operator's webhook, and users' browsers, what subscription filters find in the functions' logs."""
 
 import base64
 import gzip
@@ -18,8 +18,8 @@ from codelab.observability import begin, logger
 def handler(event: dict[str, Any], context: Any) -> None:
     """Tell what is in a batch of lines ("Using CloudWatch Logs subscription filters", AWS Lambda).
 
-    Lambda calls it again, with the same notices, if the webhook was not told. Then a browser may be told again too, which
-    replaces what it shows.
+    Lambda calls it again, with the same notices, if the webhook was not told. Then browsers may be told again too: that
+    replaces what they show.
     """
     begin(request_id=context.aws_request_id)
     batch = json.loads(gzip.decompress(base64.b64decode(event["awslogs"]["data"])))

@@ -1,7 +1,7 @@
-"""A push service that holds who pushes to the documents: RFC 8030 (pushes), RFC 8292 (who pushes), RFC 8291 (4096 bytes).
+"""A push service that holds senders to the documents: RFC 8030 (pushes), RFC 8292 (who pushes), RFC 8291 (4096 bytes).
 
-It stands for those of browsers, which nobody can reach from here. It is stricter than some of them: it wants a contact, as
-Apple's and Mozilla's do.
+It stands for those of browsers, which nobody can reach from here. It is stricter than some of them: it wants a contact,
+as Apple's and Mozilla's do.
 """
 
 import base64
@@ -37,7 +37,7 @@ def verified(authorization: str) -> tuple[dict[str, Any], str]:
 class PushService(HttpServer):
     """`with PushService(folder of a certificate)`. `pushed` are the paths of the pushes that it took.
 
-    `ended`, `unknown`, `busy`: paths of subscriptions that it answers so. key: the only one that its subscriptions take.
+    `ended`, `unknown`, `busy`, `moved`: names of subscriptions that it answers so. `key`: the only one that it takes.
     """
 
     def __init__(self, certificate: Path) -> None:

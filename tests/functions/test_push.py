@@ -86,7 +86,7 @@ def test_each_signature_is_of_64_bytes(private: ec.EllipticCurvePrivateKey) -> N
     "wrong", [b"", b"0", b"\x30\x00", b"\x30\x06\x02\x01\x01\x03\x01\x01", b"\x30\x08\x02\x01\x01\x02\x01\x01\x02\x00"]
 )
 def test_what_is_no_signature_is_refused(wrong: bytes) -> None:
-    with pytest.raises(ValueError, match="P-256|number|sequence"):
+    with pytest.raises(ValueError, match=r"P-256|number|sequence"):
         raw_signature(wrong)
 
 
@@ -231,7 +231,8 @@ def test_an_address_of_no_push_service_is_refused(pushing: System) -> None:
         status, answer = subscribe(pushing, endpoint)
         assert status == 422, endpoint
         assert answer["error"]["code"] == "INVALID_ARGUMENTS"
-    for body in ({}, {"endpoint": None}, {"endpoint": 1}, [], "x"):
+    bodies: list[Any] = [{}, {"endpoint": None}, {"endpoint": 1}, [], "x"]
+    for body in bodies:
         assert pushing.http("PUT", "/push/subscriptions", body=body)[0] in (400, 422)
     for name in ("x", "..", "%23", "0" * 31):
         assert pushing.answer("DELETE", f"/push/subscriptions/{name}")["statusCode"] in (404, 422)

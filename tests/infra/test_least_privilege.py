@@ -51,7 +51,8 @@ def test_deletions_may_share_a_transaction_with_writes_of_sessions() -> None:
     deleting = [
         statement
         for path, statement in statements(resources())
-        if "dynamodb:DeleteItem" in branches(statement["Action"]) and path[1] != "WebhookFunctionRole"  # has no sessions
+        if "dynamodb:DeleteItem" in branches(statement["Action"])
+        and path[1] != "WebhookFunctionRole"  # which has no sessions
     ]
     assert len(deleting) > 1
     assert not any("Condition" in statement for statement in deleting)

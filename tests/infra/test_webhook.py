@@ -1,4 +1,4 @@
-"""WebhookUrl and WebPush: a function of its own tells the webhook and browsers, and no other may do more than before."""
+"""WebhookUrl and WebPush: a function of its own tells the webhook and browsers, and others may no more than before."""
 
 import json
 import re

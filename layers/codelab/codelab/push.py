@@ -1,7 +1,7 @@
 """Web Push (RFC 8030): tells users' browsers that an agent waits. A push has no content.
 
-So the push service, which the browser has chosen, learns only that somebody is waited for. What waits, the page asks the
-server, as every other client does. Users name the addresses that are asked here, so only those of known push services are.
+So the push service, which the browser has chosen, learns only that somebody is waited for. What waits, the page asks
+the server, as every other client does. Users name the addresses that are asked here, so only known push services are.
 """
 
 import re
@@ -24,8 +24,8 @@ from codelab.vapid import Vapid, application_server_key
 ENDPOINT_CHARS = 2_000
 #: Printable ASCII, so that everybody reads the same host in it: no user, no fragment, no backslash.
 _ENDPOINT = re.compile(r"https://([a-z0-9.-]+(?::[0-9]{1,5})?)/[A-Za-z0-9._~!$&'()*+,;=:@%/?-]*")
-#: How long a push service keeps a push for a browser that is not there, in seconds: as long as an approval is waited for
-#: at most, by default. A newer one takes its place.
+#: How long a push service keeps a push for a browser that is not there, in seconds: as long as an approval is waited
+#: for by default. A newer one takes its place.
 _KEPT_S = 86_400
 #: The topic under which a push replaces the one before it (RFC 8030, section 5.4): it says nothing.
 _TOPIC = "codelab"
@@ -75,18 +75,21 @@ def subscriptions() -> DynamoDBSubscriptions:
 def tell(users: Iterable[str], now: int) -> None:
     """Push to the browsers of these users, once to each. now: milliseconds since the epoch.
 
-    Never raises, and takes a quarter of a minute at most. What a push service does not take is lost; a subscription that
-    has ended is removed.
+    Does not raise, and takes a quarter of a minute at most. What a push service does not take is lost; a subscription
+    that has ended is removed.
     """
-    ends_at, stored = time.monotonic() + _BATCH_S, subscriptions()
+    ends_at, store = time.monotonic() + _BATCH_S, subscriptions()
     try:
-        pushes = [(user, one) for user in [*dict.fromkeys(users)][:_USERS] for one in stored.of(user, now)][:_PUSHES]
-        authorized = [(user, one, identity().authorization(one.endpoint)) for user, one in pushes if _is_known(one)]
+        pushes = [(user, one) for user in [*dict.fromkeys(users)][:_USERS] for one in store.of(user, now)][:_PUSHES]
+        authorized_pushes = [
+            (user, one, identity().authorization(one.endpoint)) for user, one in pushes if _is_known(one)
+        ]
     except (AwsError, ValueError):
         logger().exception("nobody is pushed to")
         return
     with ThreadPoolExecutor(max_workers=_AT_ONCE, thread_name_prefix="push") as pool:
-        outcomes = list(pool.map(lambda push: _push(stored, *push, ends_at), authorized))
+        futures = [pool.submit(_push, store, *push, ends_at) for push in authorized_pushes]
+        outcomes = [future.result() for future in futures]
     if refused := sorted(filter(None, outcomes)):
         logger().warning("pushes refused", extra={"reasons": refused})
 
@@ -96,7 +99,7 @@ def _is_known(subscription: PushSubscription) -> bool:
 
 
 def _push(
-    stored: DynamoDBSubscriptions, user: str, subscription: PushSubscription, authorization: str, ends_at: float
+    store: DynamoDBSubscriptions, user: str, subscription: PushSubscription, authorization: str, ends_at: float
 ) -> str:
     """Why the push was not taken; empty if it was."""
     patience_s = min(_PATIENCE_S, ends_at - time.monotonic())
@@ -106,7 +109,7 @@ def _push(
     try:
         status = public_post.post(subscription.endpoint, headers, b"", patience_s)
         if status in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE):
-            stored.remove(user, subscription.id)
+            store.remove(user, subscription.id)
             return ""
     except public_post.NotPosted as error:
         return str(error)

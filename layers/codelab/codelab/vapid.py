@@ -44,8 +44,8 @@ class Vapid:
 
     def _token(self, audience: str, expires: int) -> str:
         claims = {"aud": audience, "exp": expires, "sub": self._contact}
-        signed = f"{_encoded({'typ': 'JWT', 'alg': 'ES256'})}.{_encoded(claims)}"
-        return f"{signed}.{_base64url(raw_signature(self._sign(signed.encode())))}"
+        signing_input = f"{_encoded({'typ': 'JWT', 'alg': 'ES256'})}.{_encoded(claims)}"
+        return f"{signing_input}.{_base64url(raw_signature(self._sign(signing_input.encode())))}"
 
 
 def application_server_key(public_key: bytes) -> str:
@@ -60,9 +60,9 @@ def raw_signature(der: bytes) -> bytes:
     try:
         if der[0] != 0x30 or der[1] != len(der) - 2:
             raise ValueError("no sequence")
-        r, rest = _number(der[2:])
-        s, rest = _number(rest)
-        if rest:
+        r, remainder = _number(der[2:])
+        s, remainder = _number(remainder)
+        if remainder:
             raise ValueError("more than two numbers")
         return r.to_bytes(_NUMBER_BYTES) + s.to_bytes(_NUMBER_BYTES)
     except (IndexError, OverflowError) as error:

@@ -78,5 +78,5 @@ class Boto3SigningKeys(SigningKeys):
     @sdk_errors()
     def sign(self, arn: str, message: bytes) -> bytes:
         """The ECDSA signature of a message's SHA-256, as DER (RFC 3279, section 2.2.3). At most 4096 bytes."""
-        signed = self._client.sign(KeyId=arn, Message=message, MessageType="RAW", SigningAlgorithm="ECDSA_SHA_256")
-        return bytes(signed["Signature"])
+        answer = self._client.sign(KeyId=arn, Message=message, MessageType="RAW", SigningAlgorithm="ECDSA_SHA_256")
+        return bytes(answer["Signature"])

@@ -20,17 +20,17 @@ class DynamoDBSubscriptions:
 
     def of(self, user: str, now: int) -> list[PushSubscription]:
         """The user's subscriptions at the time `now` (ms), the one that was told of last first."""
-        found = [
+        subscriptions = [
             PushSubscription(item["endpoint"], item["at"])
             for item in self._items(user)
             if item["ttl"] > now // 1000  # DynamoDB deletes some days later
         ]
-        return sorted(found, key=lambda one: (-one.at, one.endpoint))
+        return sorted(subscriptions, key=lambda one: (-one.at, one.endpoint))
 
     def put(self, user: str, subscription: PushSubscription) -> None:
         """Add a subscription, or renew it. The oldest one of too many is removed."""
-        others = [one for one in self.of(user, subscription.at) if one.id != subscription.id]
-        for one in others[MOST - 1 :]:
+        other_subscriptions = [one for one in self.of(user, subscription.at) if one.id != subscription.id]
+        for one in other_subscriptions[MOST - 1 :]:
             self.remove(user, one.id)
         item = {"pk": keys.of_subscriptions(user), **subscription.row()}
         self._client.put_item(TableName=self._table, Item=to_dynamodb(item))
