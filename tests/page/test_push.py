@@ -20,6 +20,7 @@ ENDPOINT = "https://updates.push.services.mozilla.com/wpush/v2/x"
 LABEL = "Notify me when this page is closed, too"
 MANAGER = """
 window.asked = [];
+const key = () => Uint8Array.from(JSON.parse(localStorage.made));
 const unsubscribe = async () => { delete localStorage.made; window.asked.push('ended'); return true; };
 PushManager.prototype.subscribe = async function ({ userVisibleOnly, applicationServerKey }) {
   window.asked.push([userVisibleOnly, applicationServerKey.length, applicationServerKey[0]]);
@@ -27,7 +28,7 @@ PushManager.prototype.subscribe = async function ({ userVisibleOnly, application
   return this.getSubscription();
 };
 PushManager.prototype.getSubscription = async () => localStorage.made
-  ? { endpoint: 'ENDPOINT', unsubscribe, options: { applicationServerKey: Uint8Array.from(JSON.parse(localStorage.made)) } }
+  ? { endpoint: 'ENDPOINT', unsubscribe, options: { applicationServerKey: key() } }
   : null;
 """.replace("ENDPOINT", ENDPOINT)
 
