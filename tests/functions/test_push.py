@@ -195,7 +195,7 @@ def test_a_server_that_does_not_push_says_so_and_stores_nothing(system: System) 
     assert system.http("GET", "/push") == (200, {"application_server_key": None})
     status, answer = subscribe(system, f"{FCM}a")
     assert (status, answer["error"]["code"]) == (403, "PERMISSION_DENIED")
-    assert system.answer("DELETE", f"/push/subscriptions/{'0' * 32}")["statusCode"] == 204
+    assert system.answer("DELETE", f"/push/subscriptions/{'0' * 32}")["statusCode"] == 200
     assert set(system.aws.calls) <= {"GetItem"}, "it looks for revocations only"
     assert stored(system) == []
 
@@ -213,7 +213,7 @@ def test_a_subscription_is_added_renewed_and_removed(pushing: System) -> None:
     assert item.keys() == {"pk", "sk", "endpoint", "at", "ttl"}
     assert abs(int(item["ttl"]["N"]) - before - LIFE_S) < 3_600
     for _ in range(2):
-        assert pushing.answer("DELETE", f"/push/subscriptions/{added['id']}")["statusCode"] == 204
+        assert pushing.answer("DELETE", f"/push/subscriptions/{added['id']}")["statusCode"] == 200
     assert stored(pushing) == ["PUSH#bob"]
     pushing.check_permissions()
 

@@ -40,7 +40,6 @@ class Server:
         self.asked: list[tuple[str, str, Any]] = []
         self.key = KEY
         tab.page.route("**/api/v1/push**", self._answer)
-        tab.page.route("**/api/v1/push/**", self._answer)
 
     def _answer(self, route: Any) -> None:
         request = route.request
@@ -49,9 +48,9 @@ class Server:
         answers: dict[str, Any] = {
             "GET": {"application_server_key": self.key},
             "PUT": {"id": "0" * 32, "expires_at": ""},
+            "DELETE": {"status": "deleted"},
         }
-        body = json.dumps(answers[request.method]) if request.method in answers else ""
-        route.fulfill(status=200 if body else 204, body=body, content_type="application/json")
+        route.fulfill(status=200, body=json.dumps(answers[request.method]), content_type="application/json")
 
 
 def notices(tab: Tab) -> list[list[str]]:

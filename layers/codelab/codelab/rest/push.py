@@ -1,8 +1,8 @@
 """The browsers that are pushed to when an agent waits for their user."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
-from fastapi import APIRouter, Path, Response
+from fastapi import APIRouter, Path
 from pydantic import BaseModel, Field
 
 from codelab.config import settings
@@ -47,6 +47,14 @@ class Subscription(BaseModel):
     expires_at: str
 
 
+class DeletedSubscription(BaseModel):
+    """There is no such subscription any more."""
+
+    model_config = with_example(status="deleted")
+
+    status: Literal["deleted"] = "deleted"
+
+
 @router.get("", responses=refusals())
 def get_push_support(user: User) -> PushSupport:
     """Whether this server pushes to browsers when an agent waits for their user, and the key for it."""
@@ -73,11 +81,11 @@ def put_push_subscription(body: NewSubscription, user: User) -> Subscription:
     return Subscription(id=subscription.id, expires_at=timestamp(subscription.at + 1000 * LIFE_S))
 
 
-@router.delete("/subscriptions/{subscription_id}", status_code=204, responses=refusals())
-def delete_push_subscription(subscription_id: SubscriptionId, user: User) -> Response:
+@router.delete("/subscriptions/{subscription_id}", responses=refusals())
+def delete_push_subscription(subscription_id: SubscriptionId, user: User) -> DeletedSubscription:
     """Push to this browser no more. It need not have been pushed to."""
     from codelab import push  # few requests need it
 
     if settings().web_push_key:
         push.subscriptions().remove(user, subscription_id)
-    return Response(status_code=204)
+    return DeletedSubscription()
