@@ -38,7 +38,7 @@ class Server:
 
     def __init__(self, tab: Tab) -> None:
         self.asked: list[tuple[str, str, Any]] = []
-        self.key = KEY
+        self.key, self.refuses = KEY, False
         tab.page.route("**/api/v1/push**", self._answer)
 
     def _answer(self, route: Any) -> None:
@@ -50,6 +50,10 @@ class Server:
             "PUT": {"id": "0" * 32, "expires_at": ""},
             "DELETE": {"status": "deleted"},
         }
+        if self.refuses and request.method == "PUT":
+            error = {"code": "INVALID_ARGUMENTS", "message": "endpoint is of no push service", "details": {}}
+            route.fulfill(status=422, body=json.dumps({"error": error}), content_type="application/json")
+            return
         route.fulfill(status=200, body=json.dumps(answers[request.method]), content_type="application/json")
 
 
@@ -124,6 +128,11 @@ def test_a_browser_that_is_told_no_more_is_forgotten(open_tab: OpenTab) -> None:
     assert server.asked[-1] == ("DELETE", f"/push/subscriptions/{'0' * 32}", None)
     until(lambda: tab.page.wait_for_timeout(10) or tab.run("() => window.asked")[-1] == "ended")
     assert not box.is_checked()
+    server.refuses = True
+    box.click()
+    tab.page.get_by_text("endpoint is of no push service").wait_for()
+    assert not box.is_checked()
+    assert tab.run("() => window.asked").count("ended") == 2
 
 
 @pytest.mark.deep

@@ -26,9 +26,9 @@ export const pushProblem = signal('');
 /** Begin or end to be told, also while the page is closed. It asks the browser, which asks the user on a click only. */
 export async function wantPushes(wanted: boolean, rest: Rest): Promise<void> {
   pushProblem.value = '';
-  if (!wanted) return forgetPushes(rest);
   try {
-    pushProblem.value = await subscribe(rest);
+    if (wanted) pushProblem.value = await subscribe(rest);
+    else await forgetPushes(rest);
   } catch (error) {
     pushProblem.value = reasonOf(error);
   }
@@ -60,12 +60,19 @@ export async function renewPushes(rest: Rest): Promise<void> {
 /** Why it cannot be; empty if it is. Throws an Error, too. */
 async function subscribe(rest: Rest): Promise<string> {
   if (!('serviceWorker' in navigator && 'PushManager' in window && 'Notification' in window)) return t('push.unsupported');
-  if ((await Notification.requestPermission()) !== 'granted') return t('notify.refused');
+  if (Notification.permission === 'denied') return t('notify.refused');
   const key = await keyOf(rest);
-  if (!key) return t('push.none');
+  if (!key) return t('push.none'); // And nobody is asked for a permission that is good for nothing.
+  if ((await Notification.requestPermission()) !== 'granted') return t('notify.refused');
   const { pushManager } = await register();
   await (await pushManager.getSubscription())?.unsubscribe(); // It may be another user's, or for another key.
-  await tell(rest, await pushManager.subscribe({ userVisibleOnly: true, applicationServerKey: key }));
+  const made = await pushManager.subscribe({ userVisibleOnly: true, applicationServerKey: key });
+  try {
+    await tell(rest, made);
+  } catch (error) {
+    await made.unsubscribe();
+    throw error;
+  }
   return '';
 }
 
