@@ -29,11 +29,11 @@ _HEADERS = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
     "Strict-Transport-Security": "max-age=31536000",
 }
-# Trusted Types: a string can become HTML only through the sanitizer.
+# Trusted Types: a string becomes HTML only through the sanitizer, and names a script only where the service worker is.
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; "
     "connect-src 'self' {addresses}; worker-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types dompurify"
+    "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types dompurify push"
 )
 
 

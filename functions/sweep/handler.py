@@ -9,6 +9,7 @@ from codelab.process_start import begin_init
 begin_init()
 
 from codelab import turn_log
+from codelab.config import settings
 from codelab.engine.revoker import Revoker
 from codelab.engine.sweeper import Sweeper
 from codelab.gateway.identity import USER_ID
@@ -56,5 +57,9 @@ def revoke(user: str, context: Any) -> dict[str, Any]:
     """Revoke the user's tokens. Raises ValueError for an invalid user name."""
     if not USER_ID.fullmatch(user):
         raise ValueError("a user's name must have 1 to 128 characters and no '#'")
+    if settings().web_push_key:
+        from codelab import push  # only a stack that pushes needs it
+
+        push.subscriptions().remove_all(user)
     revoked_at, progress = revoker.revoke(user, context.get_remaining_time_in_millis)
     return {"revoked_at": revoked_at, **asdict(progress)}

@@ -26,7 +26,7 @@ from infra.observability.queries import QUERIES
 
 _NOTE = "# Written by `make docs` from infra/observability and template.yaml; do not edit.\n"
 #: The parameters that the main template's conditions of functions need, by condition.
-_CONDITIONS = {"StreamsOverRest": "RestStreaming", "ServesPage": "WebPage", "TellsWebhook": "Webhook"}
+_CONDITIONS = {"StreamsOverRest": "RestStreaming", "ServesPage": "WebPage", "TellsAnybody": "Webhook"}
 #: Of a graph, in the dashboard's units, and the seconds of a point.
 _WIDTH, _HEIGHT, _PERIOD = 12, 6, 300
 

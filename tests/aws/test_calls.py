@@ -18,6 +18,8 @@ from codelab.aws import calls
 from codelab.aws.dynamodb import DynamoDB
 from codelab.aws.errors import AwsError, AwsRefused, AwsTimeout, AwsUnreachable, ConditionFailed
 from codelab.aws.functions import Functions, Returned
+from codelab.aws.sdk import client_of
+from codelab.aws.signing_keys import SigningKeys
 
 from tests.fakes.aws.calls import scope_of
 from tests.fakes.aws.server import AwsServer
@@ -26,6 +28,7 @@ from tests.waiting import until
 
 READ: dict[str, Any] = {"TableName": "Table", "Key": {"pk": {"S": "Привет"}}, "ConsistentRead": True}
 WRITES: dict[str, Any] = {"TransactItems": [{"Delete": {"TableName": "Table", "Key": {"pk": {"S": "x"}}}}]}
+KEY = "arn:aws:kms:eu-west-1:123456789012:key/1"
 ARN = "arn:aws:lambda:eu-west-1:123456789012:function:llm"
 THROTTLED = response(400, {"__type": "com.amazonaws.dynamodb.v20120810#ThrottlingException"})
 
@@ -60,6 +63,19 @@ def test_requests_are_those_of_the_sdk(server: AwsServer, monkeypatch: pytest.Mo
         ):
             assert mine.headers.get(name) == other.headers.get(name), name
         assert mine.headers["user-agent"] == "codelab"
+        assert scope_of(mine.headers) == scope_of(other.headers)
+
+
+def test_keys_are_asked_as_the_sdk_asks_them(server: AwsServer) -> None:
+    server.answers += [response(200, {"PublicKey": "AQI=", "Signature": "AwQ="})] * 4
+    ours, theirs = SigningKeys(), client_of("kms", Config())
+    assert (ours.public_key(KEY), ours.sign(KEY, b"text")) == (b"\x01\x02", b"\x03\x04")
+    theirs.get_public_key(KeyId=KEY)
+    theirs.sign(KeyId=KEY, Message=b"text", MessageType="RAW", SigningAlgorithm="ECDSA_SHA_256")
+    for mine, other in zip(server.received[:2], server.received[2:], strict=True):
+        assert (mine.path, mine.body) == (other.path, other.body)
+        for name in ("host", "x-amz-target", "content-type"):
+            assert mine.headers[name] == other.headers[name]
         assert scope_of(mine.headers) == scope_of(other.headers)
 
 

@@ -77,7 +77,8 @@ def system(monkeypatch: pytest.MonkeyPatch, template: Template) -> Iterator[Syst
         monkeypatch.setattr(SEND, lambda _connections, request, on_wait=None: recorder.send(request))
         monkeypatch.setattr("codelab.aws.calls.time", types.SimpleNamespace(sleep=lambda _seconds: None))
         for made in (
-            session, aws.dynamodb_client, aws.lambda_client, aws.secrets_client, aws.waiting_lambda_client
+            session, aws.dynamodb_client, aws.lambda_client, aws.secrets_client, aws.signing_keys_client,
+            aws.waiting_lambda_client,
         ):  # fmt: skip
             made.cache_clear()
         running = System(monkeypatch, template, recorder, kept.own["dynamodb"])

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from codelab import config, observability, turn_log, wiring
+from codelab import config, observability, push, turn_log, wiring
 from codelab.engine.engine import Engine
 from codelab.sessions.dynamodb.values import from_dynamodb, to_dynamodb
 from fastapi.testclient import TestClient
@@ -30,6 +30,8 @@ _PER_PROCESS: tuple[Any, ...] = (
     turn_log.collector,
     wiring.management_api,
     wiring.engine,
+    push.public_key,
+    push.identity,
 )
 
 JWT_SECRET = events.JWT_SECRET

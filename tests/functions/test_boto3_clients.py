@@ -11,6 +11,7 @@ HERE = Path(__file__).parent
 #: They call every service, lose races, are refused, and are counted.
 SOME = [
     "test_lease.py",
+    "test_push.py::test_a_batch_is_one_push_a_browser",
     "test_rotated_secrets.py::test_the_authorizer_takes_the_new_secret_and_no_longer_the_old",
     "test_tool_result.py::test_the_last_result_starts_the_next_step_in_one_read_one_transaction_and_one_invoke",
     "test_tool_result.py::test_another_result_for_a_settled_call_is_refused",

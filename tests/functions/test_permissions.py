@@ -47,7 +47,14 @@ ELSEWHERE: dict[str, dict[str, str]] = {
         "a web server; tests/rest plays it on the local cloud",
     ),
     "page": {},  # it may nothing; tests/infra/test_page.py plays it
-    "webhook": {"secretsmanager:GetSecretValue": "tests/functions/test_webhook.py, which calls it as CloudWatch does"},
+    "webhook": {
+        "secretsmanager:GetSecretValue": "tests/functions/test_webhook.py, which calls it as CloudWatch does",
+        **dict.fromkeys(
+            ("kms:GetPublicKey", "kms:Sign", "dynamodb:Query", "dynamodb:DeleteItem"),
+            "tests/functions/test_push.py, which does the same",
+        ),
+    },
+    "rest_api": {"kms:GetPublicKey": "tests/functions/test_push.py, which has a key"},
 }
 #: What Lambda itself does with a function's role: it delivers the record of a failed invocation.
 BY_LAMBDA = {

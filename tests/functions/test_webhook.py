@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from codelab import webhook
+from codelab import public_post, webhook
 from codelab.protocol.tools import CATALOGUE
 
 from infra.intrinsics import text
@@ -160,13 +160,18 @@ def server(authority: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]
 @pytest.fixture
 def tells(system: System, server: Server, monkeypatch: pytest.MonkeyPatch) -> Function:
     """The function, for which this machine's own addresses are public ones."""
-    monkeypatch.setattr(webhook, "is_public", lambda _: True)
+    monkeypatch.setattr(public_post, "is_public", lambda _: True)
     return loaded(system, server)
 
 
 def loaded(system: System, server: Server, form: str = "json", page: str = "") -> Function:
     keep(system, "WebhookSecret", json.dumps({"url": server.url, "key": "the key"}))
-    system.environment = {"WEBHOOK_SECRET_ARN": "WebhookSecret", "WEBHOOK_FORMAT": form, "PAGE_URL": page}
+    system.environment = {
+        "WEBHOOK_SECRET_ARN": "WebhookSecret",
+        "WEBHOOK_FORMAT": form,
+        "PAGE_URL": page,
+        "WEBHOOK_EVENTS": ALL,
+    }
     return system.load("webhook")
 
 
@@ -209,7 +214,7 @@ def test_a_batch_is_one_signed_post(tells: Function, server: Server, system: Sys
 def test_notices_are_those_that_a_conversation_has_written(
     told: System, server: Server, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(webhook, "is_public", lambda _: True)
+    monkeypatch.setattr(public_post, "is_public", lambda _: True)
     told.ask("c1", "The word is xyzzy.", call("write_file", path="xyzzy.py", content="xyzzy"))
     loaded(told, server)(event(*map(json.dumps, notices(caplog))))
     [(_, body)] = server.received
@@ -275,4 +280,4 @@ def test_lines_that_are_no_notices_are_told_to_nobody(tells: Function, server: S
     ],
 )
 def test_what_is_public(address: str, is_public: bool) -> None:
-    assert webhook.is_public(address) == is_public
+    assert public_post.is_public(address) == is_public

@@ -7,6 +7,7 @@ import { dialogue } from './workspace/dialogue.ts';
 import { Expectations } from './workspace/expectations.ts';
 import { lastChanged, openedFolder, version } from './workspace/open.ts';
 import { tools } from './workspace/tools.ts';
+import { forgetPushes } from './push/subscription.ts';
 import { sessionIn } from './shell/address.ts';
 import { type ClientConfig, readConfig, socketOf } from './signin/config.ts';
 import * as login from './signin/login.ts';
@@ -71,6 +72,7 @@ export async function signOut(): Promise<void> {
   live.value = undefined;
   link.value = { state: 'ended', unauthorized: true };
   void before?.session.close();
+  if (before) void forgetPushes(before.session.rest).catch(() => {}); // with the token that is still there
   await login.signOut().catch(() => {}); // the provider may be out of reach
 }
 

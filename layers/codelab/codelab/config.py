@@ -248,6 +248,9 @@ class Settings:
     webhook_secret_arn: str = ""
     webhook_format: Literal["json", "slack"] = _choice("json", "slack")
     page_url: str = ""
+    #: The key of KMS that signs pushes, without which nobody is pushed to, and the push services that users may name.
+    web_push_key: str = ""
+    web_push_hosts: str = ""
     #: Where the spans of turns are sent (OTLP over HTTP, as JSON), and of which share of all turns.
     otel_exporter_otlp_traces_endpoint: str = _url()
     otel_traces_sampler_arg: float = _share()

@@ -8,24 +8,16 @@ import hashlib
 import hmac
 import json
 import re
-import ssl
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from http import HTTPStatus
-from http.client import HTTPException
-from ipaddress import ip_address
-from socket import socket
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
-from codelab.http.cancellation import Cancellation
-from codelab.http.responses import read_answer
-from codelab.http.route import Route, connect
+from codelab import public_post
 
 #: Seconds that a webhook has to answer.
 PATIENCE_S = 10.0
-#: The most bytes of an answer.
-_ANSWER_BYTES = 64 << 10
 _SPECIAL_IN_SLACK = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 #: What Slack reads as a format, and what is no name of a tool or user.
 _FORMAT_IN_SLACK = re.compile(r"[*_~`\x00-\x1f\x7f]")
@@ -111,57 +103,18 @@ def signature(key: str, body: bytes, seconds: int) -> str:
     return f"t={seconds},v1={digest.hexdigest()}"
 
 
-def is_public(address: str) -> bool:
-    """Whether an IP address is one of the internet, and none of a network of its own."""
-    parsed = ip_address(address.partition("%")[0])
-    parsed = getattr(parsed, "ipv4_mapped", None) or parsed
-    return parsed.is_global and not parsed.is_multicast
-
-
 def post(url: str, key: str, body: bytes) -> None:
     """Post a signed body to a webhook at a public address. Follows no redirect, and uses no proxy.
 
     Raises WebhookError for any answer but a status of 200 to 299.
     """
     headers = {
-        "User-Agent": "codelab",
         "Content-Type": "application/json",
-        "Content-Length": str(len(body)),
-        "Connection": "close",
         "X-CodeLab-Signature": signature(key, body, int(time.time())),
     }
     try:
-        status = _exchanged(url, headers, body, time.monotonic() + PATIENCE_S)
-    except (OSError, ValueError, HTTPException) as error:
-        raise WebhookError(f"the webhook cannot be reached: {type(error).__name__}") from None
+        status = public_post.post(url, headers, body, PATIENCE_S)
+    except public_post.NotPosted as error:
+        raise WebhookError(f"the webhook was not told: {error}") from None
     if not HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
         raise WebhookError(f"the webhook answered with {status}")
-
-
-def _exchanged(url: str, headers: Mapping[str, str], body: bytes, ends_at: float) -> int:
-    """The status of the answer."""
-    parts, route = urlsplit(url), Route(url)
-    if not route.is_secure:
-        raise WebhookError("the webhook's address must begin with https://")
-    target = quote(parts.path or "/", safe="/%:@!$&'()*+,;=") + (f"?{parts.query}" if parts.query else "")
-    lines = [f"POST {target} HTTP/1.1", f"Host: {route.authority}", *(f"{name}: {it}" for name, it in headers.items())]
-    connection = connect(route.host, parts.port or 443, _left(ends_at), Cancellation())
-    try:
-        if not is_public(str(connection.getpeername()[0])):
-            raise WebhookError("the webhook is in a private network, where it is not told")
-        connection.settimeout(_left(ends_at))
-        connection = ssl.create_default_context().wrap_socket(connection, server_hostname=route.host)
-        connection.sendall("\r\n".join([*lines, "", ""]).encode("ascii") + body)
-        head, _ = read_answer(lambda: _received(connection, ends_at))
-        return head.status
-    finally:
-        connection.close()
-
-
-def _received(connection: socket, ends_at: float) -> bytes:
-    connection.settimeout(_left(ends_at))
-    return connection.recv(_ANSWER_BYTES)
-
-
-def _left(ends_at: float) -> float:
-    return max(0.001, ends_at - time.monotonic())

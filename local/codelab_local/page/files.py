@@ -20,11 +20,11 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
 }
-# Trusted Types: a string can become HTML only through the sanitizer.
+# Trusted Types: a string becomes HTML only through the sanitizer, and names a script only where the service worker is.
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; "
     "connect-src 'self' {addresses}; worker-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types dompurify"
+    "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types dompurify push"
 )
 
 _STYLE = (

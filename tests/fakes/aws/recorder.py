@@ -1,7 +1,7 @@
 """Every call that a function makes of AWS, in order: seen, counted, and where a test says so, answered here.
 
-They are made by our clients, or with `AWS_CLIENT=boto3` by the SDK's, which call S3 in any case. DynamoDB and Secrets
-Manager are moto's. Invokes and posts to connections are answered here, for nobody is there.
+They are made by our clients, or with `AWS_CLIENT=boto3` by the SDK's, which call S3 in any case. DynamoDB, KMS and
+Secrets Manager are moto's. Invokes and posts to connections are answered here, for nobody is there.
 """
 
 import contextlib
@@ -244,6 +244,8 @@ _WRITES = {"Put": "PutItem", "Update": "UpdateItem", "Delete": "DeleteItem", "Co
 #: What a call needs: the action, and the resource as a policy of the template names it.
 Permission = tuple[str, str]
 
+#: What KMS does with the only key that there is.
+_OF_KEYS = frozenset({"GetPublicKey", "Sign"})
 _TABLE, _BUCKET = "${Table.Arn}", "${PayloadBucket.Arn}"
 _FUNCTION = "arn:${AWS::Partition}:lambda:${AWS::Region}:${AWS::AccountId}:function:${AWS::StackName}-"
 _API = "arn:${AWS::Partition}:execute-api:${AWS::Region}:${AWS::AccountId}:${WebSocketApi}/${StageName}"
@@ -252,11 +254,13 @@ MAY_CLOSE = "execute-api:ManageConnections", f"{_API}/DELETE/@connections/*"
 
 
 def _permissions(operation: str, body: Mapping[str, Any], function: str = "") -> list[Permission]:
-    """What a call of DynamoDB, Secrets Manager or Lambda needs: of a transaction what each part of it does."""
+    """What a call of DynamoDB, Secrets Manager, KMS or Lambda needs: of a transaction what each part of it does."""
     if operation == INVOKE:
         return [("lambda:InvokeFunction", _FUNCTION + function.removeprefix("codelab-"))]
     if operation == READ_SECRET:
         return [(f"secretsmanager:{READ_SECRET}", f"${{{body['SecretId']}}}")]
+    if operation in _OF_KEYS:
+        return [(f"kms:{operation}", "${WebPushKey.Arn}")]
     if operation == TRANSACTION:
         return [(f"dynamodb:{_WRITES[kind]}", _TABLE) for part in body["TransactItems"] for kind in part]
     return [(f"dynamodb:{operation}", f"{_TABLE}/index/{body['IndexName']}" if "IndexName" in body else _TABLE)]

@@ -4,6 +4,7 @@ import { readable, visible } from '../conversation/safe.ts';
 import { counted, language, n, reasonOf, t, type Language } from '../i18n/index.ts';
 import { link, live, signOut } from '../live.ts';
 import { showsNotes } from '../notes/kept.ts';
+import { pushProblem, told, wantPushes } from '../push/subscription.ts';
 import { user } from '../signin/login.ts';
 import { Dialog } from './dialog.tsx';
 import { Icon } from './icon.tsx';
@@ -117,6 +118,18 @@ function SettingsDialog({ onClose }: { onClose(): void }) {
           </label>
         )}
         {open && (
+          <label class="check">
+            <input
+              type="checkbox"
+              checked={told.value.id !== ''}
+              onChange={({ currentTarget: box }) =>
+                void wantPushes(box.checked, open.session.rest).finally(() => (box.checked = told.value.id !== ''))
+              }
+            />
+            {t('push')}
+          </label>
+        )}
+        {open && (
           <>
             <Choice
               label={t('mode')}
@@ -164,7 +177,7 @@ function SettingsDialog({ onClose }: { onClose(): void }) {
         </p>
       )}
       <p class="problem" role="alert">
-        {problem.value || (refusesNotices.value ? t('notify.refused') : '')}
+        {problem.value || visible(pushProblem.value) || (refusesNotices.value ? t('notify.refused') : '')}
       </p>
     </Dialog>
   );

@@ -3,6 +3,7 @@ import { proposedPlan } from '../conversation/proposed_plan.tsx';
 import { readable, visible, visibleLine } from '../conversation/safe.ts';
 import { counted, t } from '../i18n/index.ts';
 import { live } from '../live.ts';
+import { told as pushed } from '../push/subscription.ts';
 import { stored } from './stored.ts';
 
 /** Whether the user wants to be notified; the browser may still refuse. */
@@ -21,6 +22,14 @@ export async function allowNotices(wanted: boolean): Promise<void> {
 
 const told = new Set<string>();
 
+/** A browser that is also pushed to shows one notice for both: the service worker's, whose tag is always the same. */
+async function notify(body: string, callId: string): Promise<void> {
+  const [title, icon] = [t('notify.title'), '/favicon-waiting.svg'];
+  const worker = pushed.peek().id ? await navigator.serviceWorker.getRegistration() : undefined;
+  if (worker) return worker.showNotification(title, { body, tag: 'waiting', icon });
+  new Notification(title, { body, tag: callId, icon }).onclick = () => window.focus();
+}
+
 /** The tab says that a decision is waited for, with its title and its icon, and a notice does if nobody looks. */
 export function signalWaiting(): void {
   effect(() => {
@@ -38,8 +47,7 @@ export function signalWaiting(): void {
       if (!document.hidden || !wantsNotices.peek() || Notification.permission !== 'granted') continue;
       const name = proposedPlan(frame) ? t('plan') : visible(frame.tool_name);
       const body = `${name} ${visibleLine(frame.paths?.join(', ') ?? '')}`.trim();
-      const notice = new Notification(t('notify.title'), { body, tag: frame.call_id, icon: '/favicon-waiting.svg' });
-      notice.onclick = () => window.focus();
+      void notify(body, frame.call_id);
     }
   });
 }

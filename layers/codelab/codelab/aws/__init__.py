@@ -6,6 +6,7 @@ from functools import cache
 from codelab.aws.dynamodb import DynamoDB
 from codelab.aws.functions import Functions
 from codelab.aws.secrets import Secrets
+from codelab.aws.signing_keys import SigningKeys
 
 
 def uses_boto3() -> bool:
@@ -46,6 +47,16 @@ def secrets_client() -> Secrets:
 
         return Boto3Secrets()
     return Secrets()
+
+
+@cache
+def signing_keys_client() -> SigningKeys:
+    """KMS."""
+    if uses_boto3():
+        from codelab.aws.boto3_clients import Boto3SigningKeys
+
+        return Boto3SigningKeys()
+    return SigningKeys()
 
 
 def _functions(attempts: int | None, read_s: float | None) -> Functions:

@@ -17,6 +17,7 @@ from codelab.aws.errors import sdk_errors
 from codelab.aws.functions import Functions
 from codelab.aws.sdk import client_of
 from codelab.aws.secrets import Secrets
+from codelab.aws.signing_keys import SigningKeys
 
 
 class Boto3DynamoDB(DynamoDB):
@@ -61,3 +62,21 @@ class Boto3Secrets(Secrets):
     def get(self, arn: str, stage: str = "AWSCURRENT") -> str:
         """The text of a secret's version. stage: AWSCURRENT, or AWSPREVIOUS."""
         return str(self._client.get_secret_value(SecretId=arn, VersionStage=stage)["SecretString"])
+
+
+class Boto3SigningKeys(SigningKeys):
+    """KMS with boto3's client."""
+
+    def __init__(self) -> None:
+        self._client = client_of("kms", Config(read_timeout=READ_S))
+
+    @sdk_errors()
+    def public_key(self, arn: str) -> bytes:
+        """The public key, as DER (SubjectPublicKeyInfo, RFC 5280)."""
+        return bytes(self._client.get_public_key(KeyId=arn)["PublicKey"])
+
+    @sdk_errors()
+    def sign(self, arn: str, message: bytes) -> bytes:
+        """The ECDSA signature of a message's SHA-256, as DER (RFC 3279, section 2.2.3). At most 4096 bytes."""
+        answer = self._client.sign(KeyId=arn, Message=message, MessageType="RAW", SigningAlgorithm="ECDSA_SHA_256")
+        return bytes(answer["Signature"])

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 #: The versions of the services' APIs.
 _VERSIONS = {"dynamodb": "2012-08-10", "lambda": "2015-03-31", "secretsmanager": "2017-10-17"}
 #: Services in the names of variables.
-_NAMES = {"dynamodb": "DYNAMODB", "lambda": "LAMBDA", "secretsmanager": "SECRETS_MANAGER"}
+_NAMES = {"dynamodb": "DYNAMODB", "kms": "KMS", "lambda": "LAMBDA", "secretsmanager": "SECRETS_MANAGER"}
 
 #: Variables that change what the others mean.
 _SPECIAL = (

@@ -16,6 +16,7 @@ from codelab.rest import (
     error_responses,
     health,
     prompt,
+    push,
     requests,
     sessions,
     stream,
@@ -57,6 +58,6 @@ def create_app() -> FastAPI:
     app.include_router(health.router)
     app.include_router(client_config.router)
     app.include_router(docs_page.router)
-    for group in (sessions, approvals, chat, stream, context, tools, calls, requests, usage, prompt):
+    for group in (sessions, approvals, chat, stream, context, tools, calls, requests, usage, prompt, push):
         app.include_router(group.router, prefix="/api/v1")
     return app

@@ -47,6 +47,11 @@ def of_user(user: str) -> str:
     return f"USER#{user}"
 
 
+def of_subscriptions(user: str) -> str:
+    """The partition key of a user's push subscriptions. A policy of the template knows its prefix."""
+    return f"PUSH#{user}"
+
+
 def user_of(pk: str) -> str | None:
     """The user of a partition key made by `of_user`; None for a session's."""
     return pk.removeprefix("USER#") if pk.startswith("USER#") else None
@@ -111,6 +116,8 @@ def reasoning_n(sk: str) -> int:
 
 #: The sort key of an accepted user message: the same id gives the same key, so a repeat is recognised.
 input_key: Callable[[str], str] = "INPUT#{}".format
+#: The sort key of a push subscription.
+subscription_key: Callable[[str], str] = "SUBSCRIPTION#{}".format
 #: The sort key of a call.
 call_key: Callable[[str], str] = "CALL#{}".format
 
@@ -118,6 +125,11 @@ call_key: Callable[[str], str] = "CALL#{}".format
 def file_digest(path: str) -> str:
     """A digest that stands for a path in keys and in the register, because paths may be too long for both."""
     return hashlib.sha256(path.encode()).hexdigest()[:20]
+
+
+def endpoint_digest(endpoint: str) -> str:
+    """A digest that stands for the address of a push subscription in its key."""
+    return hashlib.sha256(endpoint.encode()).hexdigest()[:32]
 
 
 def file_key(digest: str) -> str:
