@@ -1,8 +1,9 @@
 import { SessionError, messageOf } from "./errors.ts";
 import type { SessionEvent } from "./events.ts";
-import { history } from "./past.ts";
+import type { Read } from "./history.ts";
 import type { AckFrame, Attachment } from "./protocol.ts";
 import { reduce, type Action } from "./reduce.ts";
+import { overHttp } from "./rest.ts";
 import type { Answer, PromptOptions, Session } from "./session.ts";
 import { EMPTY, type ConversationState } from "./state.ts";
 
@@ -108,29 +109,18 @@ export class Conversation {
   async history(): Promise<void> {
     const session = this.#session;
     const { rest, sessionId } = session;
-    if (this.#earlier !== undefined) {
-      const page = await (await history()).earlierHistory(rest, sessionId, this.#earlier);
-      if (session !== this.#session) return;
-      this.#earlier = page.next_cursor ?? undefined;
-      this.dispatch({ type: "earlier_history", messages: page.messages, hasEarlier: this.#earlier !== undefined });
-      return;
-    }
-    if (!rest.url || (this.#state.messages.length && !this.#state.isStale)) return;
-    await this.#readNewest(session);
+    if (this.#earlier !== undefined) return this.#take(session, await (await overHttp()).earlierHistory(rest, sessionId, this.#earlier));
+    if (rest.url && (!this.#state.messages.length || this.#state.isStale)) await this.#readNewest(session);
   }
 
   async #readNewest(session: Session): Promise<void> {
-    try {
-      const page = await (await history()).newestHistory(session.rest, session.sessionId);
-      if (session !== this.#session) return;
-      const { messages, last_seq: lastSeq, next_cursor, runningTurn, title } = page;
-      this.#earlier = next_cursor ?? undefined;
-      this.dispatch({ type: "history", messages, lastSeq, runningTurn, hasEarlier: this.#earlier !== undefined });
-      if (!this.#state.title) this.dispatch({ type: "titled", title });
-    } catch (error) {
-      // A session begins to exist when it is connected to.
-      if (!(error instanceof SessionError && error.code === "SESSION_NOT_FOUND")) throw error;
-    }
+    this.#take(session, await (await overHttp()).newestHistory(session.rest, session.sessionId));
+  }
+
+  #take(session: Session, read: Read | undefined): void {
+    if (!read || session !== this.#session) return;
+    this.#earlier = read.earlier;
+    this.dispatch(read.action);
   }
 
   /** Frames are missing that the log does not have any more. */
@@ -199,7 +189,7 @@ export class Conversation {
    */
   async edit(messageId: string, text: string, options: PromptOptions = {}): Promise<void> {
     const session = this.#session;
-    const forkId = await (await history()).forkBefore(session.rest, session.sessionId, messageId);
+    const forkId = await (await overHttp()).forkBefore(session.rest, session.sessionId, messageId);
     if (this.#isClosed || session !== this.#session) return;
     this.#follow(forkId);
     void session.close();

@@ -6,7 +6,7 @@ import { Connector } from "./connector.ts";
 import type { Decisions } from "./decisions.ts";
 import { SessionError, messageOf } from "./errors.ts";
 import { readFrame, type SessionEvent } from "./events.ts";
-import type { Journal } from "./journal.ts";
+import type { Journal, OpenJournal } from "./journal.ts";
 import { Link, WireReport, type LinkEnd, type WebSocketConstructor } from "./link.ts";
 import { loaded } from "./loaded.ts";
 import { OpenCalls } from "./open_calls.ts";
@@ -28,10 +28,10 @@ import { Sequence } from "./sequence.ts";
 import { Subscribers } from "./subscribers.ts";
 import type { Answer } from "./session.ts";
 import { TIMING } from "./timing.ts";
-import { currentToken, expiresAt, refreshAt, subject } from "./tokens.ts";
+import { currentToken, isValid, refreshAt, subject } from "./tokens.ts";
 import type { Tool } from "./tools.ts";
 import type { Turn } from "./turn.ts";
-import type { Uploads } from "./uploads.ts";
+import type { Transfers } from "./transfers.ts";
 import type { Wire } from "./wire.ts";
 
 /** The tool that begins a subagent, whose calls come here too: the server executes it, and no client. */
@@ -74,6 +74,9 @@ interface Connection {
   doubtedAt: number;
 }
 
+/** A session cannot do without a journal. */
+export type CoreOptions = SessionOptions & { journal: OpenJournal };
+
 /**
  * The machinery of a session: keeps a connection, takes frames in order, and sends again what may have been lost.
  * `Session` is its interface for users.
@@ -90,7 +93,7 @@ export class SessionCore {
   title = "";
   plan: PlanStep[] = [];
 
-  readonly #options: SessionOptions;
+  readonly #options: CoreOptions;
   readonly #address: Address;
   readonly #timing: Timing;
   readonly #fetch: Fetch;
@@ -98,8 +101,8 @@ export class SessionCore {
   readonly #tools = new Map<string, Tool>();
   readonly #report = new WireReport();
   readonly #asking: Asking;
-  /** What uploads large frames, once it is loaded. */
-  #uploads: Uploads | undefined;
+  /** What uploads and downloads large frames, once it is loaded. */
+  #transfers: Transfers | undefined;
   readonly #uploading = new Set<Promise<void>>();
   readonly subscribers = new Subscribers();
   readonly #connector: Connector;
@@ -123,14 +126,16 @@ export class SessionCore {
   #failedToOpen!: (error: unknown) => void;
   /** The user's decisions. What executes calls is loaded with them. */
   readonly #decisions = loaded(() => this.#loadDecisions());
-  /** What uploads and downloads large frames. */
-  readonly #transfers = loaded(async () => {
-    const { PayloadHosts, Uploads, download } = await import("./payloads.ts");
-    const fetch = this.#fetch;
-    const hosts = new PayloadHosts(this.#address, fetch, this.#options.isPublic);
-    const request = (bytes: number) => this.#send({ type: "upload_request", bytes }, HANDSHAKE); // `hello` may be large
-    this.#uploads = new Uploads({ fetch, hosts, ticketMs: this.#timing.openMs, report: this.#report, request });
-    return { uploads: this.#uploads, download: (url: string, size?: number) => download(fetch, url, size, hosts) };
+  readonly #loadTransfers = loaded(async () => {
+    const { Transfers } = await import("./payloads.ts");
+    return (this.#transfers = new Transfers({
+      address: this.#address,
+      fetch: this.#fetch,
+      isPublic: this.#options.isPublic,
+      ticketMs: this.#timing.openMs,
+      report: this.#report,
+      request: (bytes) => this.#send({ type: "upload_request", bytes }, HANDSHAKE), // `hello` may be large
+    }));
   });
   #ended = false;
   #failure: Error | undefined;
@@ -145,7 +150,7 @@ export class SessionCore {
   /** The position that the last `resume` named, unless a pause or another connection has followed. */
   #resumedFrom: number | undefined;
 
-  constructor(options: SessionOptions) {
+  constructor(options: CoreOptions) {
     this.#options = options;
     this.#address = parseAddress(options.url, options.restUrl);
     this.sessionId = options.sessionId === undefined ? newSessionId() : checkedSessionId(options.sessionId);
@@ -165,16 +170,16 @@ export class SessionCore {
       pauseMs: this.#timing.pauseMs,
       show: (event) => this.#show(event),
       execute: (call) => this.#execute(call),
-      download: (call) => this.download(call),
+      complete: async (call) => (await this.#loadTransfers()).withArguments(call),
     });
     this.#pause = backOff(this.#timing.pauseMs, this.#timing.longestPauseMs);
     this.#connector = new Connector({
       address: this.#address,
-      rest: (token) => new Rest(this.#address, () => Promise.resolve(token), this.#fetch),
+      rest: (token) => new Rest(this.#address, async () => token, this.#fetch),
       pause: this.#pause,
       token: () => this.#token(),
       connect: (token) => this.#connect(token),
-      offline: (why, retryInMs, error) => this.#show({ type: "offline", why, retryInMs, ...(error && { error }) }),
+      offline: (why, retryInMs, error) => this.#show({ type: "offline", why, retryInMs, error }),
     });
     if (options.onEvent) this.subscribers.on("*", options.onEvent);
     if (options.onWire) this.#report.on(options.onWire);
@@ -258,10 +263,7 @@ export class SessionCore {
 
   /** The field that a frame with a `payload_url` lacks: the arguments of a call, or the result of `tool_progress`. */
   async download(frame: { payload_url?: string; payload_bytes?: number }): Promise<unknown> {
-    const { download } = await this.#transfers();
-    const found = await download(frame.payload_url ?? "", frame.payload_bytes);
-    this.#report.report("get", "", { bytes: frame.payload_bytes ?? 0 });
-    return found;
+    return (await this.#loadTransfers()).download(frame);
   }
 
   // -- what is loaded when it is needed ------------------------------------------------------------------------
@@ -313,7 +315,6 @@ export class SessionCore {
     try {
       const user = subject(await this.#token());
       this.checkOpen();
-      if (!openJournal) throw new SessionError("journal", "A session needs a journal: open it with connect()");
       this.#journal = openJournal(`${this.#address.socket}#${user}#${this.sessionId}`);
       const isNew = sessionId === undefined; // the journal knows nothing of it
       this.#sequence.restart(lastSeq ?? 0);
@@ -360,7 +361,7 @@ export class SessionCore {
 
   #end(error: Error | undefined): void {
     if (this.#ended) return;
-    this.#show({ type: "ended", ...(error && { error }) });
+    this.#show({ type: "ended", error });
     this.subscribers.end(error);
     this.#ended = true;
     this.#failure = error;
@@ -371,7 +372,7 @@ export class SessionCore {
     this.#connection?.link.cut("the session ended");
     for (const turn of this.turns) turn.fail(told);
     this.#asking.fail(told);
-    this.#uploads?.fail("the session ended");
+    this.#transfers?.fail("the session ended");
     this.#failedToOpen?.(told);
     for (const tell of this.#waiting.splice(0)) tell();
     if (error) void this.#release();
@@ -434,7 +435,7 @@ export class SessionCore {
     clearInterval(this.#ticking);
     clearTimeout(this.#retrying);
     this.#connection = undefined;
-    this.#uploads?.fail("the connection broke");
+    this.#transfers?.fail("the connection broke");
     this.#report.report("close", `${end.code || ""} ${end.why}`.trim(), { bytes: 0 });
     return end;
   }
@@ -512,7 +513,7 @@ export class SessionCore {
     if (link.heardAt >= connection.doubtedAt) connection.doubtedAt = 0;
     else if (now - connection.doubtedAt > DOUBT_MS) return link.cut("the server does not answer");
     if (connection.resuming) {
-      if (now - Math.max(link.heardAt, connection.resumeSentAt) > openMs) link.cut("the server did not answer in time");
+      if (now - Math.max(link.heardAt, connection.resumeSentAt) > openMs) link.cut("the server does not answer");
       return;
     }
     if (this.#calls?.mustCheck(now) || this.#sequence.hasGap(now)) this.#resume();
@@ -529,8 +530,8 @@ export class SessionCore {
       link.cut("a new connection replaces this one");
       return;
     }
-    const due = typeof this.#options.token === "function" ? refreshAt(connection.token) : undefined;
-    if (due !== undefined && now > Math.max(due, connection.refreshAfter)) void this.#refresh(connection);
+    const due = typeof this.#options.token === "function" ? refreshAt(connection.token) : NaN;
+    if (now > Math.max(due, connection.refreshAfter)) void this.#refresh(connection);
   }
 
   /** Give the server a newer token, if there is one. */
@@ -541,14 +542,13 @@ export class SessionCore {
     try {
       const token = await this.#token().catch((error: unknown) => {
         // Its source may be out of reach for the moment: ask again, as long as the connection's token is valid.
-        if (error instanceof SessionError || (expiresAt(connection.token) ?? 0) < Date.now()) throw error;
+        if (error instanceof SessionError || !isValid(connection.token)) throw error;
         this.#show({ type: "ignored", why: `There is no newer token: ${messageOf(error)}` });
         return connection.token;
       });
       if (this.#connection !== connection) return;
       if (token === connection.token) {
-        const expires = expiresAt(token);
-        if (expires === undefined || expires < Date.now()) throw new SessionError("unauthorized", "The token has expired");
+        if (!isValid(token)) throw new SessionError("unauthorized", "The token has expired");
         return;
       }
       connection.token = token;
@@ -565,6 +565,7 @@ export class SessionCore {
 
   /** The machine slept, or its network changed: see whether the connection has outlived it. */
   readonly #doubt = (): void => {
+    this.#connector.hurry();
     const connection = this.#connection;
     if (!connection || !this.isOnline || connection.doubtedAt) return;
     connection.doubtedAt = Date.now();
@@ -629,14 +630,14 @@ export class SessionCore {
         this.#resync(connection, event);
         break;
       case "upload_ticket":
-        return this.#uploads?.ticket(event);
+        return this.#transfers?.ticket(event);
       case "tool_call":
         return this.openCalls.take(event);
       case "error":
         if (this.#takeError(connection, event)) return;
         break;
       case "gateway_error":
-        this.#uploads?.fail(event.message);
+        this.#transfers?.fail(event.message);
         this.#busy(connection, event.message);
         break;
       default:
@@ -736,7 +737,7 @@ export class SessionCore {
       const callId = event.call_id ?? "";
       if (this.#deciding.delete(callId)) void this.recorded((decisions) => decisions.refused(callId)).catch(() => {});
       if (event.call_id !== undefined) this.#calls?.refused(event).catch((error: unknown) => this.#fail(error));
-      return this.#asking.refused(event) || !!this.#uploads?.refused(event);
+      return this.#asking.refused(event) || !!this.#transfers?.refused(event);
     }
     return false;
   }
@@ -751,20 +752,12 @@ export class SessionCore {
     const link = this.#connection?.link;
     if (!link || this.#sending < kind) return;
     const { text, body } = encoded(frame);
-    const parsed = frame as unknown as Record<string, unknown>;
-    if (body.length <= INLINE_BYTES) {
-      if (link.send(text)) this.#report.report("out", text, { frame: parsed, bytes: body.length });
-      return;
-    }
-    const uploading = this.#transfers()
-      .then(({ uploads }) => uploads.upload(body))
+    if (body.length <= INLINE_BYTES) return this.#post(frame, text);
+    const uploading = this.#loadTransfers()
+      .then((transfers) => transfers.upload(frame, body))
       .then(
-        (reference) => {
-          const callId = "call_id" in frame ? { call_id: frame.call_id } : {};
-          const request = frame.request_id ? { request_id: frame.request_id } : {};
-          const short = { type: frame.type, ...callId, ...request, payload_ref: reference };
-          const shortText = JSON.stringify(short);
-          if (this.#sending >= kind && this.#connection?.link.send(shortText)) this.#report.report("out", shortText, { frame: short });
+        (short) => {
+          if (this.#sending >= kind) this.#post(short);
         },
         (error: unknown) => {
           this.#show({ type: "ignored", why: `A large frame could not be uploaded: ${messageOf(error)}` });
@@ -774,6 +767,10 @@ export class SessionCore {
       )
       .finally(() => this.#uploading.delete(uploading));
     this.#uploading.add(uploading);
+  }
+
+  #post(frame: object, text = JSON.stringify(frame)): void {
+    if (this.#connection?.link.send(text)) this.#report.report("out", text, { frame: frame as Record<string, unknown> });
   }
 
   // -- showing -------------------------------------------------------------------------------------------------

@@ -12,9 +12,9 @@ export type LocalEvent =
    * There is no connection; the session tries again. `error`: why the server refused it, if it said so: of `kind` `refused` and
    * `code` `RATE_LIMITED` if there were too many connections.
    */
-  | { type: "offline"; why: string; retryInMs: number; error?: SessionError }
+  | { type: "offline"; why: string; retryInMs: number; error?: SessionError | undefined }
   /** The session ended: with an error, unless it was closed here. The last event. */
-  | { type: "ended"; error?: Error }
+  | { type: "ended"; error?: Error | undefined }
   /** A call begins to run here. */
   | { type: "call_started"; callId: string; toolName: string; arguments: Record<string, unknown> }
   /** A running call wrote output. */

@@ -108,14 +108,16 @@ export class WireReport {
 
   report(kind: WireEntry["kind"], text: string, more: Partial<WireEntry> = {}): void {
     if (!this.#listeners.size) return;
+    const { frame } = more;
+    const shown = frame?.["type"] === "refresh_token" ? { ...frame, token: "…" } : frame;
     const entry = {
       kind,
       at: Date.now(),
       connection: this.connection,
-      bytes: more.bytes ?? new TextEncoder().encode(text).length,
-      text: masked(text, more.frame),
+      bytes: new TextEncoder().encode(text).length,
+      text: shown === frame ? text : JSON.stringify(shown),
       ...more,
-      ...(more.frame && { frame: withoutToken(more.frame) }),
+      ...(shown && { frame: shown }),
     };
     for (const listener of this.#listeners) {
       try {
@@ -125,12 +127,4 @@ export class WireReport {
       }
     }
   }
-}
-
-function withoutToken(frame: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
-  return frame["type"] === "refresh_token" ? { ...frame, token: "…" } : frame;
-}
-
-function masked(text: string, frame: Readonly<Record<string, unknown>> | undefined): string {
-  return frame?.["type"] === "refresh_token" ? JSON.stringify(withoutToken(frame)) : text;
 }

@@ -1,8 +1,4 @@
-import { loaded } from "./loaded.ts";
-import type { Rest } from "./rest.ts";
-
-/** What reads the history of a session, and makes forks of it. */
-export const history = loaded(() => import("./history.ts"));
+import { overHttp, type Rest } from "./rest.ts";
 
 /**
  * A fork of a session that ends before a message, so that another one can be sent in its place: the session stays as it
@@ -10,5 +6,5 @@ export const history = loaded(() => import("./history.ts"));
  * does not have the message.
  */
 export async function forkBefore(rest: Rest, sessionId: string, messageId: string): Promise<string> {
-  return (await history()).forkBefore(rest, sessionId, messageId);
+  return (await overHttp()).forkBefore(rest, sessionId, messageId);
 }

@@ -9,6 +9,7 @@ import type {
   CallState,
   ConversationState,
   FileChange,
+  Memory,
   Message,
   Part,
   QueuedPrompt,
@@ -36,9 +37,16 @@ export type Action =
   | { type: "titled"; title: string }
   /**
    * The newest page of the history, up to `lastSeq`, and the turn that was running then. At the beginning, or when
-   * `isStale` says that frames are missing.
+   * `isStale` says that frames are missing. `title`: what the session is called, if nothing has said so yet.
    */
-  | { type: "history"; messages: readonly HistoryMessage[]; lastSeq: number; runningTurn?: string | undefined; hasEarlier: boolean }
+  | {
+      type: "history";
+      messages: readonly HistoryMessage[];
+      lastSeq: number;
+      runningTurn?: string | undefined;
+      title?: string;
+      hasEarlier: boolean;
+    }
   /** The page before the first message. */
   | { type: "earlier_history"; messages: readonly HistoryMessage[]; hasEarlier: boolean };
 
@@ -71,7 +79,7 @@ export function reduce(state: State, event: SessionEvent | Action): State {
 function inTurn(state: State, event: SessionEvent | Action): State {
   const turnId = "turn_id" in event && event.type !== "ack" ? event.turn_id : undefined;
   if (typeof turnId !== "string" || turnId === state.memory.turnId) return state;
-  state = { ...state, memory: { ...state.memory, turnId } };
+  state = remembering(state, { turnId });
   return state.turns.findLast((turn) => turn.id === turnId) ? state : withTurn(state, { id: turnId, isOver: false });
 }
 
@@ -162,12 +170,11 @@ function next(state: State, event: SessionEvent | Action, seq: number | undefine
     case "online":
       return { ...state, connection: { state: "online" } };
     case "offline":
-    case "busy": {
+    case "busy":
+    case "ended": {
       const { type, ...connection } = event;
       return { ...state, connection: { state: type, ...connection } };
     }
-    case "ended":
-      return { ...state, connection: { state: "ended", ...(event.error && { error: event.error }) } };
     case "prompted": {
       const { id, text, attachments = [] } = event;
       return pushed(state, { role: "user", id, turnId: undefined, text, attachments, state: "sending", isWhole: true });
@@ -237,6 +244,11 @@ function partOf<Type extends Part["type"]>(state: State, id: string | undefined,
   return (state.messages[n] as AssistantMessage | undefined)?.parts[at] as Extract<Part, { type: Type }> | undefined;
 }
 
+/** All that the agent says and does. */
+function partsOf({ messages }: State): Part[] {
+  return messages.flatMap((message) => (message.role === "assistant" ? message.parts : []));
+}
+
 /** Put a part where the one with its id and type is, or at the end of what the agent does in a turn. */
 function put(state: State, turnId: string, part: Part): State {
   const place = placeOf(state, part.id, part.type);
@@ -283,7 +295,11 @@ function beside(state: State, part: SystemMessage["parts"][number]): State {
 }
 
 function numbered(state: State): State {
-  return { ...state, memory: { ...state.memory, made: state.memory.made + 1 } };
+  return remembering(state, { made: state.memory.made + 1 });
+}
+
+function remembering(state: State, change: Partial<Memory>): State {
+  return { ...state, memory: { ...state.memory, ...change } };
 }
 
 // -- turns -----------------------------------------------------------------------------------------------------
@@ -407,7 +423,7 @@ function drafted(state: State, draft: ToolCallDraftFrame): State {
   if (messageId === state.memory.drafted) return state; // it is late
   if (messageId !== state.memory.drafting) {
     state = withoutDrafts(state, 0);
-    state = { ...state, memory: { ...state.memory, drafting: messageId, draftingTurn: turnId } };
+    state = remembering(state, { drafting: messageId, draftingTurn: turnId });
   }
   state = withoutDrafts(state, draft.withdrawn ? index : index + 1);
   if (draft.withdrawn) return state;
@@ -425,19 +441,14 @@ function endDrafts(state: State, event: SessionEvent | Action): State {
     (event.type === "message_discarded" && event.message_id === drafting) ||
     ((event.type === "assistant_message" || event.type === "assistant_thought") && event.message_id !== drafting);
   if (isOver || event.type === "offline" || event.type === "busy") state = withoutDrafts(state, 0);
-  if (!isOver) return state;
-  return { ...state, memory: { ...state.memory, drafted: drafting, drafting: "", draftingTurn: "" } };
+  return isOver ? remembering(state, { drafted: drafting, drafting: "", draftingTurn: "" }) : state;
 }
 
 function withoutDrafts(state: State, from: number): State {
-  const isVoid = (part: Part) => part.type === "draft" && part.draft.index >= from;
-  if (!state.messages.some((message) => message.role === "assistant" && message.parts.some(isVoid))) return state;
-  const messages = state.messages.flatMap((message): Message[] => {
-    if (message.role !== "assistant" || !message.parts.some(isVoid)) return [message];
-    const parts = message.parts.filter((part) => !isVoid(part));
-    return parts.length ? [{ ...message, parts }] : [];
-  });
-  return { ...state, messages };
+  for (const part of partsOf(state)) {
+    if (part.type === "draft" && part.draft.index >= from) state = removed(state, part.id);
+  }
+  return state;
 }
 
 // -- the user's messages ---------------------------------------------------------------------------------------
@@ -504,7 +515,8 @@ function withHistory(state: State, event: Extract<Action, { type: "history" }>):
   const running = new Set([runningTurn, state.memory.turnId].filter((turnId) => turnId && !isOver(turnId)));
   const historyTurn = [...running].at(-1);
   const memory = { ...read.memory, historySeq: event.lastSeq, historyTurn };
-  let after: State = { ...state, ...read, memory, isStale: false, hasEarlier: event.hasEarlier };
+  const title = state.title || (event.title ?? "");
+  let after: State = { ...state, ...read, memory, title, isStale: false, hasEarlier: event.hasEarlier };
   for (const message of state.messages) {
     if (message.role === "user") {
       if ((message.state === "sending" || running.has(message.turnId)) && !ids.has(message.id)) after = pushed(after, message);
@@ -515,8 +527,8 @@ function withHistory(state: State, event: Extract<Action, { type: "history" }>):
   return { ...after, approvals: callsOf(after).filter((part) => part.state === "asking") };
 }
 
-function callsOf({ messages }: State): CallPart[] {
-  return messages.flatMap((message) => (message.role === "assistant" ? message.parts.filter((part) => part.type === "call") : []));
+function callsOf(state: State): CallPart[] {
+  return partsOf(state).filter((part) => part.type === "call");
 }
 
 /**

@@ -1,7 +1,6 @@
 import { newId } from "./address.ts";
-import { SessionCore } from "./core.ts";
+import { SessionCore, type CoreOptions } from "./core.ts";
 import type { SessionEvent, SessionEventOf } from "./events.ts";
-import type { SessionOptions } from "./options.ts";
 import type {
   AckFrame,
   Attachment,
@@ -51,7 +50,7 @@ export class Session {
   readonly wire: Wire;
   readonly #core: SessionCore;
 
-  constructor(options: SessionOptions) {
+  constructor(options: CoreOptions) {
     this.#core = new SessionCore(options);
     const { sessionId, rest, wire } = this.#core;
     this.sessionId = sessionId;

@@ -65,7 +65,7 @@ export interface ConnectionState {
   /** With that, in how many milliseconds the session tries again. */
   readonly retryInMs?: number;
   /** What ended the session, if it was not closed here; or, if it is offline, why the server refused the connection. */
-  readonly error?: Error;
+  readonly error?: Error | undefined;
 }
 
 export interface TurnState {

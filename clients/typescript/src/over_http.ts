@@ -1,0 +1,4 @@
+/** What is loaded when something is first asked for over HTTP. */
+
+export { earlierHistory, forkBefore, newestHistory } from "./history.ts";
+export { request, send } from "./requests.ts";
