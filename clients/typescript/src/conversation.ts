@@ -1,5 +1,6 @@
 import { SessionError, messageOf } from "./errors.ts";
 import type { SessionEvent } from "./events.ts";
+import { Listeners } from "./listeners.ts";
 import type { Read } from "./history.ts";
 import type { AckFrame, Attachment } from "./protocol.ts";
 import { reduce, type Action } from "./reduce.ts";
@@ -20,7 +21,7 @@ const PAUSE_MS = 1_000;
  */
 export class Conversation {
   readonly #create: (sessionId?: string) => Session;
-  readonly #listeners = new Set<() => void>();
+  readonly #listeners = new Listeners();
   #session!: Session;
   #state = EMPTY;
   /** Whether the server may have messages of the session. */
@@ -61,10 +62,7 @@ export class Conversation {
   }
 
   /** Have `listener` called when there is another state, at most every 16 ms. Returns what stops that. */
-  readonly subscribe = (listener: () => void): (() => void) => {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
-  };
+  readonly subscribe: (listener: () => void) => () => void = this.#listeners.on;
 
   /** Take something that the session's events do not tell. */
   dispatch(action: Action | SessionEvent): void {
@@ -80,7 +78,7 @@ export class Conversation {
   readonly #tell = (): void => {
     this.#telling = undefined;
     this.#toldAt = Date.now();
-    for (const listener of this.#listeners) listener();
+    this.#listeners.tell();
   };
 
   // -- opening and closing -------------------------------------------------------------------------------------

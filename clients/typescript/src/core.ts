@@ -55,10 +55,11 @@ const ALL = 2;
 interface Connection {
   link: Link;
   token: string;
-  lastsMs: number;
-  idlePingMs: number;
-  /** When the last ping was sent; 0: none was. */
+  /** Shortens its life and its silence, so that many clients do not do the same at once. */
+  early: number;
+  /** When the last ping was sent, and how long its answer may take; 0: none was. */
   pingedAt: number;
+  answerMs: number;
   /** `session_info` has not come, and `resume` follows it. */
   greeting: boolean;
   /** `resumed` has not come: which calls are open is not known. */
@@ -70,8 +71,6 @@ interface Connection {
   refreshing: boolean;
   /** A token is not asked for before. */
   refreshAfter: number;
-  /** When it became doubtful that the server still hears; 0: it does. */
-  doubtedAt: number;
 }
 
 /** A session cannot do without a journal. */
@@ -98,7 +97,7 @@ export class SessionCore {
   readonly #timing: Timing;
   readonly #fetch: Fetch;
   readonly #WebSocket: WebSocketConstructor;
-  readonly #tools = new Map<string, Tool>();
+  readonly #tools: Map<string, Tool>;
   readonly #report = new WireReport();
   readonly #asking: Asking;
   /** What uploads and downloads large frames, once it is loaded. */
@@ -137,8 +136,8 @@ export class SessionCore {
       request: (bytes) => this.#send({ type: "upload_request", bytes }, HANDSHAKE), // `hello` may be large
     }));
   });
-  #ended = false;
-  #failure: Error | undefined;
+  /** What those are told who wait, or come later: why the session has ended. */
+  #ended: Error | undefined;
   #turnId: string | undefined;
   #ticking: ReturnType<typeof setInterval> | undefined;
   #tickedAt = 0;
@@ -162,8 +161,8 @@ export class SessionCore {
     }
     this.#WebSocket = WebSocket;
     this.rest = new Rest(this.#address, () => this.#token(), this.#fetch);
-    for (const [name, tool] of Object.entries(options.tools ?? {})) this.#tools.set(name, tool as Tool);
-    for (const tool of options.ownTools ?? []) this.#tools.set(tool.name, tool.execute);
+    const { tools = {}, ownTools = [] } = options;
+    this.#tools = new Map([...Object.entries(tools as Record<string, Tool>), ...ownTools.map((tool) => [tool.name, tool.execute] as const)]);
     this.#tools.delete(DELEGATE);
     this.#asking = new Asking(this.#timing.repeatMs, (frame) => this.#send(frame));
     this.openCalls = new OpenCalls({
@@ -363,9 +362,7 @@ export class SessionCore {
     if (this.#ended) return;
     this.#show({ type: "ended", error });
     this.subscribers.end(error);
-    this.#ended = true;
-    this.#failure = error;
-    const told = error ?? new SessionError("closed", "The session is closed");
+    const told = (this.#ended = error ?? new SessionError("closed", "The session is closed"));
     (globalThis as Partial<EventTarget>).removeEventListener?.("online", this.#doubt);
     this.#connector.stop();
     clearInterval(this.#ticking);
@@ -380,7 +377,7 @@ export class SessionCore {
 
   /** Throws what ended the session, if it has ended. */
   checkOpen(): void {
-    if (this.#ended) throw this.#failure ?? new SessionError("closed", "The session is closed");
+    if (this.#ended) throw this.#ended;
   }
 
   // -- the connection ------------------------------------------------------------------------------------------
@@ -397,8 +394,7 @@ export class SessionCore {
 
   /** Keep one connection until it has ended. */
   async #connect(token: string): Promise<LinkEnd> {
-    const { openMs, lifetimeMs, idlePingMs, tickMs } = this.#timing;
-    const early = 0.9 + Math.random() * 0.1;
+    const { openMs, tickMs } = this.#timing;
     const url = socketUrl(this.#address, this.sessionId, `extensions=1${this.#options.viewer ? "&viewer=1" : ""}`);
     this.#report.connection++;
     const link = new Link(this.#WebSocket, url, token ? ["codelab", `token.${token}`] : [], openMs, {
@@ -411,9 +407,9 @@ export class SessionCore {
     this.#connection = {
       link,
       token,
-      lastsMs: lifetimeMs * early,
-      idlePingMs: idlePingMs * early,
+      early: 0.9 + Math.random() * 0.1,
       pingedAt: 0,
+      answerMs: 0,
       greeting: true,
       resuming: true,
       announced: false,
@@ -421,7 +417,6 @@ export class SessionCore {
       resumeSentAt: 0,
       refreshing: false,
       refreshAfter: 0,
-      doubtedAt: 0,
     };
     this.#sending = ALL;
     this.#renewing = false;
@@ -505,27 +500,20 @@ export class SessionCore {
   #tick(): void {
     const connection = this.#connection;
     if (!connection) return;
-    const { link } = connection;
+    const { link, early } = connection;
     const now = Date.now();
-    const { openMs } = this.#timing;
+    const { openMs, pingMs, idlePingMs, lifetimeMs } = this.#timing;
     if (now - this.#tickedAt > ASLEEP_MS) this.#doubt();
     this.#tickedAt = now;
-    if (link.heardAt >= connection.doubtedAt) connection.doubtedAt = 0;
-    else if (now - connection.doubtedAt > DOUBT_MS) return link.cut("the server does not answer");
-    if (connection.resuming) {
-      if (now - Math.max(link.heardAt, connection.resumeSentAt) > openMs) link.cut("the server does not answer");
-      return;
-    }
+    const isPinged = connection.pingedAt > link.heardAt;
+    const asked = connection.resuming && now - Math.max(link.heardAt, connection.resumeSentAt) > openMs;
+    if (asked || (isPinged && now - connection.pingedAt > connection.answerMs)) return link.cut("the server does not answer");
+    if (connection.resuming) return;
     if (this.#calls?.mustCheck(now) || this.#sequence.hasGap(now)) this.#resume();
     if (!this.#uploading.size && !connection.refreshing) this.#asking.tick(now);
     const isIdle = this.status === "idle" && !this.#calls?.areRunning;
-    if (connection.pingedAt > link.heardAt) {
-      if (now - connection.pingedAt > openMs) return link.cut("the server does not answer");
-    } else if (now - link.heardAt > (isIdle ? connection.idlePingMs : this.#timing.pingMs)) {
-      this.#send({ type: "ping" });
-      if (link.usedAt >= now) connection.pingedAt = link.usedAt; // else a pause holds it back
-    }
-    if (now - connection.onlineAt > connection.lastsMs * (isIdle ? 1 : 1.05)) {
+    if (!isPinged && now - link.heardAt > (isIdle ? idlePingMs * early : pingMs)) this.#ping(connection, openMs);
+    if (now - connection.onlineAt > lifetimeMs * early * (isIdle ? 1 : 1.05)) {
       this.#connector.replace();
       link.cut("a new connection replaces this one");
       return;
@@ -567,10 +555,17 @@ export class SessionCore {
   readonly #doubt = (): void => {
     this.#connector.hurry();
     const connection = this.#connection;
-    if (!connection || !this.isOnline || connection.doubtedAt) return;
-    connection.doubtedAt = Date.now();
-    this.#send({ type: "ping" });
+    if (connection && this.isOnline) this.#ping(connection, DOUBT_MS);
   };
+
+  /** See whether the server answers in time. */
+  #ping(connection: Connection, answerMs: number): void {
+    const { link, pingedAt } = connection;
+    connection.answerMs = answerMs;
+    if (pingedAt > link.heardAt) return; // it has been asked
+    connection.pingedAt = Date.now();
+    this.#send({ type: "ping" });
+  }
 
   // -- receiving -----------------------------------------------------------------------------------------------
 
@@ -789,6 +784,5 @@ function encoded(frame: ClientFrame): { text: string; body: Uint8Array<ArrayBuff
 
 /** A string as UTF-8 can carry it: half of a surrogate pair becomes U+FFFD. */
 function wellFormed(_: string, value: unknown): unknown {
-  if (typeof value !== "string" || !/\p{Surrogate}/u.test(value)) return value;
-  return new TextDecoder().decode(new TextEncoder().encode(value));
+  return typeof value === "string" ? value.replace(/\p{Surrogate}/gu, "\uFFFD") : value;
 }

@@ -1,4 +1,4 @@
-import { messageOf } from "./errors.ts";
+import { Listeners } from "./listeners.ts";
 import type { WireEntry } from "./wire.ts";
 
 /** The part of a WebSocket that the client uses; browsers', Node's and `ws` have it. */
@@ -98,16 +98,12 @@ export class Link {
 
 /** Tells an inspector's listeners what happens on the wire. */
 export class WireReport {
-  readonly #listeners = new Set<(entry: WireEntry) => void>();
+  readonly #listeners = new Listeners<WireEntry>();
+  readonly on = this.#listeners.on;
   connection = 0;
 
-  on(listener: (entry: WireEntry) => void): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
-  }
-
   report(kind: WireEntry["kind"], text: string, more: Partial<WireEntry> = {}): void {
-    if (!this.#listeners.size) return;
+    if (!this.#listeners.areThere) return;
     const { frame } = more;
     const shown = frame?.["type"] === "refresh_token" ? { ...frame, token: "…" } : frame;
     const entry = {
@@ -119,12 +115,6 @@ export class WireReport {
       ...more,
       ...(shown && { frame: shown }),
     };
-    for (const listener of this.#listeners) {
-      try {
-        listener(entry);
-      } catch (error) {
-        console.error("codelab: a listener of the wire failed:", messageOf(error));
-      }
-    }
+    this.#listeners.tell(entry);
   }
 }

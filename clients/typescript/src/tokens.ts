@@ -44,8 +44,7 @@ export function claims(token: string): Record<string, unknown> {
   try {
     const part = (token.split(".")[1] ?? "").replaceAll("-", "+").replaceAll("_", "/");
     const bytes = Uint8Array.from(atob(part), (char) => char.charCodeAt(0));
-    const found: unknown = JSON.parse(new TextDecoder().decode(bytes));
-    return typeof found === "object" && found !== null ? (found as Record<string, unknown>) : {};
+    return Object(JSON.parse(new TextDecoder().decode(bytes)));
   } catch {
     return {};
   }
