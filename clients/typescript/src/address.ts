@@ -31,7 +31,7 @@ export function parseAddress(url: string, rest = ""): Address {
     throw invalid(`${url} is not an address: it must look like ws://localhost:8000 or wss://host/stage`);
   }
   if (parts.username || parts.password) {
-    throw invalid("An address must not contain a user name or a password; pass a token instead");
+    throw invalid("An address must contain no user name or password: pass a token");
   }
   if (!web.includes(SLOT)) {
     if (parts.pathname === "/") parts.pathname = `/ws/${PLACE}`;

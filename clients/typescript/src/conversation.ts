@@ -4,7 +4,7 @@ import { Listeners } from "./listeners.ts";
 import type { Read } from "./history.ts";
 import type { AckFrame, Attachment } from "./protocol.ts";
 import { reduce, type Action } from "./reduce.ts";
-import { overHttp } from "./rest.ts";
+import { overHttp, type OverHttp } from "./rest.ts";
 import type { Answer, PromptOptions, Session } from "./session.ts";
 import { EMPTY, type ConversationState } from "./state.ts";
 
@@ -90,7 +90,7 @@ export class Conversation {
       if (this.#isOld) await this.history();
       await session.open();
     } catch (error) {
-      if (session === this.#session) this.dispatch({ type: "ended", ...(error instanceof Error && { error }) });
+      if (session === this.#session) this.dispatch({ type: "ended", error: error as Error });
       throw error;
     }
     return this;
@@ -107,18 +107,20 @@ export class Conversation {
   async history(): Promise<void> {
     const session = this.#session;
     const { rest, sessionId } = session;
-    if (this.#earlier !== undefined) return this.#take(session, await (await overHttp()).earlierHistory(rest, sessionId, this.#earlier));
-    if (rest.url && (!this.#state.messages.length || this.#state.isStale)) await this.#readNewest(session);
+    if (this.#earlier !== undefined) await this.#read(session, ({ earlierHistory }) => earlierHistory(rest, sessionId, this.#earlier!));
+    else if (rest.url && (!this.#state.messages.length || this.#state.isStale)) await this.#readNewest(session);
   }
 
-  async #readNewest(session: Session): Promise<void> {
-    this.#take(session, await (await overHttp()).newestHistory(session.rest, session.sessionId));
+  #readNewest(session: Session): Promise<void> {
+    return this.#read(session, ({ newestHistory }) => newestHistory(session.rest, session.sessionId));
   }
 
-  #take(session: Session, read: Read | undefined): void {
-    if (!read || session !== this.#session) return;
-    this.#earlier = read.earlier;
-    this.dispatch(read.action);
+  async #read(session: Session, read: (http: OverHttp) => Promise<Read | undefined>): Promise<void> {
+    const http = await overHttp();
+    const found = await read(http);
+    if (!found || session !== this.#session) return;
+    this.#earlier = found.earlier;
+    this.#set(http.reduceHistory(reduce, this.#state, found.page));
   }
 
   /** Frames are missing that the log does not have any more. */

@@ -68,8 +68,7 @@ interface Connection {
   announced: boolean;
   onlineAt: number;
   resumeSentAt: number;
-  refreshing: boolean;
-  /** A token is not asked for before. */
+  /** A token is not asked for before; Infinity: one is being asked for. */
   refreshAfter: number;
 }
 
@@ -157,7 +156,7 @@ export class SessionCore {
     this.#fetch = options.fetch ?? ((input, init) => globalThis.fetch(input, init));
     const WebSocket = options.WebSocket ?? (globalThis.WebSocket as WebSocketConstructor | undefined);
     if (!WebSocket) {
-      throw new SessionError("invalid_address", "This platform has no WebSocket: pass one, such as that of the package ws");
+      throw new SessionError("invalid_address", "This platform has no WebSocket: pass that of the package ws");
     }
     this.#WebSocket = WebSocket;
     this.rest = new Rest(this.#address, () => this.#token(), this.#fetch);
@@ -183,7 +182,7 @@ export class SessionCore {
     if (options.onEvent) this.subscribers.on("*", options.onEvent);
     if (options.onWire) this.#report.on(options.onWire);
     this.wire = {
-      on: (listener) => this.#report.on(listener),
+      on: this.#report.on,
       cut: () => this.#connection?.link.cut("the connection was cut"),
       replay: (seq) => this.#resume(seq),
     };
@@ -226,20 +225,21 @@ export class SessionCore {
     const call = this.openCalls.byId.get(callId);
     this.#deciding.add(callId);
     await this.recorded((decisions) => decisions.answered(callId, answer, call));
-    const frame: HitlDecisionFrame = {
+    const { decision, remember } = answer;
+    const frame = {
       type: "hitl_decision",
       call_id: callId,
-      decision: answer.decision,
-      ...(answer.decision === "edit" && { modified_arguments: answer.arguments }),
-      ...(answer.decision === "reject" && answer.feedback && { feedback: answer.feedback }),
-      ...(answer.remember && { remember: answer.remember }),
-      ...(answer.decision !== "reject" && answer.mode && { mode: answer.mode }),
-    };
+      decision,
+      modified_arguments: decision === "edit" ? answer.arguments : undefined,
+      feedback: (decision === "reject" && answer.feedback) || undefined,
+      remember: remember || undefined,
+      mode: (decision !== "reject" && answer.mode) || undefined,
+    } as HitlDecisionFrame; // what is undefined is not sent
     return this.request<AckFrame>(frame, false);
   }
 
   /** Record something about the user's decisions. A journal that cannot be written ends the session. */
-  async recorded(record: (decisions: Decisions) => Promise<void>): Promise<void> {
+  async recorded(record: (decisions: Decisions) => Promise<void> | void): Promise<void> {
     if (!this.#journal) return;
     const decisions = await this.#decisions();
     try {
@@ -332,7 +332,7 @@ export class SessionCore {
     } catch (error) {
       this.#fail(error);
       await this.#release();
-      throw error;
+      throw this.#ended;
     }
   }
 
@@ -415,7 +415,6 @@ export class SessionCore {
       announced: false,
       onlineAt: 0,
       resumeSentAt: 0,
-      refreshing: false,
       refreshAfter: 0,
     };
     this.#sending = ALL;
@@ -440,13 +439,13 @@ export class SessionCore {
     const names = Object.keys(this.#options.tools ?? {});
     const executes = !viewer && { tools_supported: names.length ? [DELEGATE, ...names] : names };
     const declared = ownTools && { tools: ownTools.map(({ execute: _, ...declaration }) => declaration) };
-    const frame: ClientFrame = {
+    const frame = {
       type: "hello",
       client: client ?? { name: "@codelab/client" },
-      ...(platform && { platform }),
+      platform,
       ...hello,
       capabilities: { ...executes, ...declared, ...capabilities },
-    };
+    } as ClientFrame;
     this.#send(frame, HANDSHAKE);
   }
 
@@ -510,7 +509,7 @@ export class SessionCore {
     if (asked || (isPinged && now - connection.pingedAt > connection.answerMs)) return link.cut("the server does not answer");
     if (connection.resuming) return;
     if (this.#calls?.mustCheck(now) || this.#sequence.hasGap(now)) this.#resume();
-    if (!this.#uploading.size && !connection.refreshing) this.#asking.tick(now);
+    if (!this.#uploading.size && connection.refreshAfter < Infinity) this.#asking.tick(now);
     const isIdle = this.status === "idle" && !this.#calls?.areRunning;
     if (!isPinged && now - link.heardAt > (isIdle ? idlePingMs * early : pingMs)) this.#ping(connection, openMs);
     if (now - connection.onlineAt > lifetimeMs * early * (isIdle ? 1 : 1.05)) {
@@ -524,9 +523,8 @@ export class SessionCore {
 
   /** Give the server a newer token, if there is one. */
   async #refresh(connection: Connection): Promise<void> {
-    if (connection.refreshing) return;
-    connection.refreshing = true;
-    connection.refreshAfter = Date.now() + REFRESH_MS;
+    if (connection.refreshAfter === Infinity) return;
+    connection.refreshAfter = Infinity;
     try {
       const token = await this.#token().catch((error: unknown) => {
         // Its source may be out of reach for the moment: ask again, as long as the connection's token is valid.
@@ -547,7 +545,7 @@ export class SessionCore {
     } catch (error) {
       this.#fail(error instanceof SessionError ? error : new SessionError("unauthorized", messageOf(error)));
     } finally {
-      connection.refreshing = false;
+      connection.refreshAfter = Date.now() + REFRESH_MS;
     }
   }
 
@@ -581,7 +579,7 @@ export class SessionCore {
       frame = found as Record<string, unknown>;
       event = readFrame(frame);
     } catch (error) {
-      this.#report.report("in", text, { fate: "malformed", ...(frame && { frame }) });
+      this.#report.report("in", text, { fate: "malformed", frame });
       this.#show({ type: "ignored", why: `The server sent a malformed frame: ${messageOf(error)}` });
       return;
     }
@@ -594,7 +592,7 @@ export class SessionCore {
     const after = this.#sequence.lastSeq;
     const ready = this.#sequence.take(event, seq, Date.now());
     const fate = !ready ? "repeat" : ready.length ? "next" : "early";
-    this.#report.report("in", text, { fate, frame, ...(fate === "early" && { after }) });
+    this.#report.report("in", text, { fate, frame, after: fate === "early" ? after : undefined });
     if (!ready && event.type === "tool_call") this.openCalls.takeRepeated(event);
     for (const next of ready ?? []) this.#apply(next);
   }

@@ -1,15 +1,15 @@
 import { SessionError } from "./errors.ts";
-import type { Action } from "./reduce.ts";
+import type { HistoryAction } from "./history_state.ts";
 import type { HistoryPage, Rest } from "./rest.ts";
 
 /** What a page of the history does to the state, and what asks for the page before it. */
 export interface Read {
-  action: Action;
+  page: HistoryAction;
   earlier: string | undefined;
 }
 
 type PageFields = "messages" | "hasEarlier";
-type HistoryAction = Omit<Extract<Action, { type: "history" }>, PageFields> | Omit<Extract<Action, { type: "earlier_history" }>, PageFields>;
+type Kind = Omit<Extract<HistoryAction, { type: "history" }>, PageFields> | { type: "earlier_history" };
 
 /** Messages that are asked for at once. */
 const PAGE = 100;
@@ -39,8 +39,8 @@ export async function earlierHistory(rest: Rest, sessionId: string, cursor: stri
   return readOf(await rest.history(sessionId, { limit: PAGE, cursor }), { type: "earlier_history" });
 }
 
-function readOf({ messages, next_cursor: cursor }: HistoryPage, action: HistoryAction): Read {
-  return { action: { ...action, messages, hasEarlier: cursor != null }, earlier: cursor ?? undefined };
+function readOf({ messages, next_cursor: cursor }: HistoryPage, kind: Kind): Read {
+  return { page: { ...kind, messages, hasEarlier: cursor != null }, earlier: cursor ?? undefined };
 }
 
 /** See `forkBefore` of `past.ts`. */

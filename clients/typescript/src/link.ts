@@ -27,8 +27,7 @@ const OPEN = 1;
 export class Link {
   /** Settles when the connection has ended, for any reason. */
   readonly ended: Promise<LinkEnd>;
-  /** When something was sent or received last. */
-  usedAt = Date.now();
+  /** When something was received last. */
   heardAt = Date.now();
   readonly openedAt = Date.now();
   readonly #socket: WebSocketLike;
@@ -46,14 +45,14 @@ export class Link {
     this.ended = new Promise((resolve) => {
       this.#end = resolve;
     });
-    this.#socket = protocols.length ? new WebSocket(url, protocols) : new WebSocket(url);
+    this.#socket = new WebSocket(url, protocols);
     const timer = setTimeout(() => this.#finish(0, "no answer in time"), openMs);
     void this.ended.then(() => clearTimeout(timer));
     this.#socket.onopen = () => {
       if (this.#over) return;
       clearTimeout(timer);
       this.#opened = true;
-      this.usedAt = this.heardAt = Date.now();
+      this.heardAt = Date.now();
       handlers.open();
     };
     this.#socket.onmessage = ({ data }: { data: unknown }) => {
@@ -73,7 +72,6 @@ export class Link {
   /** Send a text. Returns whether the connection took it, not whether it arrived. */
   send(text: string): boolean {
     if (this.#over || this.#socket.readyState !== OPEN) return false;
-    this.usedAt = Date.now();
     this.#socket.send(text);
     return true;
   }
@@ -113,7 +111,7 @@ export class WireReport {
       bytes: new TextEncoder().encode(text).length,
       text: shown === frame ? text : JSON.stringify(shown),
       ...more,
-      ...(shown && { frame: shown }),
+      frame: shown,
     };
     this.#listeners.tell(entry);
   }

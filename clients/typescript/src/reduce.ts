@@ -1,7 +1,6 @@
 import type { SessionEvent, SessionEventOf } from "./events.ts";
 import type { Outcome } from "./journal.ts";
 import type { Attachment, ErrorCode, SessionInfoFrame, ToolCallDraftFrame, ToolCallFrame } from "./protocol.ts";
-import type { HistoryMessage } from "./rest.ts";
 import type { ActingMode, Answer } from "./session.ts";
 import type {
   AssistantMessage,
@@ -35,29 +34,17 @@ export type Action =
   /** What the user wanted was refused, or could not be sent. */
   | { type: "failed"; message: string; code?: ErrorCode | undefined }
   | { type: "titled"; title: string }
-  /**
-   * The newest page of the history, up to `lastSeq`, and the turn that was running then. At the beginning, or when
-   * `isStale` says that frames are missing. `title`: what the session is called, if nothing has said so yet.
-   */
-  | {
-      type: "history";
-      messages: readonly HistoryMessage[];
-      lastSeq: number;
-      runningTurn?: string | undefined;
-      title?: string;
-      hasEarlier: boolean;
-    }
-  /** The page before the first message. */
-  | { type: "earlier_history"; messages: readonly HistoryMessage[]; hasEarlier: boolean };
+  /** @internal The history tells of something that the agent did. */
+  | { type: "told"; turnId: string; part: Part };
 
 /** Characters of a running command's output that are kept. */
 const OUTPUT_CHARS = 20_000;
 /** The server tells so many characters of a message that waits. */
 const PREVIEW_CHARS = 200;
 /** Codes of refusals that the same message may not meet again. */
-const PASSING: ReadonlySet<string | undefined> = new Set(["BUSY", "DATABASE_ERROR", "RATE_LIMITED"]);
-const ACTING_MODES: ReadonlySet<unknown> = new Set<ActingMode>(["manual", "code", "autonomous"]);
-const OPEN: ReadonlySet<CallState> = new Set(["asking", "approved", "running", "elsewhere"]);
+const PASSING: readonly (string | undefined)[] = ["BUSY", "DATABASE_ERROR", "RATE_LIMITED"];
+const ACTING_MODES: readonly unknown[] = ["manual", "code", "autonomous"] satisfies ActingMode[];
+const OPEN: readonly CallState[] = ["asking", "approved", "running", "elsewhere"];
 
 type State = ConversationState;
 
@@ -183,7 +170,7 @@ function next(state: State, event: SessionEvent | Action, seq: number | undefine
       return withUser(state, event.id, { state: "sent" });
     case "prompt_refused": {
       const { id, message, code, retryAt } = event;
-      const isPassing = retryAt !== undefined || PASSING.has(code);
+      const isPassing = retryAt !== undefined || PASSING.includes(code);
       state = withUser(state, id, { state: "refused" });
       return beside(state, { type: "error", id: `refused-${id}`, message, code, refused: id, isPassing, retryAt });
     }
@@ -204,13 +191,8 @@ function next(state: State, event: SessionEvent | Action, seq: number | undefine
       return beside(state, { type: "error", id: `failed-${state.memory.made}`, message: event.message, code: event.code });
     case "titled":
       return { ...state, title: event.title };
-    case "history":
-      return withHistory(state, event);
-    case "earlier_history": {
-      const read = readHistory(state, event.messages, () => false);
-      const messages = [...read.messages, ...state.messages];
-      return { ...state, ...read, messages, hasEarlier: event.hasEarlier };
-    }
+    case "told":
+      return put(state, event.turnId, event.part);
     default:
       return state;
   }
@@ -218,7 +200,7 @@ function next(state: State, event: SessionEvent | Action, seq: number | undefine
 
 /** Know in which mode the agent acts, unless `mode` is one in which it does not. */
 function acting(state: State, mode: unknown): State {
-  return ACTING_MODES.has(mode) ? { ...state, actingMode: mode as ActingMode } : state;
+  return ACTING_MODES.includes(mode) ? { ...state, actingMode: mode as ActingMode } : state;
 }
 
 // -- places ----------------------------------------------------------------------------------------------------
@@ -332,7 +314,7 @@ function ended(state: State, event: SessionEventOf<"turn_end">): State {
     if (message.role !== "assistant" || message.turnId !== id) continue;
     for (const part of message.parts) {
       const now = reason === "cancelled" ? "cancelled" : "completed";
-      if (part.type === "call" && OPEN.has(part.state)) state = withCall(state, part.id, { state: now });
+      if (part.type === "call" && OPEN.includes(part.state)) state = withCall(state, part.id, { state: now });
       else if (part.type === "subagent" && part.state === "running") state = withSubagent(state, part.id, { state: now });
     }
   }
@@ -350,7 +332,7 @@ function called(state: State, call: ToolCallFrame): State {
     state = withApproval(appended(state, call.turn_id ?? "", made), made);
     return withSubagent(state, call.parent_call_id, {});
   }
-  const goesOn = OPEN.has(part.state) && part.state !== "running";
+  const goesOn = OPEN.includes(part.state) && part.state !== "running";
   return withCall(state, part.id, { call, ...(goesOn && { state: now, isDeciding: false }) });
 }
 
@@ -501,78 +483,8 @@ function prompted(id: string, message: UserMessage | undefined, preview: string,
   return { id, text, position, isWhole: message !== undefined || text.length < PREVIEW_CHARS, message };
 }
 
-// -- the history -----------------------------------------------------------------------------------------------
-
-function withHistory(state: State, event: Extract<Action, { type: "history" }>): State {
-  const { runningTurn, isStale } = { ...state, ...event };
-  const ofRunning = (message: HistoryMessage) => runningTurn !== undefined && message["turn_id"] === runningTurn;
-  // The frames of the running turn tell it, unless they are missing.
-  const told = isStale ? event.messages : event.messages.filter((message) => !ofRunning(message));
-  const read = readHistory(state, told, ofRunning);
-  const ids = new Set(read.messages.flatMap((message) => [message.id, ...(message.role === "user" ? [] : message.parts.map((part) => part.id))]));
-  // A turn may have begun since the server was asked which one runs.
-  const isOver = (turnId: string) => read.turns.some((turn) => turn.id === turnId && turn.isTold === true);
-  const running = new Set([runningTurn, state.memory.turnId].filter((turnId) => turnId && !isOver(turnId)));
-  const historyTurn = [...running].at(-1);
-  const memory = { ...read.memory, historySeq: event.lastSeq, historyTurn };
-  const title = state.title || (event.title ?? "");
-  let after: State = { ...state, ...read, memory, title, isStale: false, hasEarlier: event.hasEarlier };
-  for (const message of state.messages) {
-    if (message.role === "user") {
-      if ((message.state === "sending" || running.has(message.turnId)) && !ids.has(message.id)) after = pushed(after, message);
-    } else if (message.role === "assistant" && running.has(message.turnId)) {
-      for (const part of message.parts) if (!ids.has(part.id)) after = appended(after, message.turnId, part);
-    }
-  }
-  return { ...after, approvals: callsOf(after).filter((part) => part.state === "asking") };
-}
-
 function callsOf(state: State): CallPart[] {
   return partsOf(state).filter((part) => part.type === "call");
-}
-
-/**
- * Messages of the history. `goesOn`: whether a message's turn is running. Its calls stay as they are shown; others wait,
- * or run elsewhere, until it is said.
- */
-function readHistory(state: State, history: readonly HistoryMessage[], goesOn: (message: HistoryMessage) => boolean): Pick<State, "messages" | "turns" | "memory"> {
-  let read: State = { ...state, messages: [] };
-  for (const message of history) {
-    const { content } = message;
-    const turnId = textOf(message["turn_id"]);
-    const isRunning = goesOn(message);
-    if (turnId && !isRunning) {
-      const turn = read.turns.find(({ id }) => id === turnId);
-      if (!turn?.isTold) read = withTurn(read, { ...turn, id: turnId, isOver: true, isTold: true });
-    }
-    const id = textOf(message["message_id"]) || message.id;
-    if (message.role === "user") {
-      read = pushed(read, { role: "user", id, turnId: turnId || undefined, text: content, attachments: [], state: "sent", isWhole: true });
-    } else if (message.role === "tool") {
-      const part = partOf<"call" | "subagent">(read, textOf(message["call_id"]));
-      if (part?.type === "subagent") read = put(read, "", { ...part, text: content, state: "completed" });
-      if (part?.type !== "call") continue;
-      const settles = OPEN.has(part.state) && part.state !== "running";
-      read = put(read, "", { ...part, shown: content, ...(settles && { state: "completed" }) });
-    } else if (message.role === "assistant") {
-      const agent = textOf(message["agent"]);
-      if (content) read = appended(read, turnId, { type: "text", id, text: content, isFinal: true, agent });
-      for (const told of (message["calls"] ?? []) as ToolCallFrame[]) {
-        const call: ToolCallFrame = { ...told, type: "tool_call", requires_approval: false, turn_id: turnId };
-        const shown = isRunning && partOf(state, call.call_id);
-        read = appended(read, turnId, shown || madePart(call, isRunning));
-      }
-    }
-  }
-  return read;
-}
-
-/** A call of the history: one of `delegate` is a subagent. */
-function madePart(call: ToolCallFrame, isRunning: boolean): Part {
-  const { call_id: id, tool_name: tool, arguments: args = {} } = call;
-  if (tool !== "delegate") return { type: "call", id, call, state: isRunning ? "elsewhere" : "completed", output: "" };
-  const [agent, task] = [textOf(args["agent"]), textOf(args["task"])];
-  return { type: "subagent", id, state: isRunning ? "running" : "completed", agent, task, text: "", calls: [] };
 }
 
 function textOf(value: unknown): string {

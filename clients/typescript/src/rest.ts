@@ -33,6 +33,7 @@ export type Query = Record<string, string | number | boolean>;
 
 /** What asks over HTTP. */
 export const overHttp = loaded(() => import("./over_http.ts"));
+export type OverHttp = typeof import("./over_http.ts");
 
 /** The REST API beside the WebSocket (docs/rest.md). Every method throws a SessionError. */
 export class Rest {

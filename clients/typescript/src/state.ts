@@ -264,7 +264,7 @@ export interface Memory {
   readonly drafted: string;
   /** Frames up to this `seq` are told by the history, except those of the turn that was running. */
   readonly historySeq: number;
-  readonly historyTurn: string | undefined;
+  readonly historyTurn?: string | undefined;
 }
 
 /** A session of which nothing is known. */
@@ -284,5 +284,5 @@ export const EMPTY: ConversationState = {
   hasEarlier: false,
   isStale: false,
   lastSeq: 0,
-  memory: { turnId: "", made: 0, drafting: "", draftingTurn: "", drafted: "", historySeq: 0, historyTurn: undefined },
+  memory: { turnId: "", made: 0, drafting: "", draftingTurn: "", drafted: "", historySeq: 0 },
 };
