@@ -4,6 +4,7 @@ import {
   type ConversationState,
   createConversation,
   EMPTY,
+  type OwnTool,
   SessionError,
   type Tool,
   type ToolCallFrame,
@@ -14,7 +15,7 @@ import { type Change, changesOf } from "../../web/src/workspace/changes.ts";
 import { Expectations, viewOf } from "../../web/src/workspace/expectations.ts";
 import { fileTools } from "../../web/src/workspace/file_tools.ts";
 import { Notes, PROJECT, type Scope } from "../../web/src/notes/notes.ts";
-import { mentionedImages } from "./images.ts";
+import { imageTool, mentionedImages } from "./images.ts";
 import { type Kept, projectsNotes } from "./notes.ts";
 import type { CommandRunner, Platform } from "./platform.ts";
 import type { Proposals } from "./proposals.ts";
@@ -218,6 +219,7 @@ export class Agent implements vscode.Disposable {
       platform: system,
       token: () => tokens.of(to.url),
       tools: files ? this.#tools(files, expectations) : {},
+      ownTools: files && [viewImage(files)],
       decidedElsewhere: async (call) => questions.runsHere(to.url, call, files ? await shownChanges(files, expectations, call) : []),
       client: { name: "codelab-vscode", version: String((context.extension.packageJSON as { version?: unknown }).version) },
       capabilities: { drafts: true },
@@ -239,6 +241,11 @@ export class Agent implements vscode.Disposable {
     }
     return Object.fromEntries(Object.entries(tools).map(([name, tool]) => [name, whileTrusted(tool)])) as CatalogueTools;
   }
+}
+
+function viewImage(files: WorkspaceFiles): OwnTool {
+  const tool = imageTool(files);
+  return { ...tool, execute: whileTrusted(tool.execute) };
 }
 
 /** A tool that does nothing when the workspace is not trusted. */

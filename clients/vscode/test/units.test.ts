@@ -51,6 +51,17 @@ test("a call shows all that is decided about, with nothing hidden in it", () => 
   assert.equal(item.state, "asking");
 });
 
+test("the images of a result are shown, and nothing else that claims to be one", () => {
+  const png = Buffer.from("\x89PNG\r\n\x1a\n 1", "latin1").toString("base64");
+  const gif = Buffer.from("GIF89a 1", "latin1").toString("base64");
+  const claims = [null, "x", { media_type: "image/svg+xml", data: btoa("<svg/>") }, { media_type: "image/png", data: gif }, { media_type: "image/png", data: `${png}"` }];
+  const images = [...claims, { media_type: "image/png", data: png }, { media_type: "image/gif", data: gif }];
+  const told = { type: "call_update", call_id: "c", turn_id: "t", state: "completed", result: { images, size: 9 }, seq: 5 };
+  const item = new Items().of(stateOf(asked, call, told), new Map()).at(-1) as Extract<Item, { kind: "call" }>;
+  assert.deepEqual(item.images, images.slice(-2));
+  assert.deepEqual(JSON.parse(item.result), { images: ["image/png", "image/gif"], size: 9 });
+});
+
 test("a change shows line ends, blanks and the end of the file", () => {
   const diff = [{ path: "a.txt", before: "a\r\nb", after: "a \nb\n" }];
   const state = reduce(stateOf(asked, call), { type: "diffed", callId: "c", diff });
