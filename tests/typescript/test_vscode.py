@@ -33,6 +33,8 @@ def scripts(model: ScriptedModel) -> None:
     read, write = call("read_file", path="link/passwd"), call("write_file", path="link/codelab-test", content="x")
     looks = [call("view_image", path=path) for path in ("shot.png", "text.png", "link/a.png")]
     model.script("vscode-image", Says("", [*looks, call("read_file", path="shot.png")]), Says("A dot."))
+    reads = [call("git.status"), call("git.diff", path="."), call("git.log", limit=5)]
+    model.script("vscode-git", Says("", reads), Says("I have read it."))
     model.script("vscode-outside", Says("", [read]), Says("", [write]), Says("It is outside."))
 
 

@@ -17,7 +17,7 @@ import { fileTools } from "../../web/src/workspace/file_tools.ts";
 import { Notes, PROJECT, type Scope } from "../../web/src/notes/notes.ts";
 import { imageTool, mentionedImages } from "./images.ts";
 import { type Kept, projectsNotes } from "./notes.ts";
-import type { CommandRunner, Platform } from "./platform.ts";
+import type { CommandRunner, GitReader, Platform } from "./platform.ts";
 import type { Proposals } from "./proposals.ts";
 import type { Questions } from "./questions.ts";
 import { Reviews } from "./reviews.ts";
@@ -239,8 +239,18 @@ export class Agent implements vscode.Disposable {
       tools["run_command"] = async (args: { command: string; cwd?: string }, context) =>
         commands.run(args.command, (await files.uriOf(args.cwd ?? ".")).fsPath, context);
     }
+    const { git } = platform;
+    if (git && files.root.scheme === "file") Object.assign(tools, gitTools(git, files.root.fsPath));
     return Object.fromEntries(Object.entries(tools).map(([name, tool]) => [name, whileTrusted(tool)])) as CatalogueTools;
   }
+}
+
+function gitTools(git: GitReader, folder: string): CatalogueTools {
+  return {
+    "git.diff": ({ path, staged = false }, context) => git.diff(folder, path, staged, context),
+    "git.status": ({ path = "." }, context) => git.status(folder, path, context),
+    "git.log": ({ path, limit = 10 }, context) => git.log(folder, path, limit, context),
+  };
 }
 
 function viewImage(files: WorkspaceFiles): OwnTool {

@@ -153,8 +153,9 @@ function resultText({ outcome, shown = "" }: CallPart, images: readonly Image[])
   if (outcome.error) return typeof outcome.error === "string" ? outcome.error : (outcome.error.message ?? JSON.stringify(outcome.error));
   const { result } = outcome;
   if (typeof result === "object" && result !== null) {
-    const { content, stdout, stderr } = result as Record<string, unknown>;
+    const { content, diff, stdout, stderr } = result as Record<string, unknown>;
     if (typeof content === "string") return content;
+    if (typeof diff === "string") return diff;
     if (typeof stdout === "string") return stdout + (typeof stderr === "string" ? stderr : "");
     if (images.length) return JSON.stringify({ ...result, images: images.map(({ media_type }) => media_type) }, null, 2);
   }

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { mkdir, readFile, readlink, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { chmod, mkdir, readFile, readlink, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, test } from "node:test";
 import { connect, memoryJournal } from "@codelab/client";
@@ -306,6 +306,41 @@ test("the agent looks at an image of the folder, which the view shows", async ()
   assert.match(calls[1]!.result, /is no PNG/);
   assert.match(calls[2]!.result, /leads through a link/);
   assert.match(calls[3]!.result, /view_image shows images/);
+});
+
+test("the agent reads the repository, and no program that its settings name is run", async () => {
+  const git = (...args: string[]) => execFileSync("git", ["-C", editor.folder, "-c", "user.name=Ann", "-c", "user.email=ann@example.com", ...args]);
+  git("init", "-q", "-b", "main");
+  await put(".gitattributes", "*.txt diff=own\n");
+  await put("a.txt", "one\n");
+  git("add", ".");
+  git("commit", "-q", "-m", "Begin\n\nWith words.");
+  await put("a.txt", "two\n");
+  await put("ä b.txt", "new");
+  await put("ran.sh", `#!/bin/sh\ntouch "${at("ran")}"\n`);
+  await chmod(at("ran.sh"), 0o700);
+  for (const name of ["core.fsmonitor", "diff.external", "diff.own.textconv", "diff.own.command"]) git("config", name, at("ran.sh"));
+  await editor.ask("[[vscode-git]]");
+  await until(() => editor.items.some((item) => item.kind === "text" && item.text === "I have read it."));
+  const results = editor.items.flatMap((item) => (item.kind === "call" ? [[item.state, item.result] as const] : []));
+  assert.deepEqual(results.map(([state]) => state), ["completed", "completed", "completed"]);
+  const files = [
+    { path: "a.txt", status: "modified", staged: false },
+    { path: "ran.sh", status: "untracked", staged: false },
+    { path: "ä b.txt", status: "untracked", staged: false },
+  ];
+  assert.deepEqual(JSON.parse(results[0]![1]), { branch: "main", files });
+  assert.match(results[1]![1], /^diff --git a\/a\.txt b\/a\.txt\n.*\n-one\n\+two\n$/s);
+  const { commits } = JSON.parse(results[2]![1]) as { commits: { author: string; message: string }[] };
+  assert.deepEqual(commits.map(({ author, message }) => [author, message]), [["Ann", "Begin\n\nWith words."]]);
+  await assert.rejects(stat(at("ran")));
+});
+
+test("a folder without a repository has none to read", async () => {
+  await editor.ask("[[vscode-git]]");
+  await until(() => editor.items.some((item) => item.kind === "text" && item.text === "I have read it."));
+  const results = editor.items.flatMap((item) => (item.kind === "call" ? [item.result] : []));
+  assert.deepEqual(results, Array(3).fill("The workspace is not a git repository"));
 });
 
 test("an image that cannot be sent is told, and the message is there to be corrected", async () => {

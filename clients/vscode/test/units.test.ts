@@ -4,6 +4,7 @@ import { EMPTY, reduce, type ConversationState, type SessionEvent } from "@codel
 import { Lexer } from "marked";
 import type { ComponentChildren, VNode } from "preact";
 import { editedArguments, replacement } from "../src/edit.ts";
+import { readStatus } from "../src/git.ts";
 import { Items } from "../src/items.ts";
 import { Kept } from "../src/kept.ts";
 import { readMessage } from "../src/messages.ts";
@@ -49,6 +50,21 @@ test("a call shows all that is decided about, with nothing hidden in it", () => 
   const item = new Items().of(stateOf(asked, hidden), new Map()).at(-1) as Extract<Item, { kind: "call" }>;
   assert.equal(item.args, "ls⟨U+202E⟩; rm⟨U+200B⟩ -r .");
   assert.equal(item.state, "asking");
+});
+
+test("the status of a folder in a repository names what is below it", () => {
+  const records = ["# branch.oid x", "# branch.head (detached)", "1 MM N... 100644 100644 100644 a b src/one two.py", "1 M. N... 100644 100644 100644 a b other.py"];
+  const others = ["2 R. N... 100644 100644 100644 a b R100 src/new.py", "src/old.py", "u UU N... 100644 100644 100644 100644 a b c src/both.py", "? src/x", "! src/y", ""];
+  const { branch, files } = readStatus([...records, ...others], "src/");
+  assert.equal(branch, "(detached)");
+  assert.deepEqual(files.map(({ path, status, staged }) => `${path} ${status} ${staged}`), [
+    "one two.py modified true",
+    "one two.py modified false",
+    "new.py renamed true",
+    "both.py modified true",
+    "both.py modified false",
+    "x untracked false",
+  ]);
 });
 
 test("the images of a result are shown, and nothing else that claims to be one", () => {
