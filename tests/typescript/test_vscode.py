@@ -83,8 +83,8 @@ AROUND = {
 CHANGE = {"path": "a.txt", "kind": "changed", "added": 1, "removed": 1, "lines": ["-two", "+three"], "notes": []}
 CALL = {
     "kind": "call", "id": "c", "tool": "edit_file", "subject": "a.txt", "state": "asking", "isDeciding": False,
-    "changes": [CHANGE], "problem": "", "args": "", "isCut": False, "isEdited": False, "output": "", "result": "", "images": [],
-    "decision": "", "feedback": "",
+    "changes": [CHANGE], "problem": "", "args": "", "isCut": False, "isEdited": False, "output": "", "result": "",
+    "images": [], "decision": "", "feedback": "",
     "remember": {"rule": "edit_file of a.txt", "scopes": ["session"]},
 }  # fmt: skip
 HOSTILE = """<img src=x onerror="wrong.push('ran')"><script>wrong.push('ran')</script>
