@@ -31,6 +31,10 @@ def scripts(model: ScriptedModel) -> None:
     model.script("vscode-command", Says("", [call("run_command", command=COMMAND)]), Says("It ran."))
     model.script("vscode-sleep", Says("", [call("run_command", command="echo begun; sleep 60")]), Says("It ended."))
     read, write = call("read_file", path="link/passwd"), call("write_file", path="link/codelab-test", content="x")
+    looks = [call("view_image", path=path) for path in ("shot.png", "text.png", "link/a.png")]
+    model.script("vscode-image", Says("", [*looks, call("read_file", path="shot.png")]), Says("A dot."))
+    reads = [call("git.status"), call("git.diff", path="."), call("git.log", limit=5)]
+    model.script("vscode-git", Says("", reads), Says("I have read it."))
     model.script("vscode-outside", Says("", [read]), Says("", [write]), Says("It is outside."))
 
 
@@ -47,6 +51,8 @@ def test_the_extension_passes_its_own_tests(cloud: LocalCloud, model: ScriptedMo
     assert done.returncode == 0, done.stdout + done.stderr
     first, second = (str(request["messages"]) for request in model.requests["vscode-notes"])
     assert [text in first for text in ("Be kind.", "- Use tabs.", "- My name is Ann.")] == [True] * 3
+    seen = json.dumps([request["messages"] for request in model.requests["vscode-image"]])
+    assert seen.count('"data:image/png;base64,iVBORw0KGgo') == 1
     assert [text in second for text in ("Be kind.", "- Use tabs.", "- My name is Bob.")] == [True, False, True]
 
 
@@ -68,7 +74,7 @@ VIEW = b"""<!doctype html><html lang="en"><meta charset="utf-8"><title>CodeLab</
   const [getState, setState] = [() => state, (one) => (state = one)];
   window.acquireVsCodeApi = () => ({ postMessage: (one) => told.push(one), getState, setState });
 </script><script nonce="n" src="/view.js"></script></html>"""
-POLICY = "default-src 'none'; style-src 'self'; script-src 'nonce-n'"
+POLICY = "default-src 'none'; style-src 'self'; script-src 'nonce-n'; img-src data:"
 AROUND = {
     "connection": "online", "trouble": "", "needsToken": False, "status": "idle", "title": "", "mode": "code",
     "actingMode": "code", "model": "m", "models": ["m", "other"], "agent": "", "plan": [], "queue": [], "usage": "",
@@ -78,7 +84,7 @@ CHANGE = {"path": "a.txt", "kind": "changed", "added": 1, "removed": 1, "lines":
 CALL = {
     "kind": "call", "id": "c", "tool": "edit_file", "subject": "a.txt", "state": "asking", "isDeciding": False,
     "changes": [CHANGE], "problem": "", "args": "", "isCut": False, "isEdited": False, "output": "", "result": "",
-    "decision": "", "feedback": "",
+    "images": [], "decision": "", "feedback": "",
     "remember": {"rule": "edit_file of a.txt", "scopes": ["session"]},
 }  # fmt: skip
 HOSTILE = """<img src=x onerror="wrong.push('ran')"><script>wrong.push('ran')</script>
@@ -150,6 +156,13 @@ def test_a_call_is_decided_in_the_view(view: Page) -> None:
         {"type": "approve", "id": "c", "remember": "session"},
         {"type": "reject", "id": "c", "feedback": "No."},
     ]
+
+
+@pytest.mark.deep
+def test_the_images_of_a_result_are_seen_in_the_view(view: Page) -> None:
+    dot = "R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7"
+    show(view, {**CALL, "changes": [], "state": "completed", "images": [{"media_type": "image/gif", "data": dot}]})
+    view.wait_for("document.querySelector('.call img')?.naturalWidth === 1")
 
 
 @pytest.mark.deep

@@ -2,7 +2,6 @@ import { SessionError } from "./errors.ts";
 
 const SLOT = "{session_id}";
 const PLACE = "codelab-session-id";
-const SCHEMES: Record<string, string> = { "ws:": "ws", "wss:": "wss", "http:": "ws", "https:": "wss" };
 
 /** A server. `rest` is the address of its REST API, up to and including `/api/v1`; empty if it is not known. */
 export interface Address {
@@ -11,8 +10,6 @@ export interface Address {
   readonly rest: string;
   /** The server as a user reads it. */
   readonly shown: string;
-  /** Whether TLS protects the connection. */
-  readonly secure: boolean;
   /** Whether nobody on the way can read a token: TLS, or this very machine. */
   readonly private: boolean;
 }
@@ -23,43 +20,34 @@ export interface Address {
  * cloud does not need it.
  */
 export function parseAddress(url: string, rest = ""): Address {
+  const web = url.trim().replace(/^ws/i, "http");
   let parts: URL | undefined;
   try {
-    parts = new URL(url.trim().replaceAll(SLOT, PLACE));
+    parts = new URL(web.replaceAll(SLOT, PLACE));
   } catch {
     // Told below.
   }
-  const scheme = parts && SCHEMES[parts.protocol];
-  if (!parts || !scheme || !parts.host) {
+  if (!parts || !/^https?:$/.test(parts.protocol)) {
     throw invalid(`${url} is not an address: it must look like ws://localhost:8000 or wss://host/stage`);
   }
   if (parts.username || parts.password) {
-    throw invalid("An address must not contain a user name or a password; pass a token instead");
+    throw invalid("An address must contain no user name or password: pass a token");
   }
-  let path = parts.pathname;
-  let query = parts.search;
-  if (!url.includes(SLOT)) {
-    if (path === "/") path = `/ws/${PLACE}`;
-    else query += `${query ? "&" : "?"}session_id=${PLACE}`;
+  if (!web.includes(SLOT)) {
+    if (parts.pathname === "/") parts.pathname = `/ws/${PLACE}`;
+    else parts.search += `${parts.search ? "&" : "?"}session_id=${PLACE}`;
   }
-  const web = scheme === "wss" ? "https" : "http";
-  if (!rest && path.endsWith(`/ws/${PLACE}`)) rest = `${web}://${parts.host}/api/v1`;
+  parts.hash = "";
+  const { origin } = parts;
+  if (!rest && parts.pathname.endsWith(`/ws/${PLACE}`)) rest = origin;
   if (rest && !/^https?:\/\/[^/@]+(\/|$)/.test(rest)) throw invalid(`${rest} is not the address of a REST API`);
-  rest = rest.replace(/\/+$/, "");
-  if (rest && !rest.endsWith("/api/v1")) rest += "/api/v1";
+  rest &&= rest.replace(/(\/api\/v1)?\/*$/, "/api/v1");
   return {
-    socket: `${scheme}://${parts.host}${path}${query}`.replaceAll(PLACE, SLOT),
+    socket: parts.href.replace("http", "ws").replaceAll(PLACE, SLOT),
     rest,
-    shown: `${scheme}://${parts.host}`,
-    secure: scheme === "wss",
-    private: [`${scheme === "wss" ? "https:" : "http:"}//${parts.host}`, rest].every(isPrivate),
+    shown: origin.replace("http", "ws"),
+    private: [origin, rest].every((each) => /^(https:|http:\/\/(localhost|127(\.\d+){3}|\[::1\])(:\d+)?(\/|$)|$)/.test(each)),
   };
-}
-
-function isPrivate(url: string): boolean {
-  if (!url) return true;
-  const { protocol, hostname } = new URL(url);
-  return protocol === "https:" || /^(localhost|127(\.\d+){3}|\[::1\])$/.test(hostname);
 }
 
 /** The WebSocket's address for a session. */
@@ -78,8 +66,8 @@ export function checkedSessionId(sessionId: string): string {
 
 /** An id for a new conversation, which sorts by time. */
 export function newSessionId(): string {
-  const [day, time] = new Date().toISOString().split("T") as [string, string];
-  return `${day.replaceAll("-", "")}-${time.slice(0, 8).replaceAll(":", "")}-${newId().slice(0, 6)}`;
+  const now = new Date().toISOString().slice(0, 19).replace(/[-:]/g, "");
+  return `${now.replace("T", "-")}-${newId().slice(0, 6)}`;
 }
 
 /** 128 random bits in hex. Not `randomUUID`, which pages without TLS lack. */

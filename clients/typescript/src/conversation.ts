@@ -1,8 +1,10 @@
 import { SessionError, messageOf } from "./errors.ts";
 import type { SessionEvent } from "./events.ts";
-import { history } from "./past.ts";
+import { Listeners } from "./listeners.ts";
+import type { Read } from "./history.ts";
 import type { AckFrame, Attachment } from "./protocol.ts";
 import { reduce, type Action } from "./reduce.ts";
+import { overHttp, type OverHttp } from "./rest.ts";
 import type { Answer, PromptOptions, Session } from "./session.ts";
 import { EMPTY, type ConversationState } from "./state.ts";
 
@@ -19,7 +21,7 @@ const PAUSE_MS = 1_000;
  */
 export class Conversation {
   readonly #create: (sessionId?: string) => Session;
-  readonly #listeners = new Set<() => void>();
+  readonly #listeners = new Listeners();
   #session!: Session;
   #state = EMPTY;
   /** Whether the server may have messages of the session. */
@@ -60,10 +62,7 @@ export class Conversation {
   }
 
   /** Have `listener` called when there is another state, at most every 16 ms. Returns what stops that. */
-  readonly subscribe = (listener: () => void): (() => void) => {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
-  };
+  readonly subscribe: (listener: () => void) => () => void = this.#listeners.on;
 
   /** Take something that the session's events do not tell. */
   dispatch(action: Action | SessionEvent): void {
@@ -79,7 +78,7 @@ export class Conversation {
   readonly #tell = (): void => {
     this.#telling = undefined;
     this.#toldAt = Date.now();
-    for (const listener of this.#listeners) listener();
+    this.#listeners.tell();
   };
 
   // -- opening and closing -------------------------------------------------------------------------------------
@@ -91,7 +90,7 @@ export class Conversation {
       if (this.#isOld) await this.history();
       await session.open();
     } catch (error) {
-      if (session === this.#session) this.dispatch({ type: "ended", ...(error instanceof Error && { error }) });
+      if (session === this.#session) this.dispatch({ type: "ended", error: error as Error });
       throw error;
     }
     return this;
@@ -108,29 +107,20 @@ export class Conversation {
   async history(): Promise<void> {
     const session = this.#session;
     const { rest, sessionId } = session;
-    if (this.#earlier !== undefined) {
-      const page = await (await history()).earlierHistory(rest, sessionId, this.#earlier);
-      if (session !== this.#session) return;
-      this.#earlier = page.next_cursor ?? undefined;
-      this.dispatch({ type: "earlier_history", messages: page.messages, hasEarlier: this.#earlier !== undefined });
-      return;
-    }
-    if (!rest.url || (this.#state.messages.length && !this.#state.isStale)) return;
-    await this.#readNewest(session);
+    if (this.#earlier !== undefined) await this.#read(session, ({ earlierHistory }) => earlierHistory(rest, sessionId, this.#earlier!));
+    else if (rest.url && (!this.#state.messages.length || this.#state.isStale)) await this.#readNewest(session);
   }
 
-  async #readNewest(session: Session): Promise<void> {
-    try {
-      const page = await (await history()).newestHistory(session.rest, session.sessionId);
-      if (session !== this.#session) return;
-      const { messages, last_seq: lastSeq, next_cursor, runningTurn, title } = page;
-      this.#earlier = next_cursor ?? undefined;
-      this.dispatch({ type: "history", messages, lastSeq, runningTurn, hasEarlier: this.#earlier !== undefined });
-      if (!this.#state.title) this.dispatch({ type: "titled", title });
-    } catch (error) {
-      // A session begins to exist when it is connected to.
-      if (!(error instanceof SessionError && error.code === "SESSION_NOT_FOUND")) throw error;
-    }
+  #readNewest(session: Session): Promise<void> {
+    return this.#read(session, ({ newestHistory }) => newestHistory(session.rest, session.sessionId));
+  }
+
+  async #read(session: Session, read: (http: OverHttp) => Promise<Read | undefined>): Promise<void> {
+    const http = await overHttp();
+    const found = await read(http);
+    if (!found || session !== this.#session) return;
+    this.#earlier = found.earlier;
+    this.#set(http.reduceHistory(reduce, this.#state, found.page));
   }
 
   /** Frames are missing that the log does not have any more. */
@@ -199,7 +189,7 @@ export class Conversation {
    */
   async edit(messageId: string, text: string, options: PromptOptions = {}): Promise<void> {
     const session = this.#session;
-    const forkId = await (await history()).forkBefore(session.rest, session.sessionId, messageId);
+    const forkId = await (await overHttp()).forkBefore(session.rest, session.sessionId, messageId);
     if (this.#isClosed || session !== this.#session) return;
     this.#follow(forkId);
     void session.close();

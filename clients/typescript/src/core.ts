@@ -6,7 +6,7 @@ import { Connector } from "./connector.ts";
 import type { Decisions } from "./decisions.ts";
 import { SessionError, messageOf } from "./errors.ts";
 import { readFrame, type SessionEvent } from "./events.ts";
-import type { Journal } from "./journal.ts";
+import type { Journal, OpenJournal } from "./journal.ts";
 import { Link, WireReport, type LinkEnd, type WebSocketConstructor } from "./link.ts";
 import { loaded } from "./loaded.ts";
 import { OpenCalls } from "./open_calls.ts";
@@ -28,10 +28,10 @@ import { Sequence } from "./sequence.ts";
 import { Subscribers } from "./subscribers.ts";
 import type { Answer } from "./session.ts";
 import { TIMING } from "./timing.ts";
-import { currentToken, expiresAt, refreshAt, subject } from "./tokens.ts";
+import { currentToken, isValid, refreshAt, subject } from "./tokens.ts";
 import type { Tool } from "./tools.ts";
 import type { Turn } from "./turn.ts";
-import type { Uploads } from "./uploads.ts";
+import type { Transfers } from "./transfers.ts";
 import type { Wire } from "./wire.ts";
 
 /** The tool that begins a subagent, whose calls come here too: the server executes it, and no client. */
@@ -55,10 +55,11 @@ const ALL = 2;
 interface Connection {
   link: Link;
   token: string;
-  lastsMs: number;
-  idlePingMs: number;
-  /** When the last ping was sent; 0: none was. */
+  /** Shortens its life and its silence, so that many clients do not do the same at once. */
+  early: number;
+  /** When the last ping was sent, and how long its answer may take; 0: none was. */
   pingedAt: number;
+  answerMs: number;
   /** `session_info` has not come, and `resume` follows it. */
   greeting: boolean;
   /** `resumed` has not come: which calls are open is not known. */
@@ -67,12 +68,12 @@ interface Connection {
   announced: boolean;
   onlineAt: number;
   resumeSentAt: number;
-  refreshing: boolean;
-  /** A token is not asked for before. */
+  /** A token is not asked for before; Infinity: one is being asked for. */
   refreshAfter: number;
-  /** When it became doubtful that the server still hears; 0: it does. */
-  doubtedAt: number;
 }
+
+/** A session cannot do without a journal. */
+export type CoreOptions = SessionOptions & { journal: OpenJournal };
 
 /**
  * The machinery of a session: keeps a connection, takes frames in order, and sends again what may have been lost.
@@ -90,16 +91,16 @@ export class SessionCore {
   title = "";
   plan: PlanStep[] = [];
 
-  readonly #options: SessionOptions;
+  readonly #options: CoreOptions;
   readonly #address: Address;
   readonly #timing: Timing;
   readonly #fetch: Fetch;
   readonly #WebSocket: WebSocketConstructor;
-  readonly #tools = new Map<string, Tool>();
+  readonly #tools: Map<string, Tool>;
   readonly #report = new WireReport();
   readonly #asking: Asking;
-  /** What uploads large frames, once it is loaded. */
-  #uploads: Uploads | undefined;
+  /** What uploads and downloads large frames, once it is loaded. */
+  #transfers: Transfers | undefined;
   readonly #uploading = new Set<Promise<void>>();
   readonly subscribers = new Subscribers();
   readonly #connector: Connector;
@@ -123,17 +124,19 @@ export class SessionCore {
   #failedToOpen!: (error: unknown) => void;
   /** The user's decisions. What executes calls is loaded with them. */
   readonly #decisions = loaded(() => this.#loadDecisions());
-  /** What uploads and downloads large frames. */
-  readonly #transfers = loaded(async () => {
-    const { PayloadHosts, Uploads, download } = await import("./payloads.ts");
-    const fetch = this.#fetch;
-    const hosts = new PayloadHosts(this.#address, fetch, this.#options.isPublic);
-    const request = (bytes: number) => this.#send({ type: "upload_request", bytes }, HANDSHAKE); // `hello` may be large
-    this.#uploads = new Uploads({ fetch, hosts, ticketMs: this.#timing.openMs, report: this.#report, request });
-    return { uploads: this.#uploads, download: (url: string, size?: number) => download(fetch, url, size, hosts) };
+  readonly #loadTransfers = loaded(async () => {
+    const { Transfers } = await import("./payloads.ts");
+    return (this.#transfers = new Transfers({
+      address: this.#address,
+      fetch: this.#fetch,
+      isPublic: this.#options.isPublic,
+      ticketMs: this.#timing.openMs,
+      report: this.#report,
+      request: (bytes) => this.#send({ type: "upload_request", bytes }, HANDSHAKE), // `hello` may be large
+    }));
   });
-  #ended = false;
-  #failure: Error | undefined;
+  /** What those are told who wait, or come later: why the session has ended. */
+  #ended: Error | undefined;
   #turnId: string | undefined;
   #ticking: ReturnType<typeof setInterval> | undefined;
   #tickedAt = 0;
@@ -145,7 +148,7 @@ export class SessionCore {
   /** The position that the last `resume` named, unless a pause or another connection has followed. */
   #resumedFrom: number | undefined;
 
-  constructor(options: SessionOptions) {
+  constructor(options: CoreOptions) {
     this.#options = options;
     this.#address = parseAddress(options.url, options.restUrl);
     this.sessionId = options.sessionId === undefined ? newSessionId() : checkedSessionId(options.sessionId);
@@ -153,33 +156,33 @@ export class SessionCore {
     this.#fetch = options.fetch ?? ((input, init) => globalThis.fetch(input, init));
     const WebSocket = options.WebSocket ?? (globalThis.WebSocket as WebSocketConstructor | undefined);
     if (!WebSocket) {
-      throw new SessionError("invalid_address", "This platform has no WebSocket: pass one, such as that of the package ws");
+      throw new SessionError("invalid_address", "This platform has no WebSocket: pass that of the package ws");
     }
     this.#WebSocket = WebSocket;
     this.rest = new Rest(this.#address, () => this.#token(), this.#fetch);
-    for (const [name, tool] of Object.entries(options.tools ?? {})) this.#tools.set(name, tool as Tool);
-    for (const tool of options.ownTools ?? []) this.#tools.set(tool.name, tool.execute);
+    const { tools = {}, ownTools = [] } = options;
+    this.#tools = new Map([...Object.entries(tools as Record<string, Tool>), ...ownTools.map((tool) => [tool.name, tool.execute] as const)]);
     this.#tools.delete(DELEGATE);
     this.#asking = new Asking(this.#timing.repeatMs, (frame) => this.#send(frame));
     this.openCalls = new OpenCalls({
       pauseMs: this.#timing.pauseMs,
       show: (event) => this.#show(event),
       execute: (call) => this.#execute(call),
-      download: (call) => this.download(call),
+      complete: async (call) => (await this.#loadTransfers()).withArguments(call),
     });
     this.#pause = backOff(this.#timing.pauseMs, this.#timing.longestPauseMs);
     this.#connector = new Connector({
       address: this.#address,
-      rest: (token) => new Rest(this.#address, () => Promise.resolve(token), this.#fetch),
+      rest: (token) => new Rest(this.#address, async () => token, this.#fetch),
       pause: this.#pause,
       token: () => this.#token(),
       connect: (token) => this.#connect(token),
-      offline: (why, retryInMs, error) => this.#show({ type: "offline", why, retryInMs, ...(error && { error }) }),
+      offline: (why, retryInMs, error) => this.#show({ type: "offline", why, retryInMs, error }),
     });
     if (options.onEvent) this.subscribers.on("*", options.onEvent);
     if (options.onWire) this.#report.on(options.onWire);
     this.wire = {
-      on: (listener) => this.#report.on(listener),
+      on: this.#report.on,
       cut: () => this.#connection?.link.cut("the connection was cut"),
       replay: (seq) => this.#resume(seq),
     };
@@ -222,20 +225,21 @@ export class SessionCore {
     const call = this.openCalls.byId.get(callId);
     this.#deciding.add(callId);
     await this.recorded((decisions) => decisions.answered(callId, answer, call));
-    const frame: HitlDecisionFrame = {
+    const { decision, remember } = answer;
+    const frame = {
       type: "hitl_decision",
       call_id: callId,
-      decision: answer.decision,
-      ...(answer.decision === "edit" && { modified_arguments: answer.arguments }),
-      ...(answer.decision === "reject" && answer.feedback && { feedback: answer.feedback }),
-      ...(answer.remember && { remember: answer.remember }),
-      ...(answer.decision !== "reject" && answer.mode && { mode: answer.mode }),
-    };
+      decision,
+      modified_arguments: decision === "edit" ? answer.arguments : undefined,
+      feedback: (decision === "reject" && answer.feedback) || undefined,
+      remember: remember || undefined,
+      mode: (decision !== "reject" && answer.mode) || undefined,
+    } as HitlDecisionFrame; // what is undefined is not sent
     return this.request<AckFrame>(frame, false);
   }
 
   /** Record something about the user's decisions. A journal that cannot be written ends the session. */
-  async recorded(record: (decisions: Decisions) => Promise<void>): Promise<void> {
+  async recorded(record: (decisions: Decisions) => Promise<void> | void): Promise<void> {
     if (!this.#journal) return;
     const decisions = await this.#decisions();
     try {
@@ -258,10 +262,7 @@ export class SessionCore {
 
   /** The field that a frame with a `payload_url` lacks: the arguments of a call, or the result of `tool_progress`. */
   async download(frame: { payload_url?: string; payload_bytes?: number }): Promise<unknown> {
-    const { download } = await this.#transfers();
-    const found = await download(frame.payload_url ?? "", frame.payload_bytes);
-    this.#report.report("get", "", { bytes: frame.payload_bytes ?? 0 });
-    return found;
+    return (await this.#loadTransfers()).download(frame);
   }
 
   // -- what is loaded when it is needed ------------------------------------------------------------------------
@@ -313,7 +314,6 @@ export class SessionCore {
     try {
       const user = subject(await this.#token());
       this.checkOpen();
-      if (!openJournal) throw new SessionError("journal", "A session needs a journal: open it with connect()");
       this.#journal = openJournal(`${this.#address.socket}#${user}#${this.sessionId}`);
       const isNew = sessionId === undefined; // the journal knows nothing of it
       this.#sequence.restart(lastSeq ?? 0);
@@ -332,7 +332,7 @@ export class SessionCore {
     } catch (error) {
       this.#fail(error);
       await this.#release();
-      throw error;
+      throw this.#ended;
     }
   }
 
@@ -360,18 +360,16 @@ export class SessionCore {
 
   #end(error: Error | undefined): void {
     if (this.#ended) return;
-    this.#show({ type: "ended", ...(error && { error }) });
+    this.#show({ type: "ended", error });
     this.subscribers.end(error);
-    this.#ended = true;
-    this.#failure = error;
-    const told = error ?? new SessionError("closed", "The session is closed");
+    const told = (this.#ended = error ?? new SessionError("closed", "The session is closed"));
     (globalThis as Partial<EventTarget>).removeEventListener?.("online", this.#doubt);
     this.#connector.stop();
     clearInterval(this.#ticking);
     this.#connection?.link.cut("the session ended");
     for (const turn of this.turns) turn.fail(told);
     this.#asking.fail(told);
-    this.#uploads?.fail("the session ended");
+    this.#transfers?.fail("the session ended");
     this.#failedToOpen?.(told);
     for (const tell of this.#waiting.splice(0)) tell();
     if (error) void this.#release();
@@ -379,7 +377,7 @@ export class SessionCore {
 
   /** Throws what ended the session, if it has ended. */
   checkOpen(): void {
-    if (this.#ended) throw this.#failure ?? new SessionError("closed", "The session is closed");
+    if (this.#ended) throw this.#ended;
   }
 
   // -- the connection ------------------------------------------------------------------------------------------
@@ -396,8 +394,7 @@ export class SessionCore {
 
   /** Keep one connection until it has ended. */
   async #connect(token: string): Promise<LinkEnd> {
-    const { openMs, lifetimeMs, idlePingMs, tickMs } = this.#timing;
-    const early = 0.9 + Math.random() * 0.1;
+    const { openMs, tickMs } = this.#timing;
     const url = socketUrl(this.#address, this.sessionId, `extensions=1${this.#options.viewer ? "&viewer=1" : ""}`);
     this.#report.connection++;
     const link = new Link(this.#WebSocket, url, token ? ["codelab", `token.${token}`] : [], openMs, {
@@ -410,17 +407,15 @@ export class SessionCore {
     this.#connection = {
       link,
       token,
-      lastsMs: lifetimeMs * early,
-      idlePingMs: idlePingMs * early,
+      early: 0.9 + Math.random() * 0.1,
       pingedAt: 0,
+      answerMs: 0,
       greeting: true,
       resuming: true,
       announced: false,
       onlineAt: 0,
       resumeSentAt: 0,
-      refreshing: false,
       refreshAfter: 0,
-      doubtedAt: 0,
     };
     this.#sending = ALL;
     this.#renewing = false;
@@ -434,7 +429,7 @@ export class SessionCore {
     clearInterval(this.#ticking);
     clearTimeout(this.#retrying);
     this.#connection = undefined;
-    this.#uploads?.fail("the connection broke");
+    this.#transfers?.fail("the connection broke");
     this.#report.report("close", `${end.code || ""} ${end.why}`.trim(), { bytes: 0 });
     return end;
   }
@@ -444,13 +439,13 @@ export class SessionCore {
     const names = Object.keys(this.#options.tools ?? {});
     const executes = !viewer && { tools_supported: names.length ? [DELEGATE, ...names] : names };
     const declared = ownTools && { tools: ownTools.map(({ execute: _, ...declaration }) => declaration) };
-    const frame: ClientFrame = {
+    const frame = {
       type: "hello",
       client: client ?? { name: "@codelab/client" },
-      ...(platform && { platform }),
+      platform,
       ...hello,
       capabilities: { ...executes, ...declared, ...capabilities },
-    };
+    } as ClientFrame;
     this.#send(frame, HANDSHAKE);
   }
 
@@ -504,51 +499,42 @@ export class SessionCore {
   #tick(): void {
     const connection = this.#connection;
     if (!connection) return;
-    const { link } = connection;
+    const { link, early } = connection;
     const now = Date.now();
-    const { openMs } = this.#timing;
+    const { openMs, pingMs, idlePingMs, lifetimeMs } = this.#timing;
     if (now - this.#tickedAt > ASLEEP_MS) this.#doubt();
     this.#tickedAt = now;
-    if (link.heardAt >= connection.doubtedAt) connection.doubtedAt = 0;
-    else if (now - connection.doubtedAt > DOUBT_MS) return link.cut("the server does not answer");
-    if (connection.resuming) {
-      if (now - Math.max(link.heardAt, connection.resumeSentAt) > openMs) link.cut("the server did not answer in time");
-      return;
-    }
+    const isPinged = connection.pingedAt > link.heardAt;
+    const asked = connection.resuming && now - Math.max(link.heardAt, connection.resumeSentAt) > openMs;
+    if (asked || (isPinged && now - connection.pingedAt > connection.answerMs)) return link.cut("the server does not answer");
+    if (connection.resuming) return;
     if (this.#calls?.mustCheck(now) || this.#sequence.hasGap(now)) this.#resume();
-    if (!this.#uploading.size && !connection.refreshing) this.#asking.tick(now);
+    if (!this.#uploading.size && connection.refreshAfter < Infinity) this.#asking.tick(now);
     const isIdle = this.status === "idle" && !this.#calls?.areRunning;
-    if (connection.pingedAt > link.heardAt) {
-      if (now - connection.pingedAt > openMs) return link.cut("the server does not answer");
-    } else if (now - link.heardAt > (isIdle ? connection.idlePingMs : this.#timing.pingMs)) {
-      this.#send({ type: "ping" });
-      if (link.usedAt >= now) connection.pingedAt = link.usedAt; // else a pause holds it back
-    }
-    if (now - connection.onlineAt > connection.lastsMs * (isIdle ? 1 : 1.05)) {
+    if (!isPinged && now - link.heardAt > (isIdle ? idlePingMs * early : pingMs)) this.#ping(connection, openMs);
+    if (now - connection.onlineAt > lifetimeMs * early * (isIdle ? 1 : 1.05)) {
       this.#connector.replace();
       link.cut("a new connection replaces this one");
       return;
     }
-    const due = typeof this.#options.token === "function" ? refreshAt(connection.token) : undefined;
-    if (due !== undefined && now > Math.max(due, connection.refreshAfter)) void this.#refresh(connection);
+    const due = typeof this.#options.token === "function" ? refreshAt(connection.token) : NaN;
+    if (now > Math.max(due, connection.refreshAfter)) void this.#refresh(connection);
   }
 
   /** Give the server a newer token, if there is one. */
   async #refresh(connection: Connection): Promise<void> {
-    if (connection.refreshing) return;
-    connection.refreshing = true;
-    connection.refreshAfter = Date.now() + REFRESH_MS;
+    if (connection.refreshAfter === Infinity) return;
+    connection.refreshAfter = Infinity;
     try {
       const token = await this.#token().catch((error: unknown) => {
         // Its source may be out of reach for the moment: ask again, as long as the connection's token is valid.
-        if (error instanceof SessionError || (expiresAt(connection.token) ?? 0) < Date.now()) throw error;
+        if (error instanceof SessionError || !isValid(connection.token)) throw error;
         this.#show({ type: "ignored", why: `There is no newer token: ${messageOf(error)}` });
         return connection.token;
       });
       if (this.#connection !== connection) return;
       if (token === connection.token) {
-        const expires = expiresAt(token);
-        if (expires === undefined || expires < Date.now()) throw new SessionError("unauthorized", "The token has expired");
+        if (!isValid(token)) throw new SessionError("unauthorized", "The token has expired");
         return;
       }
       connection.token = token;
@@ -559,17 +545,25 @@ export class SessionCore {
     } catch (error) {
       this.#fail(error instanceof SessionError ? error : new SessionError("unauthorized", messageOf(error)));
     } finally {
-      connection.refreshing = false;
+      connection.refreshAfter = Date.now() + REFRESH_MS;
     }
   }
 
   /** The machine slept, or its network changed: see whether the connection has outlived it. */
   readonly #doubt = (): void => {
+    this.#connector.hurry();
     const connection = this.#connection;
-    if (!connection || !this.isOnline || connection.doubtedAt) return;
-    connection.doubtedAt = Date.now();
-    this.#send({ type: "ping" });
+    if (connection && this.isOnline) this.#ping(connection, DOUBT_MS);
   };
+
+  /** See whether the server answers in time. */
+  #ping(connection: Connection, answerMs: number): void {
+    const { link, pingedAt } = connection;
+    connection.answerMs = answerMs;
+    if (pingedAt > link.heardAt) return; // it has been asked
+    connection.pingedAt = Date.now();
+    this.#send({ type: "ping" });
+  }
 
   // -- receiving -----------------------------------------------------------------------------------------------
 
@@ -585,7 +579,7 @@ export class SessionCore {
       frame = found as Record<string, unknown>;
       event = readFrame(frame);
     } catch (error) {
-      this.#report.report("in", text, { fate: "malformed", ...(frame && { frame }) });
+      this.#report.report("in", text, { fate: "malformed", frame });
       this.#show({ type: "ignored", why: `The server sent a malformed frame: ${messageOf(error)}` });
       return;
     }
@@ -598,7 +592,7 @@ export class SessionCore {
     const after = this.#sequence.lastSeq;
     const ready = this.#sequence.take(event, seq, Date.now());
     const fate = !ready ? "repeat" : ready.length ? "next" : "early";
-    this.#report.report("in", text, { fate, frame, ...(fate === "early" && { after }) });
+    this.#report.report("in", text, { fate, frame, after: fate === "early" ? after : undefined });
     if (!ready && event.type === "tool_call") this.openCalls.takeRepeated(event);
     for (const next of ready ?? []) this.#apply(next);
   }
@@ -629,14 +623,14 @@ export class SessionCore {
         this.#resync(connection, event);
         break;
       case "upload_ticket":
-        return this.#uploads?.ticket(event);
+        return this.#transfers?.ticket(event);
       case "tool_call":
         return this.openCalls.take(event);
       case "error":
         if (this.#takeError(connection, event)) return;
         break;
       case "gateway_error":
-        this.#uploads?.fail(event.message);
+        this.#transfers?.fail(event.message);
         this.#busy(connection, event.message);
         break;
       default:
@@ -736,7 +730,7 @@ export class SessionCore {
       const callId = event.call_id ?? "";
       if (this.#deciding.delete(callId)) void this.recorded((decisions) => decisions.refused(callId)).catch(() => {});
       if (event.call_id !== undefined) this.#calls?.refused(event).catch((error: unknown) => this.#fail(error));
-      return this.#asking.refused(event) || !!this.#uploads?.refused(event);
+      return this.#asking.refused(event) || !!this.#transfers?.refused(event);
     }
     return false;
   }
@@ -751,20 +745,12 @@ export class SessionCore {
     const link = this.#connection?.link;
     if (!link || this.#sending < kind) return;
     const { text, body } = encoded(frame);
-    const parsed = frame as unknown as Record<string, unknown>;
-    if (body.length <= INLINE_BYTES) {
-      if (link.send(text)) this.#report.report("out", text, { frame: parsed, bytes: body.length });
-      return;
-    }
-    const uploading = this.#transfers()
-      .then(({ uploads }) => uploads.upload(body))
+    if (body.length <= INLINE_BYTES) return this.#post(frame, text);
+    const uploading = this.#loadTransfers()
+      .then((transfers) => transfers.upload(frame, body))
       .then(
-        (reference) => {
-          const callId = "call_id" in frame ? { call_id: frame.call_id } : {};
-          const request = frame.request_id ? { request_id: frame.request_id } : {};
-          const short = { type: frame.type, ...callId, ...request, payload_ref: reference };
-          const shortText = JSON.stringify(short);
-          if (this.#sending >= kind && this.#connection?.link.send(shortText)) this.#report.report("out", shortText, { frame: short });
+        (short) => {
+          if (this.#sending >= kind) this.#post(short);
         },
         (error: unknown) => {
           this.#show({ type: "ignored", why: `A large frame could not be uploaded: ${messageOf(error)}` });
@@ -774,6 +760,10 @@ export class SessionCore {
       )
       .finally(() => this.#uploading.delete(uploading));
     this.#uploading.add(uploading);
+  }
+
+  #post(frame: object, text = JSON.stringify(frame)): void {
+    if (this.#connection?.link.send(text)) this.#report.report("out", text, { frame: frame as Record<string, unknown> });
   }
 
   // -- showing -------------------------------------------------------------------------------------------------
@@ -792,6 +782,5 @@ function encoded(frame: ClientFrame): { text: string; body: Uint8Array<ArrayBuff
 
 /** A string as UTF-8 can carry it: half of a surrogate pair becomes U+FFFD. */
 function wellFormed(_: string, value: unknown): unknown {
-  if (typeof value !== "string" || !/\p{Surrogate}/u.test(value)) return value;
-  return new TextDecoder().decode(new TextEncoder().encode(value));
+  return typeof value === "string" ? value.replace(/\p{Surrogate}/gu, "\uFFFD") : value;
 }

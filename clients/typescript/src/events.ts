@@ -1,5 +1,6 @@
 import type { SessionError } from "./errors.ts";
 import type { ServerFrame } from "./protocol.ts";
+import type { Action } from "./reduce.ts";
 import type { Outcome } from "./journal.ts";
 
 /** What happens in the client itself. */
@@ -12,9 +13,9 @@ export type LocalEvent =
    * There is no connection; the session tries again. `error`: why the server refused it, if it said so: of `kind` `refused` and
    * `code` `RATE_LIMITED` if there were too many connections.
    */
-  | { type: "offline"; why: string; retryInMs: number; error?: SessionError }
+  | { type: "offline"; why: string; retryInMs: number; error?: SessionError | undefined }
   /** The session ended: with an error, unless it was closed here. The last event. */
-  | { type: "ended"; error?: Error }
+  | { type: "ended"; error?: Error | undefined }
   /** A call begins to run here. */
   | { type: "call_started"; callId: string; toolName: string; arguments: Record<string, unknown> }
   /** A running call wrote output. */
@@ -72,19 +73,29 @@ const REQUIRED: { [Type in ServerFrame["type"]]?: Record<string, Kind> } = {
   upload_ticket: { payload_ref: "string", url: "string", headers: "object" },
   message_discarded: { message_id: "string" },
 };
-/** Types of events that no frame may have. */
-const LOCAL: readonly string[] = [
-  "online",
-  "busy",
-  "offline",
-  "ended",
-  "call_started",
-  "call_output",
-  "call_finished",
-  "gateway_error",
-  "ignored",
-  "*",
-] satisfies (LocalEvent["type"] | "*")[];
+/** Types that no frame may have: what they say is this client's to say, such as what a call would change. */
+const LOCAL: Record<LocalEvent["type"] | Action["type"] | "*", 1> = {
+  online: 1,
+  busy: 1,
+  offline: 1,
+  ended: 1,
+  call_started: 1,
+  call_output: 1,
+  call_finished: 1,
+  gateway_error: 1,
+  ignored: 1,
+  prompted: 1,
+  prompt_accepted: 1,
+  prompt_refused: 1,
+  decided: 1,
+  decision_accepted: 1,
+  diffed: 1,
+
+  failed: 1,
+  titled: 1,
+  told: 1,
+  "*": 1,
+};
 const OPTIONAL: Record<string, Kind> = {
   seq: "number",
   arguments: "object",
@@ -101,7 +112,7 @@ export function readFrame(frame: Record<string, unknown>): SessionEvent {
   if (type === undefined && typeof frame["message"] === "string" && "connectionId" in frame) {
     return { type: "gateway_error", message: frame["message"] };
   }
-  if (typeof type !== "string" || LOCAL.includes(type)) throw new Error("a frame without a type");
+  if (typeof type !== "string" || Object.hasOwn(LOCAL, type)) throw new Error("a frame without a type");
   if (seq !== undefined && !(Number.isSafeInteger(seq) && (seq as number) >= 0)) throw new Error(`${type}.seq`);
   const required = (Object.hasOwn(REQUIRED, type) && REQUIRED[type as ServerFrame["type"]]) || {};
   for (const [name, kind] of Object.entries({ ...OPTIONAL, ...required })) {

@@ -1,4 +1,4 @@
-import { messageOf } from "./errors.ts";
+import { Listeners } from "./listeners.ts";
 import type { WireEntry } from "./wire.ts";
 
 /** The part of a WebSocket that the client uses; browsers', Node's and `ws` have it. */
@@ -27,8 +27,7 @@ const OPEN = 1;
 export class Link {
   /** Settles when the connection has ended, for any reason. */
   readonly ended: Promise<LinkEnd>;
-  /** When something was sent or received last. */
-  usedAt = Date.now();
+  /** When something was received last. */
   heardAt = Date.now();
   readonly openedAt = Date.now();
   readonly #socket: WebSocketLike;
@@ -46,14 +45,14 @@ export class Link {
     this.ended = new Promise((resolve) => {
       this.#end = resolve;
     });
-    this.#socket = protocols.length ? new WebSocket(url, protocols) : new WebSocket(url);
+    this.#socket = new WebSocket(url, protocols);
     const timer = setTimeout(() => this.#finish(0, "no answer in time"), openMs);
     void this.ended.then(() => clearTimeout(timer));
     this.#socket.onopen = () => {
       if (this.#over) return;
       clearTimeout(timer);
       this.#opened = true;
-      this.usedAt = this.heardAt = Date.now();
+      this.heardAt = Date.now();
       handlers.open();
     };
     this.#socket.onmessage = ({ data }: { data: unknown }) => {
@@ -73,7 +72,6 @@ export class Link {
   /** Send a text. Returns whether the connection took it, not whether it arrived. */
   send(text: string): boolean {
     if (this.#over || this.#socket.readyState !== OPEN) return false;
-    this.usedAt = Date.now();
     this.#socket.send(text);
     return true;
   }
@@ -98,39 +96,23 @@ export class Link {
 
 /** Tells an inspector's listeners what happens on the wire. */
 export class WireReport {
-  readonly #listeners = new Set<(entry: WireEntry) => void>();
+  readonly #listeners = new Listeners<WireEntry>();
+  readonly on = this.#listeners.on;
   connection = 0;
 
-  on(listener: (entry: WireEntry) => void): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
-  }
-
   report(kind: WireEntry["kind"], text: string, more: Partial<WireEntry> = {}): void {
-    if (!this.#listeners.size) return;
+    if (!this.#listeners.areThere) return;
+    const { frame } = more;
+    const shown = frame?.["type"] === "refresh_token" ? { ...frame, token: "…" } : frame;
     const entry = {
       kind,
       at: Date.now(),
       connection: this.connection,
-      bytes: more.bytes ?? new TextEncoder().encode(text).length,
-      text: masked(text, more.frame),
+      bytes: new TextEncoder().encode(text).length,
+      text: shown === frame ? text : JSON.stringify(shown),
       ...more,
-      ...(more.frame && { frame: withoutToken(more.frame) }),
+      frame: shown,
     };
-    for (const listener of this.#listeners) {
-      try {
-        listener(entry);
-      } catch (error) {
-        console.error("codelab: a listener of the wire failed:", messageOf(error));
-      }
-    }
+    this.#listeners.tell(entry);
   }
-}
-
-function withoutToken(frame: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
-  return frame["type"] === "refresh_token" ? { ...frame, token: "…" } : frame;
-}
-
-function masked(text: string, frame: Readonly<Record<string, unknown>> | undefined): string {
-  return frame?.["type"] === "refresh_token" ? JSON.stringify(withoutToken(frame)) : text;
 }

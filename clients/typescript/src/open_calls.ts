@@ -8,7 +8,8 @@ interface OpenCallsOptions {
   show(event: SessionEvent): void;
   /** Executes a call, if this client executes any. */
   execute(call: ToolCallFrame): void;
-  download(call: ToolCallFrame): Promise<unknown>;
+  /** Fetches the arguments of a call. */
+  complete(call: ToolCallFrame): Promise<ToolCallFrame>;
 }
 
 /** The calls that wait for a human or are executed: shows each once, and executes only those that are open. */
@@ -93,9 +94,7 @@ export class OpenCalls {
   async #fetchArguments(call: ToolCallFrame, isNew: boolean): Promise<void> {
     for (const pause of [1, 4, 0]) {
       try {
-        const found = await this.#options.download(call);
-        if (typeof found !== "object" || found === null || Array.isArray(found)) throw new Error("they are not an object");
-        call = { ...call, arguments: found as Record<string, unknown> };
+        call = await this.#options.complete(call);
         break;
       } catch (error) {
         const why = `The arguments of ${call.tool_name} could not be fetched: ${messageOf(error)}`;

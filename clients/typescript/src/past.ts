@@ -1,8 +1,17 @@
-import { loaded } from "./loaded.ts";
-import type { Rest } from "./rest.ts";
+import type { HistoryAction } from "./history_state.ts";
+import { reduce } from "./reduce.ts";
+import { overHttp, type Rest } from "./rest.ts";
+import type { ConversationState } from "./state.ts";
 
-/** What reads the history of a session, and makes forks of it. */
-export const history = loaded(() => import("./history.ts"));
+/**
+ * Load what puts pages of the history into a state, as a conversation does by itself: the newest one first, then those
+ * before it. The function that it gives is pure.
+ */
+export async function historyReducer(): Promise<(state: ConversationState, page: HistoryAction) => ConversationState> {
+  const { reduceHistory } = await overHttp();
+  return (state, page) => reduceHistory(reduce, state, page);
+}
+
 
 /**
  * A fork of a session that ends before a message, so that another one can be sent in its place: the session stays as it
@@ -10,5 +19,5 @@ export const history = loaded(() => import("./history.ts"));
  * does not have the message.
  */
 export async function forkBefore(rest: Rest, sessionId: string, messageId: string): Promise<string> {
-  return (await history()).forkBefore(rest, sessionId, messageId);
+  return (await overHttp()).forkBefore(rest, sessionId, messageId);
 }

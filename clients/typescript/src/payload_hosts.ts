@@ -40,8 +40,8 @@ export class PayloadHosts {
     if (!/^https?:$/.test(parts.protocol) || parts.username || parts.password) {
       throw refused("the server names an address that is not a plain http or https one");
     }
-    const { socket, rest, secure } = this.#address;
-    if (secure && parts.protocol !== "https:") throw refused("the server names an address without TLS");
+    const { socket, rest } = this.#address;
+    if (socket.startsWith("wss:") && parts.protocol !== "https:") throw refused("the server names an address without TLS");
     const own = [socket.replace(/^ws/, "http"), rest].filter(Boolean).map((each) => new URL(each.replace(/[{}]/g, "")));
     if (!own.some((each) => isSame(parts, each)) && !(await this.#isNamed(parts))) {
       throw refused(`the server names ${parts.hostname}, which is neither its own host nor one of its storage`);

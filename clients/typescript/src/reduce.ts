@@ -1,7 +1,6 @@
 import type { SessionEvent, SessionEventOf } from "./events.ts";
 import type { Outcome } from "./journal.ts";
 import type { Attachment, ErrorCode, SessionInfoFrame, ToolCallDraftFrame, ToolCallFrame } from "./protocol.ts";
-import type { HistoryMessage } from "./rest.ts";
 import type { ActingMode, Answer } from "./session.ts";
 import type {
   AssistantMessage,
@@ -9,6 +8,7 @@ import type {
   CallState,
   ConversationState,
   FileChange,
+  Memory,
   Message,
   Part,
   QueuedPrompt,
@@ -34,22 +34,17 @@ export type Action =
   /** What the user wanted was refused, or could not be sent. */
   | { type: "failed"; message: string; code?: ErrorCode | undefined }
   | { type: "titled"; title: string }
-  /**
-   * The newest page of the history, up to `lastSeq`, and the turn that was running then. At the beginning, or when
-   * `isStale` says that frames are missing.
-   */
-  | { type: "history"; messages: readonly HistoryMessage[]; lastSeq: number; runningTurn?: string | undefined; hasEarlier: boolean }
-  /** The page before the first message. */
-  | { type: "earlier_history"; messages: readonly HistoryMessage[]; hasEarlier: boolean };
+  /** @internal The history tells of something that the agent did. */
+  | { type: "told"; turnId: string; part: Part };
 
 /** Characters of a running command's output that are kept. */
 const OUTPUT_CHARS = 20_000;
 /** The server tells so many characters of a message that waits. */
 const PREVIEW_CHARS = 200;
 /** Codes of refusals that the same message may not meet again. */
-const PASSING: ReadonlySet<string | undefined> = new Set(["BUSY", "DATABASE_ERROR", "RATE_LIMITED"]);
-const ACTING_MODES: ReadonlySet<unknown> = new Set<ActingMode>(["manual", "code", "autonomous"]);
-const OPEN: ReadonlySet<CallState> = new Set(["asking", "approved", "running", "elsewhere"]);
+const PASSING: readonly (string | undefined)[] = ["BUSY", "DATABASE_ERROR", "RATE_LIMITED"];
+const ACTING_MODES: readonly unknown[] = ["manual", "code", "autonomous"] satisfies ActingMode[];
+const OPEN: readonly CallState[] = ["asking", "approved", "running", "elsewhere"];
 
 type State = ConversationState;
 
@@ -71,7 +66,7 @@ export function reduce(state: State, event: SessionEvent | Action): State {
 function inTurn(state: State, event: SessionEvent | Action): State {
   const turnId = "turn_id" in event && event.type !== "ack" ? event.turn_id : undefined;
   if (typeof turnId !== "string" || turnId === state.memory.turnId) return state;
-  state = { ...state, memory: { ...state.memory, turnId } };
+  state = remembering(state, { turnId });
   return state.turns.findLast((turn) => turn.id === turnId) ? state : withTurn(state, { id: turnId, isOver: false });
 }
 
@@ -162,12 +157,11 @@ function next(state: State, event: SessionEvent | Action, seq: number | undefine
     case "online":
       return { ...state, connection: { state: "online" } };
     case "offline":
-    case "busy": {
+    case "busy":
+    case "ended": {
       const { type, ...connection } = event;
       return { ...state, connection: { state: type, ...connection } };
     }
-    case "ended":
-      return { ...state, connection: { state: "ended", ...(event.error && { error: event.error }) } };
     case "prompted": {
       const { id, text, attachments = [] } = event;
       return pushed(state, { role: "user", id, turnId: undefined, text, attachments, state: "sending", isWhole: true });
@@ -176,7 +170,7 @@ function next(state: State, event: SessionEvent | Action, seq: number | undefine
       return withUser(state, event.id, { state: "sent" });
     case "prompt_refused": {
       const { id, message, code, retryAt } = event;
-      const isPassing = retryAt !== undefined || PASSING.has(code);
+      const isPassing = retryAt !== undefined || PASSING.includes(code);
       state = withUser(state, id, { state: "refused" });
       return beside(state, { type: "error", id: `refused-${id}`, message, code, refused: id, isPassing, retryAt });
     }
@@ -197,13 +191,8 @@ function next(state: State, event: SessionEvent | Action, seq: number | undefine
       return beside(state, { type: "error", id: `failed-${state.memory.made}`, message: event.message, code: event.code });
     case "titled":
       return { ...state, title: event.title };
-    case "history":
-      return withHistory(state, event);
-    case "earlier_history": {
-      const read = readHistory(state, event.messages, () => false);
-      const messages = [...read.messages, ...state.messages];
-      return { ...state, ...read, messages, hasEarlier: event.hasEarlier };
-    }
+    case "told":
+      return put(state, event.turnId, event.part);
     default:
       return state;
   }
@@ -211,7 +200,7 @@ function next(state: State, event: SessionEvent | Action, seq: number | undefine
 
 /** Know in which mode the agent acts, unless `mode` is one in which it does not. */
 function acting(state: State, mode: unknown): State {
-  return ACTING_MODES.has(mode) ? { ...state, actingMode: mode as ActingMode } : state;
+  return ACTING_MODES.includes(mode) ? { ...state, actingMode: mode as ActingMode } : state;
 }
 
 // -- places ----------------------------------------------------------------------------------------------------
@@ -235,6 +224,11 @@ function placeOf({ messages }: State, id: string | undefined, type?: Part["type"
 function partOf<Type extends Part["type"]>(state: State, id: string | undefined, type?: Type): Extract<Part, { type: Type }> | undefined {
   const [n, at] = placeOf(state, id, type) ?? [-1, -1];
   return (state.messages[n] as AssistantMessage | undefined)?.parts[at] as Extract<Part, { type: Type }> | undefined;
+}
+
+/** All that the agent says and does. */
+function partsOf({ messages }: State): Part[] {
+  return messages.flatMap((message) => (message.role === "assistant" ? message.parts : []));
 }
 
 /** Put a part where the one with its id and type is, or at the end of what the agent does in a turn. */
@@ -283,7 +277,11 @@ function beside(state: State, part: SystemMessage["parts"][number]): State {
 }
 
 function numbered(state: State): State {
-  return { ...state, memory: { ...state.memory, made: state.memory.made + 1 } };
+  return remembering(state, { made: state.memory.made + 1 });
+}
+
+function remembering(state: State, change: Partial<Memory>): State {
+  return { ...state, memory: { ...state.memory, ...change } };
 }
 
 // -- turns -----------------------------------------------------------------------------------------------------
@@ -316,7 +314,7 @@ function ended(state: State, event: SessionEventOf<"turn_end">): State {
     if (message.role !== "assistant" || message.turnId !== id) continue;
     for (const part of message.parts) {
       const now = reason === "cancelled" ? "cancelled" : "completed";
-      if (part.type === "call" && OPEN.has(part.state)) state = withCall(state, part.id, { state: now });
+      if (part.type === "call" && OPEN.includes(part.state)) state = withCall(state, part.id, { state: now });
       else if (part.type === "subagent" && part.state === "running") state = withSubagent(state, part.id, { state: now });
     }
   }
@@ -334,7 +332,7 @@ function called(state: State, call: ToolCallFrame): State {
     state = withApproval(appended(state, call.turn_id ?? "", made), made);
     return withSubagent(state, call.parent_call_id, {});
   }
-  const goesOn = OPEN.has(part.state) && part.state !== "running";
+  const goesOn = OPEN.includes(part.state) && part.state !== "running";
   return withCall(state, part.id, { call, ...(goesOn && { state: now, isDeciding: false }) });
 }
 
@@ -407,7 +405,7 @@ function drafted(state: State, draft: ToolCallDraftFrame): State {
   if (messageId === state.memory.drafted) return state; // it is late
   if (messageId !== state.memory.drafting) {
     state = withoutDrafts(state, 0);
-    state = { ...state, memory: { ...state.memory, drafting: messageId, draftingTurn: turnId } };
+    state = remembering(state, { drafting: messageId, draftingTurn: turnId });
   }
   state = withoutDrafts(state, draft.withdrawn ? index : index + 1);
   if (draft.withdrawn) return state;
@@ -425,19 +423,14 @@ function endDrafts(state: State, event: SessionEvent | Action): State {
     (event.type === "message_discarded" && event.message_id === drafting) ||
     ((event.type === "assistant_message" || event.type === "assistant_thought") && event.message_id !== drafting);
   if (isOver || event.type === "offline" || event.type === "busy") state = withoutDrafts(state, 0);
-  if (!isOver) return state;
-  return { ...state, memory: { ...state.memory, drafted: drafting, drafting: "", draftingTurn: "" } };
+  return isOver ? remembering(state, { drafted: drafting, drafting: "", draftingTurn: "" }) : state;
 }
 
 function withoutDrafts(state: State, from: number): State {
-  const isVoid = (part: Part) => part.type === "draft" && part.draft.index >= from;
-  if (!state.messages.some((message) => message.role === "assistant" && message.parts.some(isVoid))) return state;
-  const messages = state.messages.flatMap((message): Message[] => {
-    if (message.role !== "assistant" || !message.parts.some(isVoid)) return [message];
-    const parts = message.parts.filter((part) => !isVoid(part));
-    return parts.length ? [{ ...message, parts }] : [];
-  });
-  return { ...state, messages };
+  for (const part of partsOf(state)) {
+    if (part.type === "draft" && part.draft.index >= from) state = removed(state, part.id);
+  }
+  return state;
 }
 
 // -- the user's messages ---------------------------------------------------------------------------------------
@@ -490,77 +483,8 @@ function prompted(id: string, message: UserMessage | undefined, preview: string,
   return { id, text, position, isWhole: message !== undefined || text.length < PREVIEW_CHARS, message };
 }
 
-// -- the history -----------------------------------------------------------------------------------------------
-
-function withHistory(state: State, event: Extract<Action, { type: "history" }>): State {
-  const { runningTurn, isStale } = { ...state, ...event };
-  const ofRunning = (message: HistoryMessage) => runningTurn !== undefined && message["turn_id"] === runningTurn;
-  // The frames of the running turn tell it, unless they are missing.
-  const told = isStale ? event.messages : event.messages.filter((message) => !ofRunning(message));
-  const read = readHistory(state, told, ofRunning);
-  const ids = new Set(read.messages.flatMap((message) => [message.id, ...(message.role === "user" ? [] : message.parts.map((part) => part.id))]));
-  // A turn may have begun since the server was asked which one runs.
-  const isOver = (turnId: string) => read.turns.some((turn) => turn.id === turnId && turn.isTold === true);
-  const running = new Set([runningTurn, state.memory.turnId].filter((turnId) => turnId && !isOver(turnId)));
-  const historyTurn = [...running].at(-1);
-  const memory = { ...read.memory, historySeq: event.lastSeq, historyTurn };
-  let after: State = { ...state, ...read, memory, isStale: false, hasEarlier: event.hasEarlier };
-  for (const message of state.messages) {
-    if (message.role === "user") {
-      if ((message.state === "sending" || running.has(message.turnId)) && !ids.has(message.id)) after = pushed(after, message);
-    } else if (message.role === "assistant" && running.has(message.turnId)) {
-      for (const part of message.parts) if (!ids.has(part.id)) after = appended(after, message.turnId, part);
-    }
-  }
-  return { ...after, approvals: callsOf(after).filter((part) => part.state === "asking") };
-}
-
-function callsOf({ messages }: State): CallPart[] {
-  return messages.flatMap((message) => (message.role === "assistant" ? message.parts.filter((part) => part.type === "call") : []));
-}
-
-/**
- * Messages of the history. `goesOn`: whether a message's turn is running. Its calls stay as they are shown; others wait,
- * or run elsewhere, until it is said.
- */
-function readHistory(state: State, history: readonly HistoryMessage[], goesOn: (message: HistoryMessage) => boolean): Pick<State, "messages" | "turns" | "memory"> {
-  let read: State = { ...state, messages: [] };
-  for (const message of history) {
-    const { content } = message;
-    const turnId = textOf(message["turn_id"]);
-    const isRunning = goesOn(message);
-    if (turnId && !isRunning) {
-      const turn = read.turns.find(({ id }) => id === turnId);
-      if (!turn?.isTold) read = withTurn(read, { ...turn, id: turnId, isOver: true, isTold: true });
-    }
-    const id = textOf(message["message_id"]) || message.id;
-    if (message.role === "user") {
-      read = pushed(read, { role: "user", id, turnId: turnId || undefined, text: content, attachments: [], state: "sent", isWhole: true });
-    } else if (message.role === "tool") {
-      const part = partOf<"call" | "subagent">(read, textOf(message["call_id"]));
-      if (part?.type === "subagent") read = put(read, "", { ...part, text: content, state: "completed" });
-      if (part?.type !== "call") continue;
-      const settles = OPEN.has(part.state) && part.state !== "running";
-      read = put(read, "", { ...part, shown: content, ...(settles && { state: "completed" }) });
-    } else if (message.role === "assistant") {
-      const agent = textOf(message["agent"]);
-      if (content) read = appended(read, turnId, { type: "text", id, text: content, isFinal: true, agent });
-      for (const told of (message["calls"] ?? []) as ToolCallFrame[]) {
-        const call: ToolCallFrame = { ...told, type: "tool_call", requires_approval: false, turn_id: turnId };
-        const shown = isRunning && partOf(state, call.call_id);
-        read = appended(read, turnId, shown || madePart(call, isRunning));
-      }
-    }
-  }
-  return read;
-}
-
-/** A call of the history: one of `delegate` is a subagent. */
-function madePart(call: ToolCallFrame, isRunning: boolean): Part {
-  const { call_id: id, tool_name: tool, arguments: args = {} } = call;
-  if (tool !== "delegate") return { type: "call", id, call, state: isRunning ? "elsewhere" : "completed", output: "" };
-  const [agent, task] = [textOf(args["agent"]), textOf(args["task"])];
-  return { type: "subagent", id, state: isRunning ? "running" : "completed", agent, task, text: "", calls: [] };
+function callsOf(state: State): CallPart[] {
+  return partsOf(state).filter((part) => part.type === "call");
 }
 
 function textOf(value: unknown): string {

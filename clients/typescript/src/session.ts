@@ -1,7 +1,6 @@
 import { newId } from "./address.ts";
-import { SessionCore } from "./core.ts";
+import { SessionCore, type CoreOptions } from "./core.ts";
 import type { SessionEvent, SessionEventOf } from "./events.ts";
-import type { SessionOptions } from "./options.ts";
 import type {
   AckFrame,
   Attachment,
@@ -51,7 +50,7 @@ export class Session {
   readonly wire: Wire;
   readonly #core: SessionCore;
 
-  constructor(options: SessionOptions) {
+  constructor(options: CoreOptions) {
     this.#core = new SessionCore(options);
     const { sessionId, rest, wire } = this.#core;
     this.sessionId = sessionId;
@@ -130,9 +129,9 @@ export class Session {
       content,
       role: "user",
       client_msg_id: id,
-      ...(options.attachments && { attachments: options.attachments as Attachment[] }),
-      ...(options.whenBusy && { when_busy: options.whenBusy }),
-    } as const;
+      attachments: options.attachments,
+      when_busy: options.whenBusy,
+    } as ClientFrame; // what is undefined is not sent
     const accepted = this.request(frame).then(() => {});
     const turn = new Turn(id, accepted, (ended) => this.#core.turns.delete(ended));
     this.#core.turns.add(turn);
@@ -153,10 +152,10 @@ export class Session {
    */
   cancel({ message, queued }: { message?: string; queued?: boolean } = {}): Promise<AckFrame> {
     const { status, turnId, turns } = this.#core;
-    const onItsWay = status === "idle" ? [...turns].filter((turn) => !turn.isAccepted).at(-1)?.id : undefined;
+    const onItsWay = status === "idle" ? [...turns].findLast((turn) => !turn.isAccepted)?.id : undefined;
     const id = message ?? onItsWay;
-    if (id !== undefined) return this.#now({ type: "cancel", client_msg_id: id });
-    return this.#now({ type: "cancel", ...(turnId && { turn_id: turnId }), ...(queued && { queued }) });
+    const running = { turn_id: turnId, queued: queued || undefined };
+    return this.#now({ type: "cancel", ...(id === undefined ? running : { client_msg_id: id }) } as ClientFrame);
   }
 
   /** Take back a message that waits. */
@@ -193,7 +192,7 @@ export class Session {
   /** The remembered rules. */
   async rules(): Promise<RuleInfo[]> {
     const { rules } = await this.request<RuleListFrame>({ type: "rules", action: "list" });
-    await this.#core.recorded(async (decisions) => decisions.sawRules(rules));
+    await this.#core.recorded((decisions) => decisions.sawRules(rules));
     return rules;
   }
 
@@ -206,7 +205,7 @@ export class Session {
 
   /** Show a file to the agent with every Request. Without content, the agent reads it when it needs it. */
   addFile(path: string, content?: string): Promise<ContextUpdatedFrame> {
-    return this.#updateContext("add_file", { path, ...(content !== undefined && { content }) });
+    return this.#updateContext("add_file", { path, content });
   }
 
   /** Show a file no longer. */
@@ -237,8 +236,8 @@ export class Session {
     return this.#core.download(frame);
   }
 
-  #updateContext(action: "add_file" | "remove_file" | "clear", data?: { path: string; content?: string }) {
-    return this.request<ContextUpdatedFrame>({ type: "context_update", action, ...(data && { data }) });
+  #updateContext(action: "add_file" | "remove_file" | "clear", data?: { path: string; content?: string | undefined }) {
+    return this.request<ContextUpdatedFrame>({ type: "context_update", action, data } as ClientFrame);
   }
 
   /** Send a frame beside the others. Nobody needs to care about the reply. */

@@ -65,7 +65,7 @@ export interface ConnectionState {
   /** With that, in how many milliseconds the session tries again. */
   readonly retryInMs?: number;
   /** What ended the session, if it was not closed here; or, if it is offline, why the server refused the connection. */
-  readonly error?: Error;
+  readonly error?: Error | undefined;
 }
 
 export interface TurnState {
@@ -264,7 +264,7 @@ export interface Memory {
   readonly drafted: string;
   /** Frames up to this `seq` are told by the history, except those of the turn that was running. */
   readonly historySeq: number;
-  readonly historyTurn: string | undefined;
+  readonly historyTurn?: string | undefined;
 }
 
 /** A session of which nothing is known. */
@@ -284,5 +284,5 @@ export const EMPTY: ConversationState = {
   hasEarlier: false,
   isStale: false,
   lastSeq: 0,
-  memory: { turnId: "", made: 0, drafting: "", draftingTurn: "", drafted: "", historySeq: 0, historyTurn: undefined },
+  memory: { turnId: "", made: 0, drafting: "", draftingTurn: "", drafted: "", historySeq: 0 },
 };

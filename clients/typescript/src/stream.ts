@@ -7,8 +7,9 @@ const MOST_EVENTS = 100_000;
 
 /** A queue with one reader. It ends when the session ends: with an error, unless that was on purpose. */
 export class EventStream<Item> implements AsyncIterableIterator<Item> {
-  #items: Item[] = [];
-  #next = 0;
+  /** The newest items, and those before them, the oldest last. */
+  #newest: Item[] = [];
+  #oldest: Item[] = [];
   #reading = false;
   #ended = false;
   #error: unknown;
@@ -21,12 +22,11 @@ export class EventStream<Item> implements AsyncIterableIterator<Item> {
 
   put(item: Item): void {
     if (this.#ended) return;
-    this.#items.push(item);
-    if (this.#items.length - this.#next > (this.#reading ? MOST_EVENTS : MOST_UNREAD)) {
-      this.#next++;
+    this.#newest.push(item);
+    if (this.#newest.length + this.#oldest.length > (this.#reading ? MOST_EVENTS : MOST_UNREAD)) {
+      this.#take();
       if (this.#reading) this.end(new SessionError("closed", "The server sends faster than its frames are read"));
     }
-    this.#compact();
     this.#wake();
   }
 
@@ -41,11 +41,8 @@ export class EventStream<Item> implements AsyncIterableIterator<Item> {
   async next(): Promise<IteratorResult<Item, undefined>> {
     this.#reading = true;
     for (;;) {
-      if (this.#next < this.#items.length) {
-        const value = this.#items[this.#next++] as Item;
-        this.#compact();
-        return { value, done: false };
-      }
+      const value = this.#take();
+      if (value !== undefined) return { value, done: false };
       if (this.#ended) {
         const error = this.#error;
         this.#error = undefined;
@@ -58,8 +55,8 @@ export class EventStream<Item> implements AsyncIterableIterator<Item> {
 
   async return(): Promise<IteratorResult<Item, undefined>> {
     this.end();
-    this.#items = [];
-    this.#next = 0;
+    this.#newest = [];
+    this.#oldest = [];
     this.#onReturn(this);
     return { value: undefined, done: true };
   }
@@ -72,10 +69,12 @@ export class EventStream<Item> implements AsyncIterableIterator<Item> {
     for (const wake of this.#waiting.splice(0)) wake();
   }
 
-  #compact(): void {
-    if (this.#next > 1_000 && this.#next * 2 > this.#items.length) {
-      this.#items = this.#items.slice(this.#next);
-      this.#next = 0;
+  /** The oldest item. */
+  #take(): Item | undefined {
+    if (!this.#oldest.length) {
+      this.#oldest = this.#newest.reverse();
+      this.#newest = [];
     }
+    return this.#oldest.pop();
   }
 }

@@ -14,19 +14,23 @@ export async function currentToken(token: Token | undefined): Promise<string> {
   return found;
 }
 
-/** When (ms since the epoch) to ask for a newer token; undefined if this one does not say when it expires. */
-export function refreshAt(token: string): number | undefined {
+/** When (ms since the epoch) to ask for a newer token; NaN if this one does not say when it expires. */
+export function refreshAt(token: string): number {
   const expires = expiresAt(token);
-  if (expires === undefined) return undefined;
   const { iat } = claims(token);
   const issued = typeof iat === "number" ? iat * 1000 : Date.now();
   return Math.max(expires - AHEAD_MS, issued + (expires - issued) * 0.9);
 }
 
-/** When (ms since the epoch) a token expires, if it says so. */
-export function expiresAt(token: string): number | undefined {
+/** When (ms since the epoch) a token expires; NaN if it does not say so. */
+export function expiresAt(token: string): number {
   const { exp } = claims(token);
-  return typeof exp === "number" ? exp * 1000 : undefined;
+  return typeof exp === "number" ? exp * 1000 : NaN;
+}
+
+/** Whether a token says that it has not expired. */
+export function isValid(token: string): boolean {
+  return expiresAt(token) >= Date.now();
 }
 
 /** The user of a token; empty if it does not say. */
@@ -40,8 +44,7 @@ export function claims(token: string): Record<string, unknown> {
   try {
     const part = (token.split(".")[1] ?? "").replaceAll("-", "+").replaceAll("_", "/");
     const bytes = Uint8Array.from(atob(part), (char) => char.charCodeAt(0));
-    const found: unknown = JSON.parse(new TextDecoder().decode(bytes));
-    return typeof found === "object" && found !== null ? (found as Record<string, unknown>) : {};
+    return Object(JSON.parse(new TextDecoder().decode(bytes)));
   } catch {
     return {};
   }

@@ -15,14 +15,14 @@ export interface WireEntry {
   /** The frame's JSON. A token in it is replaced by `…`. With `close`: the code and the reason. */
   readonly text: string;
   /** The parsed frame; undefined if it is not a JSON object. */
-  readonly frame?: Readonly<Record<string, unknown>>;
+  readonly frame?: Readonly<Record<string, unknown>> | undefined;
   /**
    * What became of a frame that came: `next` was shown, `repeat` was known, `early` waits for an earlier one, `reply`
    * has no `seq`, `malformed` was ignored.
    */
   readonly fate?: "next" | "repeat" | "early" | "reply" | "malformed";
   /** With `early`: the `seq` of the last frame before the gap. */
-  readonly after?: number;
+  readonly after?: number | undefined;
 }
 
 /** What happens on the wire, for an inspector. */

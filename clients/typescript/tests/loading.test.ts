@@ -3,7 +3,7 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 
 import { memoryJournal, type Journal } from "../src/index.ts";
-import { eventually, newSession, openSession, serve, stopAll } from "./server.ts";
+import { eventually, newSession, openSession, serve, stopAll, stopServers } from "./server.ts";
 
 const loading = vi.hoisted(() => ({ count: 0, fails: false }));
 
@@ -17,6 +17,12 @@ vi.mock("../src/executing.ts", async (original) => {
     }
   }
   return { ...others, Decisions: Counted };
+});
+
+vi.mock("../src/refusal.ts", async (original) => {
+  const { refusal } = await original<typeof import("../src/refusal.ts")>();
+  if (loading.fails) throw new TypeError("Failed to fetch dynamically imported module");
+  return { refusal };
 });
 
 const CALL = { type: "tool_call", call_id: "c", tool_name: "write_file", arguments: { path: "a", content: "" }, seq: 1 };
@@ -61,6 +67,18 @@ test("if it is out of reach, a session with tools does not open, and a decision 
   loading.fails = false;
   await session.answer("c", { decision: "approve" });
   expect(served.frames.filter((frame) => frame["type"] === "hitl_decision")).toHaveLength(1);
+});
+
+test("if what tells why a connection is refused is out of reach, only a session that was never online ends", async () => {
+  loading.fails = true;
+  const served = await serve();
+  const offline: string[] = [];
+  await openSession(served.url, { onEvent: (event) => event.type === "offline" && offline.push(event.why) });
+  stopServers();
+  await eventually(() => offline.length > 3);
+  expect(offline.at(-1)).toContain("out of reach");
+  const opening = newSession(served.url).open();
+  await expect(opening).rejects.toMatchObject({ kind: "unreachable", message: expect.stringContaining("could not be loaded") });
 });
 
 /** A journal that is opened when the test says so. */

@@ -3,20 +3,27 @@
 import { readFile } from "node:fs/promises";
 import { describe, expect, test } from "vitest";
 
-import { EMPTY, reduce, type Action, type AssistantMessage, type ConversationState, type HistoryMessage, type SessionEvent } from "../src/index.ts";
+import { EMPTY, historyReducer, reduce, type Action, type AssistantMessage, type ConversationState, type HistoryAction, type HistoryMessage, type SessionEvent } from "../src/index.ts";
 
 const said = (turn_id: string, role: string, content: string, more: object = {}) =>
   ({ id: `${turn_id}-${content}`, message_id: `${turn_id}-${content}`, turn_id, role, content, ...more }) as unknown as HistoryMessage;
 const call = (call_id: string, more: object = {}) => ({ call_id, tool_name: "run", turn_id: "t2", ...more });
 const frame = (type: string, more: object = {}) => ({ type, turn_id: "t2", ...more }) as unknown as SessionEvent;
 const text = (message_id: string, token: string, more: object = {}) => frame("assistant_message", { message_id, token, is_final: true, ...more });
-const history = (messages: HistoryMessage[], runningTurn?: string, more: object = {}): Action =>
+const history = (messages: HistoryMessage[], runningTurn?: string, more: object = {}): HistoryAction =>
   ({ type: "history", messages, lastSeq: 0, runningTurn, hasEarlier: false, ...more });
 const gap = frame("resync_required", { turn_id: undefined, last_seq: 0 });
 const USAGE = { prompt_tokens: 10, completion_tokens: 2, llm_calls: 1 };
 
-function after(...events: (SessionEvent | Action)[]): ConversationState {
-  return events.reduce(reduce, EMPTY);
+const reduceHistory = await historyReducer();
+
+/** The state after events, and pages of the history. */
+function next(state: ConversationState, event: SessionEvent | Action | HistoryAction): ConversationState {
+  return event.type === "history" || event.type === "earlier_history" ? reduceHistory(state, event) : reduce(state, event);
+}
+
+function after(...events: (SessionEvent | Action | HistoryAction)[]): ConversationState {
+  return events.reduce(next, EMPTY);
 }
 
 function shown({ messages }: ConversationState): string[] {
@@ -115,7 +122,7 @@ describe("frames that are missing", () => {
     expect(shown(state)).toEqual(["one", "two"]);
     state = [frame("user_message", { client_msg_id: "t2-three", content: "three" }), asks("c2"), gap].reduce(reduce, state);
     expect(state.isStale).toBe(true);
-    state = reduce(state, history(sinceThen, "t2"));
+    state = next(state, history(sinceThen, "t2"));
     expect(shown(state)).toEqual(["one", "two", "three", "four", "c1 completed", "c2 asking", "c3 elsewhere"]);
     expect(state.isStale).toBe(false);
     const more = [asks("c3"), frame("call_update", { call_id: "c2", state: "rejected" }), text("m", "five")];
@@ -162,8 +169,8 @@ describe("frames that are missing", () => {
     const state = after(history(before, undefined, { lastSeq: 20, hasEarlier: true }), ...old, text("n", "new", { turn_id: "t9", seq: 21 }));
     expect(shown(state)).toEqual(["one", "two", "new"]);
     expect(state.approvals).toEqual([]);
-    const earlier: Action = { type: "earlier_history", messages: [said("t0", "user", "zero")], hasEarlier: false };
-    expect(shown(reduce(state, earlier))[0]).toBe("zero");
+    const earlier: HistoryAction = { type: "earlier_history", messages: [said("t0", "user", "zero")], hasEarlier: false };
+    expect(shown(next(state, earlier))[0]).toBe("zero");
   });
 });
 

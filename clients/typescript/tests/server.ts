@@ -77,6 +77,10 @@ export function openSession(url: string, options: Partial<SessionOptions> = {}):
 
 export async function stopAll(): Promise<void> {
   await Promise.all(sessions.splice(0).map((session) => session.close()));
+  stopServers();
+}
+
+export function stopServers(): void {
   for (const server of servers.splice(0)) {
     for (const client of server.clients) client.terminate();
     server.close();

@@ -4,18 +4,21 @@ import { gzipSync } from "node:zlib";
 import { build, type Metafile } from "esbuild";
 import { expect, test } from "vitest";
 
+const CONVERSATION = 'export { createConversation } from "./src/index.ts"';
 /** Bytes, minified and compressed, of what a program imports. The libraries of the bindings are not counted. */
 const SIZES = [
-  ["a session", "browser", 'export { connect } from "./src/index.ts"', 12_000],
-  ["a conversation", "browser", 'export { createConversation } from "./src/index.ts"', 17_000],
-  ["the reducer alone", "browser", 'export { EMPTY, reduce } from "./src/index.ts"', 4_850],
-  ["React", "browser", 'export * from "./src/react.ts"', 17_250],
-  ["Vue", "browser", 'export * from "./src/vue.ts"', 17_250],
-  ["all for Node", "node", 'export * from "./src/node.ts"', 19_600],
+  ["a session", "browser", 'export { connect } from "./src/index.ts"', 10_900],
+  ["a conversation", "browser", CONVERSATION, 15_000],
+  ["a conversation, its tools and its journal", "browser", `${CONVERSATION}; export * from "./src/executing.ts"; export * from "./src/indexeddb.ts"`, 21_750],
+  ["the reducer alone", "browser", 'export { EMPTY, reduce } from "./src/index.ts"', 4_050],
+  ["React", "browser", 'export * from "./src/react.ts"', 15_300],
+  ["Vue", "browser", 'export * from "./src/vue.ts"', 15_300],
+  ["all for Node", "node", 'export * from "./src/node.ts"', 17_050],
   ["what executes calls", "browser", 'export * from "./src/executing.ts"', 5_400],
-  ["what transfers large frames", "browser", 'export * from "./src/payloads.ts"', 2_200],
+  ["what transfers large frames", "browser", 'export * from "./src/payloads.ts"', 2_350],
   ["the journal of a browser", "browser", 'export * from "./src/indexeddb.ts"', 1_650],
-  ["what reads the history", "browser", 'export * from "./src/history.ts"', 500],
+  ["what asks over HTTP", "browser", 'export * from "./src/over_http.ts"', 2_250],
+  ["what tells why a connection is refused", "browser", 'export * from "./src/refusal.ts"', 850],
 ] as const;
 
 /** What a script loads at once. */

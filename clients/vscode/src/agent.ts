@@ -4,6 +4,7 @@ import {
   type ConversationState,
   createConversation,
   EMPTY,
+  type OwnTool,
   SessionError,
   type Tool,
   type ToolCallFrame,
@@ -14,9 +15,9 @@ import { type Change, changesOf } from "../../web/src/workspace/changes.ts";
 import { Expectations, viewOf } from "../../web/src/workspace/expectations.ts";
 import { fileTools } from "../../web/src/workspace/file_tools.ts";
 import { Notes, PROJECT, type Scope } from "../../web/src/notes/notes.ts";
-import { mentionedImages } from "./images.ts";
+import { imageTool, mentionedImages } from "./images.ts";
 import { type Kept, projectsNotes } from "./notes.ts";
-import type { CommandRunner, Platform } from "./platform.ts";
+import type { CommandRunner, GitReader, Platform } from "./platform.ts";
 import type { Proposals } from "./proposals.ts";
 import type { Questions } from "./questions.ts";
 import { Reviews } from "./reviews.ts";
@@ -218,6 +219,7 @@ export class Agent implements vscode.Disposable {
       platform: system,
       token: () => tokens.of(to.url),
       tools: files ? this.#tools(files, expectations) : {},
+      ownTools: files && [viewImage(files)],
       decidedElsewhere: async (call) => questions.runsHere(to.url, call, files ? await shownChanges(files, expectations, call) : []),
       client: { name: "codelab-vscode", version: String((context.extension.packageJSON as { version?: unknown }).version) },
       capabilities: { drafts: true },
@@ -237,8 +239,23 @@ export class Agent implements vscode.Disposable {
       tools["run_command"] = async (args: { command: string; cwd?: string }, context) =>
         commands.run(args.command, (await files.uriOf(args.cwd ?? ".")).fsPath, context);
     }
+    const { git } = platform;
+    if (git && files.root.scheme === "file") Object.assign(tools, gitTools(git, files.root.fsPath));
     return Object.fromEntries(Object.entries(tools).map(([name, tool]) => [name, whileTrusted(tool)])) as CatalogueTools;
   }
+}
+
+function gitTools(git: GitReader, folder: string): CatalogueTools {
+  return {
+    "git.diff": ({ path, staged = false }, context) => git.diff(folder, path, staged, context),
+    "git.status": ({ path = "." }, context) => git.status(folder, path, context),
+    "git.log": ({ path, limit = 10 }, context) => git.log(folder, path, limit, context),
+  };
+}
+
+function viewImage(files: WorkspaceFiles): OwnTool {
+  const tool = imageTool(files);
+  return { ...tool, execute: whileTrusted(tool.execute) };
 }
 
 /** A tool that does nothing when the workspace is not trusted. */

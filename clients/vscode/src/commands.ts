@@ -97,7 +97,7 @@ export class TerminalCommands implements CommandRunner {
 }
 
 /** The editor's environment without its own variables: with those, a command's Node would behave as the editor's. */
-function environment(): NodeJS.ProcessEnv {
+export function environment(): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^(ELECTRON|VSCODE)_/i.test(name)));
 }
 

@@ -6,6 +6,7 @@ import type * as vscode from "vscode";
 import { WebSocket } from "ws";
 import { SHELL, TerminalCommands } from "./commands.ts";
 import { activateOn } from "./extension.ts";
+import { UsersGit } from "./git.ts";
 import type { Platform } from "./platform.ts";
 import { usersNotes } from "./users_notes.ts";
 
@@ -16,6 +17,7 @@ const desktop: Platform = {
   WebSocket: WebSocket as unknown as NonNullable<SessionOptions["WebSocket"]>,
   platform: PLATFORMS[process.platform],
   commands: () => new TerminalCommands(),
+  git: new UsersGit(),
   notes: usersNotes(),
   os: `${process.platform} ${release()}`,
   shell: SHELL,

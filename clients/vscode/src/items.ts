@@ -4,6 +4,7 @@ import type { CallPart, ConversationState, Message, Part, TurnState } from "@cod
 import { visible, visibleJson, visibleLine } from "../../web/src/conversation/safe.ts";
 import { difference } from "../../web/src/review/difference.ts";
 import type { Change } from "../../web/src/workspace/changes.ts";
+import { type Image, imagesOf } from "./images.ts";
 import type { CallItem, Item, Look, NoteItem, ShownChange, UserItem } from "./model.ts";
 
 /** Characters of arguments, results and outputs that the view shows. */
@@ -101,6 +102,7 @@ function callItem(part: CallPart, look: Look | undefined): CallItem {
   const args = (call.arguments ?? {}) as Record<string, unknown>;
   const plan = planOf(call.tool_name, args);
   const changes = diff.map(shownChange);
+  const images = imagesOf(part.outcome?.result);
   const text = argumentsText(args, plan ? ["steps", "explanation"] : changes.length ? ["path", "content", "edits", "diff"] : []);
   return {
     kind: "call",
@@ -117,7 +119,8 @@ function callItem(part: CallPart, look: Look | undefined): CallItem {
     plan,
     remember: call.remember ? { rule: visible(call.remember.rule), scopes: call.remember.scopes } : undefined,
     output: visible(output),
-    result: visible(resultText(part)).slice(0, SHOWN_CHARS),
+    result: visible(resultText(part, images)).slice(0, SHOWN_CHARS),
+    images,
     decision: decision ?? "",
     feedback: visible(feedback ?? ""),
   };
@@ -145,14 +148,16 @@ function subjectOf(args: Record<string, unknown>): string {
   return visibleLine(subject).slice(0, 300);
 }
 
-function resultText({ outcome, shown = "" }: CallPart): string {
+function resultText({ outcome, shown = "" }: CallPart, images: readonly Image[]): string {
   if (!outcome) return shown;
   if (outcome.error) return typeof outcome.error === "string" ? outcome.error : (outcome.error.message ?? JSON.stringify(outcome.error));
   const { result } = outcome;
   if (typeof result === "object" && result !== null) {
-    const { content, stdout, stderr } = result as Record<string, unknown>;
+    const { content, diff, stdout, stderr } = result as Record<string, unknown>;
     if (typeof content === "string") return content;
+    if (typeof diff === "string") return diff;
     if (typeof stdout === "string") return stdout + (typeof stderr === "string" ? stderr : "");
+    if (images.length) return JSON.stringify({ ...result, images: images.map(({ media_type }) => media_type) }, null, 2);
   }
   return JSON.stringify(result, null, 2) ?? "";
 }

@@ -1,6 +1,7 @@
 /** What the view shows, as plain data: made from the conversation's state in the extension, and drawn in the webview. */
 
 import type { Answer, CallState, ConversationState } from "@codelab/client";
+import type { Image } from "./images.ts";
 
 export interface UserItem {
   kind: "user";
@@ -55,6 +56,8 @@ export interface CallItem {
   remember: { rule: string; scopes: readonly ("session" | "user")[] } | undefined;
   output: string;
   result: string;
+  /** Those of the result, which are left out of its text. */
+  images: readonly Image[];
   decision: "" | Answer["decision"];
   feedback: string;
 }

@@ -155,11 +155,11 @@ export class ViewProvider implements vscode.WebviewViewProvider, vscode.Disposab
     return vscode.Uri.joinPath(this.#folder, name);
   }
 
-  /** The page loads nothing but the extension's own script and style, and connects to nothing. */
+  /** The page loads nothing but the extension's own script and style, and connects to nothing; images are in what it is told. */
   #html(webview: vscode.Webview): string {
     const nonce = [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
     const [script, style] = [this.#at("dist/view.js"), this.#at("media/view.css")].map((uri) => webview.asWebviewUri(uri));
-    const policy = `default-src 'none'; style-src ${webview.cspSource}; script-src 'nonce-${nonce}'`;
+    const policy = `default-src 'none'; style-src ${webview.cspSource}; script-src 'nonce-${nonce}'; img-src data:`;
     return `<!doctype html>
 <html lang="en">
 <meta charset="utf-8">

@@ -2,6 +2,7 @@ import { ToolError } from "@codelab/client";
 import * as vscode from "vscode";
 import { type Files, type Item, MOST_BYTES, UNINTERESTING } from "../../web/src/workspace/files.ts";
 import { names, namesBelow } from "../../web/src/workspace/paths.ts";
+import { IMAGE } from "./images.ts";
 
 const { fs } = vscode.workspace;
 const { Directory, File, SymbolicLink } = vscode.FileType;
@@ -150,7 +151,7 @@ function decoded(bytes: Uint8Array, path: string): string {
   } catch {
     // Told below.
   }
-  throw new ToolError("ENCODING_ERROR", `${path} is not a UTF-8 text file`);
+  throw new ToolError("ENCODING_ERROR", `${path} is not a UTF-8 text file${IMAGE.test(path) ? ": view_image shows images" : ""}`);
 }
 
 async function statOf(uri: vscode.Uri): Promise<vscode.FileStat | undefined> {

@@ -2,13 +2,16 @@
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { mkdir, readFile, readlink, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { chmod, mkdir, readFile, readlink, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, test } from "node:test";
 import { connect, memoryJournal } from "@codelab/client";
 import { WebSocket } from "ws";
 import { Editor, SERVER, memento, until } from "./editor.ts";
 import * as fake from "./fake_vscode.ts";
+
+/** A PNG of one pixel. */
+const DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
 let editor: Editor;
 
@@ -274,7 +277,7 @@ test("a message can mention the files of the folder", async () => {
 });
 
 test("an image that a message mentions is sent with it", async () => {
-  const png = Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==", "base64");
+  const png = Buffer.from(DOT, "base64");
   await writeFile(at("a shot.png"), png);
   await until(() => editor.agent.conversation?.session.info);
   await editor.ask("[[vscode-hello]] Look at @a\\ shot.png, not at @missing.png or me@a.png.");
@@ -282,6 +285,62 @@ test("an image that a message mentions is sent with it", async () => {
   assert.deepEqual(sent.role === "user" && sent.attachments.map(({ name, type }) => [name, type]), [["a shot.png", "image"]]);
   assert.equal(sent.role === "user" && (sent.attachments[0] as { data?: string }).data, png.toString("base64"));
   await until(() => editor.items.some((item) => item.kind === "text" && item.text === "Hello."));
+});
+
+test("the agent looks at an image of the folder, which the view shows", async () => {
+  const dot = Buffer.from(DOT, "base64");
+  await writeFile(at("shot.png"), dot);
+  await put("text.png", "no image");
+  await symlink("/etc", at("link"));
+  await editor.ask("[[vscode-image]]");
+  await until(() => editor.items.some((item) => item.kind === "text" && item.text === "A dot."));
+  const calls = editor.items.filter((item) => item.kind === "call");
+  assert.deepEqual(calls.map(({ tool, subject, state }) => [tool, subject, state]), [
+    ["view_image", "shot.png", "completed"],
+    ["view_image", "text.png", "failed"],
+    ["view_image", "link/a.png", "failed"],
+    ["read_file", "shot.png", "failed"],
+  ]);
+  assert.deepEqual(calls[0]!.images, [{ media_type: "image/png", data: DOT }]);
+  assert.ok(!calls[0]!.result.includes(DOT));
+  assert.match(calls[1]!.result, /is no PNG/);
+  assert.match(calls[2]!.result, /leads through a link/);
+  assert.match(calls[3]!.result, /view_image shows images/);
+});
+
+test("the agent reads the repository, and no program that its settings name is run", async () => {
+  const git = (...args: string[]) => execFileSync("git", ["-C", editor.folder, "-c", "user.name=Ann", "-c", "user.email=ann@example.com", ...args]);
+  git("init", "-q", "-b", "main");
+  await put(".gitattributes", "*.txt diff=own\n");
+  await put("a.txt", "one\n");
+  git("add", ".");
+  git("commit", "-q", "-m", "Begin\n\nWith words.");
+  await put("a.txt", "two\n");
+  await put("ä b.txt", "new");
+  await put("ran.sh", `#!/bin/sh\ntouch "${at("ran")}"\n`);
+  await chmod(at("ran.sh"), 0o700);
+  for (const name of ["core.fsmonitor", "diff.external", "diff.own.textconv", "diff.own.command"]) git("config", name, at("ran.sh"));
+  await editor.ask("[[vscode-git]]");
+  await until(() => editor.items.some((item) => item.kind === "text" && item.text === "I have read it."));
+  const results = editor.items.flatMap((item) => (item.kind === "call" ? [[item.state, item.result] as const] : []));
+  assert.deepEqual(results.map(([state]) => state), ["completed", "completed", "completed"]);
+  const files = [
+    { path: "a.txt", status: "modified", staged: false },
+    { path: "ran.sh", status: "untracked", staged: false },
+    { path: "ä b.txt", status: "untracked", staged: false },
+  ];
+  assert.deepEqual(JSON.parse(results[0]![1]), { branch: "main", files });
+  assert.match(results[1]![1], /^diff --git a\/a\.txt b\/a\.txt\n.*\n-one\n\+two\n$/s);
+  const { commits } = JSON.parse(results[2]![1]) as { commits: { author: string; message: string }[] };
+  assert.deepEqual(commits.map(({ author, message }) => [author, message]), [["Ann", "Begin\n\nWith words."]]);
+  await assert.rejects(stat(at("ran")));
+});
+
+test("a folder without a repository has none to read", async () => {
+  await editor.ask("[[vscode-git]]");
+  await until(() => editor.items.some((item) => item.kind === "text" && item.text === "I have read it."));
+  const results = editor.items.flatMap((item) => (item.kind === "call" ? [item.result] : []));
+  assert.deepEqual(results, Array(3).fill("The workspace is not a git repository"));
 });
 
 test("an image that cannot be sent is told, and the message is there to be corrected", async () => {
@@ -299,7 +358,7 @@ test("an image that cannot be sent is told, and the message is there to be corre
 test("the view may run and load nothing but what the extension brings", () => {
   const policy = /content="([^"]+)"/.exec(editor.html)![1]!;
   const nonce = /script nonce="([0-9a-f]{32})"/.exec(editor.html)![1]!;
-  assert.equal(policy, `default-src 'none'; style-src https://extension.test; script-src 'nonce-${nonce}'`);
+  assert.equal(policy, `default-src 'none'; style-src https://extension.test; script-src 'nonce-${nonce}'; img-src data:`);
   assert.equal(editor.html.match(/<script/g)!.length, 1);
 });
 

@@ -4,6 +4,7 @@ import { EMPTY, reduce, type ConversationState, type SessionEvent } from "@codel
 import { Lexer } from "marked";
 import type { ComponentChildren, VNode } from "preact";
 import { editedArguments, replacement } from "../src/edit.ts";
+import { readStatus } from "../src/git.ts";
 import { Items } from "../src/items.ts";
 import { Kept } from "../src/kept.ts";
 import { readMessage } from "../src/messages.ts";
@@ -49,6 +50,32 @@ test("a call shows all that is decided about, with nothing hidden in it", () => 
   const item = new Items().of(stateOf(asked, hidden), new Map()).at(-1) as Extract<Item, { kind: "call" }>;
   assert.equal(item.args, "ls⟨U+202E⟩; rm⟨U+200B⟩ -r .");
   assert.equal(item.state, "asking");
+});
+
+test("the status of a folder in a repository names what is below it", () => {
+  const records = ["# branch.oid x", "# branch.head (detached)", "1 MM N... 100644 100644 100644 a b src/one two.py", "1 M. N... 100644 100644 100644 a b other.py"];
+  const others = ["2 R. N... 100644 100644 100644 a b R100 src/new.py", "src/old.py", "u UU N... 100644 100644 100644 100644 a b c src/both.py", "? src/x", "! src/y", ""];
+  const { branch, files } = readStatus([...records, ...others], "src/");
+  assert.equal(branch, "(detached)");
+  assert.deepEqual(files.map(({ path, status, staged }) => `${path} ${status} ${staged}`), [
+    "one two.py modified true",
+    "one two.py modified false",
+    "new.py renamed true",
+    "both.py modified true",
+    "both.py modified false",
+    "x untracked false",
+  ]);
+});
+
+test("the images of a result are shown, and nothing else that claims to be one", () => {
+  const png = Buffer.from("\x89PNG\r\n\x1a\n 1", "latin1").toString("base64");
+  const gif = Buffer.from("GIF89a 1", "latin1").toString("base64");
+  const claims = [null, "x", { media_type: "image/svg+xml", data: btoa("<svg/>") }, { media_type: "image/png", data: gif }, { media_type: "image/png", data: `${png}"` }];
+  const images = [...claims, { media_type: "image/png", data: png }, { media_type: "image/gif", data: gif }];
+  const told = { type: "call_update", call_id: "c", turn_id: "t", state: "completed", result: { images, size: 9 }, seq: 5 };
+  const item = new Items().of(stateOf(asked, call, told), new Map()).at(-1) as Extract<Item, { kind: "call" }>;
+  assert.deepEqual(item.images, images.slice(-2));
+  assert.deepEqual(JSON.parse(item.result), { images: ["image/png", "image/gif"], size: 9 });
 });
 
 test("a change shows line ends, blanks and the end of the file", () => {

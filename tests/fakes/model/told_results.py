@@ -6,6 +6,8 @@ from typing import Any
 
 #: The user's words once more, behind the newest results.
 _REMINDER = re.compile(r"\n\nThe task was:\n.*\n\nIf the task is done, [^\n]*\Z", re.DOTALL)
+#: What stands before the images of a result.
+_IMAGES = re.compile(r"^The images of \S+:$", re.MULTILINE)
 _RESULT = re.compile(r"^## \d+\. (\S+)\n(?:with [^\n]*\n)?(`{3,})\n(.*?)\n\2$", re.DOTALL | re.MULTILINE)
 
 
@@ -26,6 +28,9 @@ def text_of(content: Any) -> str:
 def tells_only_results(message: Mapping[str, Any]) -> bool:
     """Is this message of the user nothing but results of calls?"""
     text = text_of(message["content"]) if message["role"] == "user" else ""
+    text, images = _IMAGES.subn("", text)
+    if images and not text.strip():
+        return True
     if not text.startswith("The results of these calls."):
         return False
     *_, last = _RESULT.finditer(text)

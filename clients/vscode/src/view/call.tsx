@@ -22,7 +22,7 @@ const ACTING: readonly string[] = ["manual", "code", "autonomous"] satisfies Act
 
 /** A call: what it does, what became of it and, while it waits, the decision. */
 export const Call = memo(function Call({ item, actingMode }: { item: CallItem; actingMode: string }) {
-  const { tool, subject, state, changes, args, plan, output, result, decision, feedback } = item;
+  const { tool, subject, state, changes, args, plan, output, result, images, decision, feedback } = item;
   const isAsking = state === "asking";
   const isSettled = !isAsking && state !== "approved" && state !== "running";
   return (
@@ -42,6 +42,7 @@ export const Call = memo(function Call({ item, actingMode }: { item: CallItem; a
       {decision === "edit" && isSettled && <p class="note">You changed the call before it ran.</p>}
       {feedback && <p class="note">You said: {feedback}</p>}
       {output && <pre class="output" tabIndex={0}>{output}</pre>}
+      {images.map(({ media_type, data }, n) => <img key={n} src={`data:${media_type};base64,${data}`} alt={`Image ${n + 1} of the result`} />)}
       {result && isSettled && !plan && result !== output && <Folded title="Result" text={result} />}
     </article>
   );
