@@ -152,16 +152,14 @@ async def test_conversation_and_files_go_back_and_the_old_branch_stays(
 async def test_what_runs_and_what_waits_ends_first(window: Open, said: Callable[..., str], tmp_path: Path) -> None:
     async with window(next(_names)) as talk:
         await talk.say(said("First.", write("a", "1")))
-        await talk.session.send(said("Never.", write("a", "2"), call("run_command", command="sleep 60")))
-        has_begun = is_written = False
+        await talk.session.send(said("Never.", write("a", "2"), call("run_command", command="echo up; sleep 60")))
+        is_up = is_written = False
         async for event in talk.session.events():
             if isinstance(event, on.ToolCall) and event.requires_approval:
                 await talk.session.approve(event.call_id)
-            if isinstance(event, on.CallStarted) and event.tool_name == "run_command":
-                has_begun = True
-            if isinstance(event, on.CallFinished) and event.tool_name == "write_file":
-                is_written = True  # What is written while it is shown what would be restored stays.
-            if has_begun and is_written:
+            is_up = is_up or isinstance(event, on.CallOutput)
+            is_written = is_written or (isinstance(event, on.CallFinished) and event.tool_name == "write_file")
+            if is_up and is_written:  # What changes while it is shown what would be restored stays.
                 break
         await talk.session.send(said("Waits."))
         rewound = await talk.go_back(2)
