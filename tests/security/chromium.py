@@ -3,8 +3,10 @@
 import contextlib
 import itertools
 import json
+import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 from pathlib import Path
@@ -58,6 +60,7 @@ class Chromium:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=stderr,
+                start_new_session=True,  # Debian's program is a script, which would leave the browser behind.
             )
         listening = re.compile(r"DevTools listening on (ws://\S+)")
         until(lambda: self._process.poll() is not None or listening.search(log.read_text("utf-8", "replace")), PATIENCE)
@@ -70,11 +73,12 @@ class Chromium:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.terminate()
+        with contextlib.suppress(ProcessLookupError):  # It may have ended by itself.
+            os.killpg(self._process.pid, signal.SIGTERM)
         try:
-            self._process.wait(30)
+            self._process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
-            self._process.kill()
+            os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
         self._folder.cleanup()
 
