@@ -12,7 +12,8 @@ from typing import Any
 import boto3
 from samtranslator.parser.parser import Parser
 from samtranslator.translator import translator as sam
-from samtranslator.yaml_helper import yaml_parse
+
+from infra.sam_template import parse
 
 _REGION = "us-east-1"
 
@@ -61,7 +62,7 @@ def translate(template: dict[str, Any]) -> dict[str, Any]:
 
 def translate_file(path: Path) -> dict[str, Any]:
     """`translate` for a YAML file."""
-    return translate(yaml_parse(path.read_text()))
+    return translate(parse(path))
 
 
 if __name__ == "__main__":

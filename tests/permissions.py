@@ -4,9 +4,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from samtranslator.yaml_helper import yaml_parse
-
 from infra.intrinsics import branches, decided, statements, target, text
+from infra.sam_template import parse
 from infra.translate import translate
 
 TEMPLATE = Path(__file__).resolve().parents[1] / "template.yaml"
@@ -28,7 +27,7 @@ def _translated() -> Resources:
 
 def translated(**parameters: str) -> Resources:
     """The resources that SAM makes of the template with these values of parameters."""
-    template = yaml_parse(TEMPLATE.read_text(encoding="utf-8"))
+    template = parse(TEMPLATE)
     for name, value in parameters.items():
         template["Parameters"][name]["Default"] = value
     found: Resources = translate(template)["Resources"]

@@ -3,9 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from samtranslator.yaml_helper import yaml_parse
-
 from infra.docs.markdown import note, page_heading, table
+from infra.sam_template import parse
 
 _ABOUT = """\
 The parameters of `make deploy PARAMETERS="Name=value …"`; see [deploy.md](deploy.md). A parameter that you do not give
@@ -15,7 +14,7 @@ keeps the stack's value, or gets its default in a new stack. A blank cell means 
 
 def page(template: Path) -> str:
     """The page. Raises ValueError for a parameter without a description."""
-    declared = yaml_parse(template.read_text(encoding="utf-8"))["Parameters"]
+    declared = parse(template)["Parameters"]
     rows = [(f"`{name}`", _default(one), _meaning(name, one)) for name, one in declared.items()]
     head = ("parameter", "default", "what it does")
     return "\n".join([note("template.yaml"), page_heading("Parameters"), _ABOUT, *table(head, rows), ""])

@@ -6,9 +6,9 @@ from typing import Any
 
 from codelab.config import USUAL_LIMITS, Limits, Settings
 from codelab_local.settings.settings import Settings as LocalSettings
-from samtranslator.yaml_helper import yaml_parse
 
 from infra.docs.markdown import note, page_heading, table
+from infra.sam_template import parse
 
 _ABOUT = """\
 Environment variables of `make run` and of the local cloud that `codelab` starts. In the cloud they are parameters of
@@ -143,7 +143,7 @@ _PARAMETERS = {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "TracesEndpoint", "OTEL_TRA
 
 def page(template: Path) -> str:
     """The page. Raises ValueError if a setting of the code is not on it."""
-    declared = {name.casefold(): name for name in yaml_parse(template.read_text(encoding="utf-8"))["Parameters"]}
+    declared = {name.casefold(): name for name in parse(template)["Parameters"]}
     described = {name for section in _SECTIONS.values() for name in section}
     if missing := _defaults().keys() - described - _INTERNAL:
         raise ValueError(f"infra/docs/settings.py says nothing about {', '.join(sorted(missing))}")

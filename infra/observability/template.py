@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from samtranslator.yaml_helper import yaml_parse
 
 from infra.observability.alarms import (
     OURS,
@@ -23,6 +22,7 @@ from infra.observability.alarms import (
     properties,
 )
 from infra.observability.queries import QUERIES
+from infra.sam_template import parse
 
 _NOTE = "# Written by `make docs` from infra/observability and template.yaml; do not edit.\n"
 #: The parameters that the main template's conditions of functions need, by condition.
@@ -45,7 +45,7 @@ _PARAMETERS = {
 
 def functions(template: Path) -> dict[str, str]:
     """The functions of `template` by name without the stack's, each with its condition or ""."""
-    resources = yaml_parse(template.read_text(encoding="utf-8"))["Resources"].values()
+    resources = parse(template)["Resources"].values()
     return {
         one["Properties"]["FunctionName"]["Fn::Sub"].removeprefix("${AWS::StackName}-"): one.get("Condition", "")
         for one in resources

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
-from samtranslator.yaml_helper import yaml_parse
 
+from infra.sam_template import parse
 from infra.stack.deploy import deploy, report
 from infra.stack.destroy import destroy
 from infra.stack.export import Data, export_to
@@ -34,7 +34,7 @@ Environment = Mapping[str, str]
 
 
 def _preflight(stack: Stack, environment: Environment) -> int:
-    template = yaml_parse(_TEMPLATE.read_text(encoding="utf-8"))
+    template = parse(_TEMPLATE)
     given = _given(environment, template)
     report(list(check(stack, template, given, environment.get("PYTHON3_13", ""))), sys.stderr)
     account = stack.client("sts").get_caller_identity()["Account"]
@@ -43,7 +43,7 @@ def _preflight(stack: Stack, environment: Environment) -> int:
 
 
 def _deploy(stack: Stack, environment: Environment) -> int:
-    template = yaml_parse(_TEMPLATE.read_text(encoding="utf-8"))
+    template = parse(_TEMPLATE)
     given = _given(environment, template)
     if is_served(stack, given):
         put_into_package()
@@ -125,7 +125,7 @@ def _data(stack: Stack, environment: Environment) -> Data:
 
 
 def _destroy(stack: Stack, environment: Environment) -> int:
-    template = yaml_parse(_TEMPLATE.read_text(encoding="utf-8"))
+    template = parse(_TEMPLATE)
     yes = environment.get("YES", "").lower() in _YES
     keep = environment.get("KEEP_DATA", "").lower() in _YES
     destroy(stack, template, None if yes else _ask, keep_data=keep, out=sys.stdout)

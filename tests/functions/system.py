@@ -4,7 +4,9 @@ import importlib.util
 import json
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from types import ModuleType
+from functools import cache
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from types import CodeType, ModuleType
 from typing import Any
 
 import pytest
@@ -72,6 +74,18 @@ class Function:
             return client.get(path, headers=dict(headers))
 
 
+@cache
+def _handler(folder: str) -> tuple[ModuleSpec, CodeType]:
+    """A function's module before it is run, which is read once for all processes of the function."""
+    path = ROOT / "functions" / folder / "handler.py"
+    loader = SourceFileLoader("handler", str(path))
+    spec = importlib.util.spec_from_file_location("handler", path, loader=loader)
+    code = loader.get_code("handler")
+    assert spec is not None
+    assert code is not None
+    return spec, code
+
+
 class System:
     """All functions, the table, and what they did. `environment` is laid over what the template says."""
 
@@ -96,14 +110,11 @@ class System:
             self._monkeypatch.setenv(name, value)
         for kept in _PER_PROCESS:
             kept.cache_clear()
-        path = ROOT / "functions" / folder / "handler.py"
-        spec = importlib.util.spec_from_file_location("handler", path)
-        assert spec is not None
-        assert spec.loader is not None
+        spec, code = _handler(folder)
         module = importlib.util.module_from_spec(spec)
         with self.aws.run_by(folder), self._monkeypatch.context() as patched:
             patched.setattr("codelab.llm.client.direct.DirectTransport", self.transport)
-            spec.loader.exec_module(module)
+            exec(code, vars(module))
         return Function(module, lambda: self.aws.run_by(folder))
 
     def function(self, folder: str) -> Function:
@@ -197,12 +208,16 @@ class System:
 
     def all_keys(self) -> list[tuple[str, str]]:
         """All keys of the table."""
-        found = [from_dynamodb(item) for item in self.table.scan(TableName="Table")["Items"]]
-        return sorted((item["pk"], item["sk"]) for item in found)
+        return [(item["pk"], item["sk"]) for item in self._items()]
+
+    def _items(self) -> list[dict[str, Any]]:
+        items = [from_dynamodb(item) for item in self.table.scan(TableName="Table")["Items"]]
+        return sorted(items, key=lambda item: (item["pk"], item["sk"]))
 
     def history(self) -> list[tuple[str, str]]:
-        messages = [sk for _, sk in self.all_keys() if sk.startswith("MESSAGE#")]
-        return [(self.item(sk)["role"], self.item(sk)["content"]) for sk in messages]
+        of_session = [item for item in self._items() if item["pk"] == "SESSION#ann#s1"]
+        messages = [item for item in of_session if item["sk"].startswith("MESSAGE#")]
+        return [(item["role"], item["content"]) for item in messages]
 
     def connections(self) -> set[str]:
         return {name.removeprefix("conn#") for name in self.item("REGISTER") if name.startswith("conn#")}

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-import yaml
+from infra.sam_template import parse
 
 ROOT = Path(__file__).parents[2]
 REGION = "eu-central-1"
@@ -21,29 +21,11 @@ _PSEUDO = {
 }
 
 
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """YAML with CloudFormation's short forms: `!Ref x` is {"Ref": x}, `!Sub x` is {"Fn::Sub": x}, and so on."""
-
-
-def _short_form(loader: Any, suffix: str, node: yaml.Node) -> dict[str, Any]:
-    if isinstance(node, yaml.ScalarNode):
-        value: Any = loader.construct_scalar(node)
-    elif isinstance(node, yaml.SequenceNode):
-        value = loader.construct_sequence(node, deep=True)
-    else:
-        assert isinstance(node, yaml.MappingNode)
-        value = loader.construct_mapping(node, deep=True)
-    return {suffix if suffix == "Ref" else f"Fn::{suffix}": value}
-
-
-_Loader.add_multi_constructor("!", _short_form)
-
-
 class Template:
     """`template.yaml` with its parameters' defaults; a resource's Ref is its logical id."""
 
     def __init__(self) -> None:
-        self._source = yaml.load((ROOT / "template.yaml").read_text(), _Loader)
+        self._source = parse(ROOT / "template.yaml")
         self._resources: dict[str, Any] = self._source["Resources"]
 
     def resource(self, logical_id: str) -> dict[str, Any]:

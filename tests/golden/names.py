@@ -23,10 +23,10 @@ from codelab.config import read_settings
 from codelab.protocol.tools import ALIASES
 from codelab.rest.app import create_app
 from codelab.sessions import keys
-from samtranslator.yaml_helper import yaml_parse
 
 from infra.docs import schemas, settings, tools
 from infra.observability.template import document
+from infra.sam_template import parse
 
 ROOT = Path(__file__).parents[2]
 
@@ -47,7 +47,7 @@ _NAMED = frozenset({"AttributeName", "FunctionName", "IndexName", "LogGroupName"
 
 def names() -> str:
     """All names, sorted, one a line."""
-    template = yaml_parse((ROOT / "template.yaml").read_text(encoding="utf-8"))
+    template = parse(ROOT / "template.yaml")
     watching = document(ROOT / "template.yaml")
     sources = [path for folder in ("layers", "functions") for path in sorted((ROOT / folder).rglob("*.py"))]
     return lines(

@@ -18,11 +18,11 @@ from awslambdaric import bootstrap
 from codelab.gateway import tokens
 from codelab.observability import MODEL_METRICS
 from codelab_local.emulator.server import Emulator
-from samtranslator.yaml_helper import yaml_parse
 
 from infra.observability.alarms import GATEWAY, LAMBDA, OURS, SQS, Metric, alarms
 from infra.observability.queries import QUERIES
 from infra.observability.template import document, functions, graphs
+from infra.sam_template import parse
 from tests.cases import cases
 from tests.functions.test_metrics import CAUSES, WATCHED
 from tests.golden.names import of_log
@@ -130,7 +130,7 @@ def test_every_reason_of_a_refused_token_that_the_page_explains_is_in_the_log() 
 
 
 def test_what_the_commands_of_the_page_name_exists() -> None:
-    template = yaml_parse(TEMPLATE.read_text(encoding="utf-8"))
+    template = parse(TEMPLATE)
     for pattern, known in {
         r"OutputKey=='(\w+)'": template["Outputs"],
         r"--logical-resource-id (\w+)": template["Resources"],

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from samtranslator.yaml_helper import yaml_parse
 
 from infra.intrinsics import target, text
+from infra.sam_template import parse
 from infra.stack.deploy import name_of
 from tests.fakes.aws.emulated import EmulatedAws
 from tests.permissions import TEMPLATE, grants, of_type, resources
@@ -157,7 +157,7 @@ def integrations(aws: EmulatedAws) -> list[dict[str, Any]]:
 
 
 def test_a_deployment_is_named_after_its_time_and_version(tmp_path: Path) -> None:
-    pattern = yaml_parse(TEMPLATE.read_text())["Parameters"]["Deployment"]["AllowedPattern"]
+    pattern = parse(TEMPLATE)["Parameters"]["Deployment"]["AllowedPattern"]
     assert name_of(1_000, tmp_path) == "19700101T001640Z"
     for command in (["init", "-q"], [*AUTHOR, "commit", "-q", "--allow-empty", "-m", "x"], ["tag", "v1.2.3"]):
         subprocess.run(["git", *command], cwd=tmp_path, check=True)

@@ -21,9 +21,9 @@ from botocore.exceptions import ClientError
 from codelab.agents import agents
 from codelab.llm.profiles import PROFILES
 from codelab_local import LocalCloud
-from samtranslator.yaml_helper import yaml_parse
 
 from infra.intrinsics import decided
+from infra.sam_template import parse
 from infra.stack.__main__ import main
 from infra.stack.deploy import clear_failed_creation, report, summary
 from infra.stack.destroy import Kept, destroy
@@ -43,7 +43,7 @@ from tests.waiting import until
 ROOT = TEMPLATE.parent
 MODEL = "openai.gpt-oss-120b-1:0"
 
-template: dict[str, Any] = yaml_parse(TEMPLATE.read_text(encoding="utf-8"))
+template: dict[str, Any] = parse(TEMPLATE)
 
 
 CERTIFICATE = "arn:aws:acm:eu-central-1:123456789012:certificate/12345678-1234-1234-1234-123456789012"
@@ -873,7 +873,7 @@ def test_an_idle_stack_costs_little_more_than_one_secret(stack: Stack) -> None:
     # Other resource types may cost money per hour or month.
     assert set(kinds) <= FREE_WHILE_IDLE | {"AWS::SecretsManager::Secret"}
     assert "SSESpecification" not in template["Resources"]["Table"]["Properties"], "AWS charges for its managed key"
-    translated = translate(yaml_parse(TEMPLATE.read_text(encoding="utf-8")))["Resources"]
+    translated = translate(parse(TEMPLATE))["Resources"]
     (rule,) = (one["Properties"] for one in translated.values() if one["Type"] == "AWS::Events::Rule")
     assert rule["ScheduleExpression"] == "rate(1 minute)"
     assert translated["SweepFunctionEventInvokeConfig"]["Properties"]["MaximumEventAgeInSeconds"] == 60

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from codelab.sessions import keys
 from codelab.vapid import application_server_key
-from samtranslator.yaml_helper import yaml_parse
 
 from infra.intrinsics import branches, decided, references, statements, target, text
+from infra.sam_template import parse
 from tests.fakes.aws.emulated import EmulatedAws
 from tests.infra.test_edge import variables
 from tests.permissions import TEMPLATE, grants, of_type, resources
@@ -128,7 +128,7 @@ def test_the_log_has_what_either_is_told(browsers: bool, webhook: bool, written:
     ],
 )
 def test_push_services_are_hosts(hosts: str, is_taken: bool) -> None:
-    parameter = yaml_parse(TEMPLATE.read_text(encoding="utf-8"))["Parameters"]["WebPushHosts"]
+    parameter = parse(TEMPLATE)["Parameters"]["WebPushHosts"]
     assert bool(re.fullmatch(parameter["AllowedPattern"], hosts)) == is_taken
     assert re.fullmatch(parameter["AllowedPattern"], parameter["Default"])
 
@@ -142,7 +142,7 @@ def test_push_services_are_hosts(hosts: str, is_taken: bool) -> None:
     ],
 )
 def test_an_address_is_https_and_changes_nothing_in_its_secret(url: str, is_taken: bool) -> None:
-    parameter = yaml_parse(TEMPLATE.read_text(encoding="utf-8"))["Parameters"]["WebhookUrl"]
+    parameter = parse(TEMPLATE)["Parameters"]["WebhookUrl"]
     assert bool(re.fullmatch(parameter["AllowedPattern"], url)) == is_taken
     assert parameter["NoEcho"] is True
 
