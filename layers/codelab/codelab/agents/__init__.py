@@ -16,8 +16,7 @@ import tomllib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
-from importlib.resources import files
-from importlib.resources.abc import Traversable
+from pathlib import Path
 from typing import Any
 
 from codelab.agents.handover import with_declared_agents, with_targets
@@ -33,8 +32,8 @@ FALLBACK = "universal"
 _FIELDS = {"description", "prompt", "risks", "tools", "routes", "delegated", "paths", "model"}
 #: Server tools that a subagent has.
 _OF_SUBAGENTS = frozenset({"read_result"})
-#: The instructions of all agents that clients declare; what the client says is no part of a system prompt.
-_DECLARED = files(__name__).joinpath("declared.md").read_text(encoding="utf-8").strip()
+#: Not by `importlib.resources`, which imports what reads archives.
+_FOLDER = Path(__file__).parent
 
 
 @dataclass(frozen=True)
@@ -116,7 +115,7 @@ class Agent:
         """A subagent as an agent of a client: with these of its tools, its limits, and no instructions of its own."""
         only = _OF_SUBAGENTS.union(tool_names)
         tools = {name: tool for name, tool in self.tools.items() if name in only}
-        return replace(self, name=name, instructions=_DECLARED, tools=tools, only=only)
+        return replace(self, name=name, instructions=_declared(), tools=tools, only=only)
 
 
 @cache
@@ -146,10 +145,16 @@ def _is_for_all(tool: Tool) -> bool:
 
 @cache
 def _all_agents() -> dict[str, Agent]:
-    return read_agents(files(__name__))
+    return read_agents(_FOLDER)
 
 
-def read_agents(folder: Traversable) -> dict[str, Agent]:
+@cache
+def _declared() -> str:
+    """The instructions of all agents that clients declare; what the client says is no part of a system prompt."""
+    return _FOLDER.joinpath("declared.md").read_text(encoding="utf-8").strip()
+
+
+def read_agents(folder: Path) -> dict[str, Agent]:
     """Read the agents in a folder of TOML files and `rules.md`. Raises ValueError that names the file."""
     rules = folder.joinpath("rules.md").read_text(encoding="utf-8").strip()
     agents_by_name = {agent.name: agent for agent in _read_all(folder, rules)}
@@ -161,7 +166,7 @@ def read_agents(folder: Traversable) -> dict[str, Agent]:
     }
 
 
-def _read_all(folder: Traversable, rules: str) -> Iterator[Agent]:
+def _read_all(folder: Path, rules: str) -> Iterator[Agent]:
     for file in sorted(folder.iterdir(), key=lambda file: file.name):
         if file.name.endswith(".toml"):
             try:

@@ -30,12 +30,14 @@ class FailureKind(StrEnum):
     OTHER = "other"
 
 
-def _any(*patterns: str) -> re.Pattern[str]:
-    return re.compile("|".join(patterns), re.IGNORECASE | re.DOTALL)
+def _any(*patterns: str) -> str:
+    return "|".join(patterns)
 
 
+#: Patterns are compiled by `re` when they are first needed: all functions import this module, and few meet an error.
+_FLAGS = re.IGNORECASE | re.DOTALL
 #: The words of each kind, the first that match count.
-_WORDS: tuple[tuple[FailureKind, re.Pattern[str]], ...] = (
+_WORDS: tuple[tuple[FailureKind, str], ...] = (
     (
         FailureKind.FILTER,
         _any(
@@ -110,18 +112,17 @@ _SECRETS = _any(
     r"arn:aws[\w-]*:\S+|\b[0-9]{12}\b|\b[A-Za-z0-9+/_-]{32,}={0,2}",
 )
 #: A value with a digit in it, after a name such as `token=`.
-_NAMED_SECRET = re.compile(
+_NAMED_SECRET = (
     r"((?<![A-Za-z])(?:api_?key|key|token|secret|password|sig|signature)(?: provided)?['\"]?\s{0,3}[:=]\s{0,3}['\"]?)"
-    r"(?=[^\s'\"&,;]{0,100}\d)[^\s'\"&,;]{6,}",
-    re.IGNORECASE,
+    r"(?=[^\s'\"&,;]{0,100}\d)[^\s'\"&,;]{6,}"
 )
 
 
 def kind_of(status: int | None, code: Any, message: str) -> FailureKind:
     """The kind of an error with this status, code and message."""
     words = f"{code if isinstance(code, str) else ''} {message}"
-    kinds = [kind for kind, pattern in _WORDS if pattern.search(words)]
-    if FailureKind.WINDOW in kinds and (status not in _WINDOW_STATUSES or _RATE.search(words)):
+    kinds = [kind for kind, pattern in _WORDS if re.search(pattern, words, _FLAGS)]
+    if FailureKind.WINDOW in kinds and (status not in _WINDOW_STATUSES or re.search(_RATE, words, _FLAGS)):
         kinds.remove(FailureKind.WINDOW)
     decisive_kind = next((kind for kind in kinds if kind in _BY_WORDS), None)
     if decisive_kind is FailureKind.WINDOW or (decisive_kind is not None and (status is None or status < 500)):
@@ -177,4 +178,5 @@ _STATUS_BY_NAME: Mapping[str, int] = {
 
 def masked(words: str) -> str:
     """A provider's words without keys, tokens, account numbers and ids."""
-    return _SECRETS.sub("…", _NAMED_SECRET.sub(r"\1…", words))
+    without_named_secrets = re.sub(_NAMED_SECRET, r"\1…", words, flags=re.IGNORECASE)
+    return re.sub(_SECRETS, "…", without_named_secrets, flags=_FLAGS)

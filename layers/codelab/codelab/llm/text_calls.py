@@ -7,7 +7,6 @@ the bare object at the beginning of a line, where the object has nothing but the
 
 from __future__ import annotations
 
-import html
 import json
 import re
 import unicodedata
@@ -166,6 +165,8 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _words(text: str) -> str:
     """The letters and digits of a text, of one case: quotations differ in spaces, quotes, escapes and fences."""
+    import html  # most answers have no call as text
+
     text = _ENTITY.sub(lambda match: html.unescape(match.group()), text)
     plain = _ESCAPE.sub(lambda match: chr(int(match[1], 16)) if match[1] else "", text)
     return _NO_WORD.sub("", unicodedata.normalize("NFKD", plain)).casefold()
