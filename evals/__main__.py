@@ -24,6 +24,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -156,8 +157,10 @@ def _agents(options: argparse.Namespace, provider: str, model: str) -> dict[str,
             raise _UsageError(f"--set {setting}: a name, = and a value")
     settings = dict(setting.split("=", 1) for setting in options.set)
     code = options.code.resolve()
+    codelab = agents.Codelab(checkout=code, provider=provider, max_steps=options.max_steps, settings=settings)
     made: dict[str, agents.Agent] = {
-        "codelab": agents.Codelab(checkout=code, provider=provider, max_steps=options.max_steps, settings=settings),
+        "codelab": codelab,
+        "codelab-plan": replace(codelab, plans=True),
         "native-loop": agents.Loop("native", options.max_steps),
         "text-loop": agents.Loop("text", options.max_steps),
         **{name: peers.Peer(name, options.max_steps) for name in peers.PEERS},
@@ -174,10 +177,12 @@ def _agents(options: argparse.Namespace, provider: str, model: str) -> dict[str,
         agent = made[name]
         if not isinstance(agent, agents.Codelab):
             labelled[name] = agent
-        elif options.strategies:
-            labelled |= {f"{own} {each}": agent.asking(model, each) for each in options.strategies}
+            continue
+        label = f"{own} plan" if agent.plans else own
+        if options.strategies:
+            labelled |= {f"{label} {each}": agent.asking(model, each) for each in options.strategies}
         else:
-            labelled[own] = agent
+            labelled[label] = agent
     return labelled
 
 
@@ -216,7 +221,8 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--agents",
         default="codelab",
-        help="codelab, native-loop, text-loop, mini-swe-agent, aider, opencode, oracle, idle",
+        help="codelab, codelab-plan (it plans first), native-loop, text-loop, mini-swe-agent, aider, opencode, oracle, "
+        "idle",
     )
     run.add_argument("--code", type=Path, default=Path.cwd(), help="the checkout that is measured; it needs its .venv")
     run.add_argument("--label", help="of codelab's runs")

@@ -33,6 +33,7 @@ DEFAULT = "default"
 _NO_RUN = (2, 3, 4)
 _ROOT = Path(__file__).resolve().parent.parent
 _LOOPS = Path(__file__).parent / "loops"
+_PLAN_FIRST = Path(__file__).parent / "plan_first.py"
 #: How a loop ended, by its exit code. A server that refuses, as when the window is full, ends ours with an error too.
 _LOOP_ENDS = {0: "completed", 3: "max_steps", 4: "error", None: "time limit"}
 #: What `os.listdir("/")` has that a namespace makes by itself.
@@ -80,7 +81,7 @@ class Codelab:
     """The system of a checkout: its local cloud, and `codelab exec` with a policy that allows what the sandbox holds.
 
     settings: further settings of the cloud, such as {"MAX_REPEATS": "0"}. url: of a cloud that runs already, which asks
-    the model that it was started with.
+    the model that it was started with. plans: it begins in the mode `plan`, and each plan is accepted.
     """
 
     name: str = "codelab"
@@ -90,6 +91,7 @@ class Codelab:
     settings: Mapping[str, str] = field(default_factory=dict)
     policy: str = POLICY
     url: str = ""
+    plans: bool = False
 
     def asking(self, model: str, strategy: str) -> "Codelab":
         """The same, with this strategy for the model; the rest of the model's row stays."""
@@ -107,14 +109,13 @@ class Codelab:
         policy.write_text(self.policy, "utf-8")
         cloud = nullcontext(self.url) if self.url else _local_cloud(self.checkout, settings, folder)
         with cloud as url:
-            program = str(self.checkout / ".venv/bin/codelab")
-            line = [program, "exec", "--url", url, "--workspace", image.workdir, "--json", "--policy", str(policy)]
+            line = [*self._program(), "--url", url, "--workspace", image.workdir, "--policy", str(policy)]
             environment = _without_key() | {
                 "XDG_STATE_HOME": str(folder / "state"),
                 "HOME": str(_made(folder / "home")),
             }
             code, output, problems = ended(
-                [*_in_place(image), *line, "-"], task.instruction, environment, task.agent_timeout_s
+                [*_in_place(image), *line], task.instruction, environment, task.agent_timeout_s
             )
         if code in _NO_RUN:
             raise HarnessError(f"codelab exec ended with {code}: {problems[-500:]}")
@@ -125,6 +126,13 @@ class Codelab:
         elif not attempt.end:
             raise HarnessError(f"codelab exec ended with {code} in the middle of a turn: {problems[-500:]}")
         return attempt
+
+    def _program(self) -> list[str]:
+        """The beginning of a command that sends the prompt that it reads, and prints events as JSON."""
+        programs = self.checkout / ".venv/bin"
+        if self.plans:
+            return [str(programs / "python"), str(_PLAN_FIRST)]
+        return [str(programs / "codelab"), "exec", "-", "--json"]
 
 
 @dataclass(frozen=True)

@@ -102,8 +102,20 @@ CLUMSY: dict[str, Script] = {
 }
 
 
+def planning(task: Task) -> list[Says]:
+    """Proposes a plan, and does what is right when it is accepted."""
+    return [Says("", [call("propose_plan", steps=["Look", "Do it"])]), *oracle(task)]
+
+
 def solved(
-    cloud: LocalCloud, model: ScriptedModel, tasks: Iterable[Task], script: Script, folder: Path, label: str
+    cloud: LocalCloud,
+    model: ScriptedModel,
+    tasks: Iterable[Task],
+    script: Script,
+    folder: Path,
+    label: str,
+    *,
+    plans: bool = False,
 ) -> dict[str, dict[str, Any]]:
     """The runs by task."""
     named = []
@@ -111,7 +123,7 @@ def solved(
         marker = model.script(f"{label}-{task.name}".replace(" ", "-"), *script(task))
         named.append(Task(**{**vars(task), "message": f"{task.message} {marker}"}))
     export(named, folder / "tasks")
-    agent = agents.Codelab(url=cloud.http.replace("http:", "ws:"))
+    agent = agents.Codelab(url=cloud.http.replace("http:", "ws:"), plans=plans)
     jobs = [runner.Job(label, agent, task, 0) for task in tasks_in(folder / "tasks")]
     runner.run(
         jobs, proxy.Endpoint("http://127.0.0.1:9/v1", "scripted"), folder / "out", say=lambda _: None, parallel=2
@@ -129,6 +141,13 @@ def test_some_are_solved_by_whoever_knows_the_solution(cloud: LocalCloud, model:
     runs = solved(cloud, model, TEN[::3], oracle, tmp_path, "oracle")
     assert len(runs) == 4
     assert {name: run["grader"] for name, run in runs.items() if not run["solved"]} == {}
+
+
+def test_a_plan_is_accepted_before_anything_is_changed(cloud: LocalCloud, model: ScriptedModel, tmp_path: Path) -> None:
+    task = next(task for task in TEN if solving(task))
+    (run,) = solved(cloud, model, [task], planning, tmp_path, "plan", plans=True).values()
+    assert run["solved"], run["grader"]
+    assert next(iter(run["calls"])) == "propose_plan"
 
 
 @pytest.mark.deep
