@@ -28,9 +28,10 @@ def built() -> None:
 
 @pytest.fixture(scope="package")  # as long as the driver is there, no other test may run an event loop in its process
 def browser(request: pytest.FixtureRequest, built: None) -> Iterator[Any]:
-    program = find()
+    is_deep = request.config.getoption("markexpr") != "not deep"
+    program = find(notifies=is_deep)
     if program is None:
-        if request.config.getoption("markexpr") == "not deep":
+        if not is_deep:
             pytest.skip("Chromium is not installed: apt-get install chromium")
         pytest.fail("make test-deep needs Chromium: apt-get install chromium")
     playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: make test installs it")

@@ -36,10 +36,14 @@ _FLAGS = (
 )
 
 
-def find() -> str | None:
-    """The program, if it is installed. The one without windows does the same for two thirds of the processor time."""
-    programs = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
-    return next(filter(None, map(shutil.which, programs)), None)
+def find(*, notifies: bool = False) -> str | None:
+    """The program, if it is installed. The one without windows does the same for two thirds of the processor time.
+
+    notifies: not that one if there is another, because it shows no notifications.
+    """
+    whole = ("chromium", "chromium-browser", "google-chrome")
+    small = ("chromium-headless-shell",)
+    return next(filter(None, map(shutil.which, whole + small if notifies else small + whole)), None)
 
 
 class Chromium:
