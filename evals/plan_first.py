@@ -2,7 +2,8 @@
 
 A session begins in the mode `plan`, so the server refuses every change until a plan is accepted, which only a human's
 decision does: no policy can. So this is a program of its own, run by the Python of the checkout that is measured. It
-prints its events as `codelab exec --json` does, and ends with the same exit codes.
+prints its events as `codelab exec --json` does, and ends with 0 after a turn that was completed, and else with 1. Of a
+project's own permissions, agents and hooks it knows nothing; our tasks have none.
 """
 
 import argparse
