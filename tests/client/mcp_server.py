@@ -1,7 +1,8 @@
 """A small MCP server on stdio, by hand: `python mcp_server.py [MARK]`. It writes the file MARK when it starts.
 
 `echo` returns its text, `fail` fails, `slow` takes a minute, `die` ends the server, `grow` adds the tool `late`, `ask`
-returns what the user answers to its form, and `where` tells the working directory and the environment.
+returns what the user answers to its form, `draw` returns images, and `where` tells the working directory and the
+environment.
 """
 
 import json
@@ -22,9 +23,10 @@ FORM = {
     },
     "required": ["colour"],
 }
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
 TOOLS = [
     {"name": "echo", "description": "Say it again.", "inputSchema": TEXT, "annotations": {"readOnlyHint": True}},
-    *({"name": name, "inputSchema": NOTHING} for name in ("fail", "slow", "die", "grow", "ask", "where")),
+    *({"name": name, "inputSchema": NOTHING} for name in ("fail", "slow", "die", "grow", "ask", "draw", "where")),
 ]
 
 
@@ -62,7 +64,8 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
         return {"tools": TOOLS}
     if method == "tools/call":
         text, failed = called(params["name"], params.get("arguments") or {})
-        return {"content": [{"type": "text", "text": text}], "isError": failed}
+        images = [{"type": "image", "mimeType": "image/png", "data": PIXEL}] * 5 if params["name"] == "draw" else []
+        return {"content": [{"type": "text", "text": text}, *images], "isError": failed}
     return {}
 
 

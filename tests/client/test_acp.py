@@ -478,6 +478,12 @@ def test_the_editors_mcp_servers_are_the_agents_tools(open_editor: Open, folder:
     assert editor.prompt(session, script) == "end_turn"
     assert "from the server" in model.requests["acp-mcp"][1]["messages"][-1]["content"]
     assert "broken" in editor.text
+    for words, told in (
+        ("tools my_server e*", "Of my_server the agent gets echo, and not"),
+        ("tools none", "none does not run"),
+    ):
+        assert editor.prompt(session, f"/mcp {words}") == "end_turn"
+        assert told in editor.text
     wrong: list[Any] = [{"name": "x"}, {"name": "x", "type": "sse", "url": "http://x", "headers": []}, {}]
     for one in wrong:
         with pytest.raises(Refusal) as refused:

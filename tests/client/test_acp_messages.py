@@ -29,6 +29,8 @@ from codelab_client.acp.jsonrpc import (
 from codelab_client.acp.params import Editor as Offers
 from codelab_client.acp.permissions import Permissions
 from codelab_client.acp.terminals import EditorTerminals
+from codelab_client.acp.tool_calls import finished
+from codelab_client.execution import ToolOutcome
 from codelab_client.folders import Folders
 from codelab_client.session.events import ToolCall
 from codelab_client.tools.failure import ToolFailure
@@ -536,3 +538,14 @@ def test_the_entry_for_the_registry_names_this_package_and_its_command() -> None
     assert entry.keys() >= {"id", "name", "version", "description", "distribution"}
     icon = (package / "registry" / "codelab" / "icon.svg").read_text()
     assert set(re.findall('(?:fill|stroke)="(.+?)"', icon)) == {"none", "currentColor"}
+
+
+def test_an_image_of_a_result_is_shown_as_one_and_not_as_text() -> None:
+    image = {"media_type": "image/png", "data": "iVBORw0KGgo="}
+    wrong = [{"media_type": "text/html", "data": "PGI+"}, {"media_type": ["x"], "data": "a"}, "x", {"data": 7}]
+    too_large = {"media_type": "image/png", "data": "A" * 2_000_001}
+    fields = finished(ToolOutcome({"content": "drawn", "images": [image, *wrong, too_large]}), [])
+    kinds = [block["content"]["type"] for block in fields["content"]]
+    assert kinds == ["text", "image"]
+    assert fields["content"][1]["content"] == {"type": "image", "mimeType": "image/png", "data": image["data"]}
+    assert "iVBOR" not in str(fields["rawOutput"])

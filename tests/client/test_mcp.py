@@ -241,6 +241,51 @@ async def test_the_agent_calls_a_tool_and_the_user_approves_what_is_not_read_onl
     assert "hi" in model.requests["mcp-call"][1]["messages"][-1]["content"]
 
 
+async def test_the_agent_gets_those_tools_that_the_user_chooses(tmp_path: Path) -> None:
+    def names(tools: McpTools) -> set[str]:
+        return {tool.name for tool in tools.declared_tools}
+
+    tools = McpTools(tmp_path, tmp_path / "state")
+    with pytest.raises(McpError, match="does not run"):
+        tools.choice("small", ["echo"])
+    await tools.add(SMALL)
+    everything = names(tools)
+    try:
+        assert "Of small the agent gets echo, fail" in tools.choice("small")
+        with pytest.raises(McpError, match=r"No tool of small matches\. It has: echo, fail"):
+            tools.choice("small", ["small.echo"])
+        assert names(tools) == everything
+        said = tools.choice("small", ["ech*", "where", "nothing"])
+        assert said.startswith("Of small the agent gets echo, where, and not fail, ")
+        assert names(tools) == {"small.echo", "small.where"}
+        assert set(tools.offer("small").names) == names(tools)  # the user is asked about no others
+        assert (await called(tools, "small.fail")).error is not None
+        await called(tools, "small.where")
+        await tools.add(SMALL)
+        assert names(tools) == {"small.echo", "small.where"}
+    finally:
+        await tools.aclose()
+    again = McpTools(tmp_path, tmp_path / "state")
+    await again.add(SMALL)
+    assert names(again) == {"small.echo", "small.where"}
+    again.choice("small", ["*"])
+    assert names(again) == everything
+    await again.aclose()
+
+
+async def test_images_reach_the_agent(new_session: Open, model: ScriptedModel, tmp_path: Path) -> None:
+    script = model.script("mcp-images", Says("", [call("small.draw")]), Says("Done"))
+    tools = McpTools(tmp_path, tmp_path / "state")
+    await tools.add(SMALL)
+    result = (await called(tools, "small.draw")).result
+    assert [image["media_type"] for image in result["images"]] == ["image/png"] * 4
+    async with new_session(WithOwnTools(CountingExecutor(), [tools])) as session:
+        async for event in session.prompt(script):
+            if isinstance(event, on.ToolCall) and event.requires_approval:
+                await session.approve(event.call_id)
+    assert str(model.requests["mcp-images"][1]).count("data:image/png;base64,") == 4
+
+
 def test_the_terminal_asks_before_it_starts_a_server(
     environment: dict[str, str], folder: Path, model: ScriptedModel, tmp_path: Path
 ) -> None:
@@ -261,6 +306,8 @@ def test_the_terminal_asks_before_it_starts_a_server(
         time.sleep(0.7)
         terminal.type("1\r")
         list_until(terminal, "small  runs: echo")
+        terminal.type("/mcp tools small where echo\r")
+        terminal.expect("Of small the agent gets echo, where, and not fail")
         script = model.script("mcp-terminal", Says("", [call("small.where")]), Says("All done."))
         terminal.type(f"{script}\r")
         decide(terminal, "y")

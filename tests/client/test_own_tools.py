@@ -92,8 +92,13 @@ def test_only_folders_of_the_workspace_with_a_readable_file_are_skills(tmp_path:
 def test_what_the_server_does_not_take_is_left_out(tmp_path: Path) -> None:
     for number in range(60):
         add_skill(tmp_path, f"skill-{number}", f"# {'very ' * 100}long")
-    many = Tools(*(f"tool_{n}" for n in range(40)))
-    hello = Hello(WithOwnTools(CountingExecutor(), [Skills(tmp_path), many]))
+
+    class Declaring(CountingExecutor):
+        """Of another program than ours, which has no way to find the rest."""
+
+        declared_tools = (*Skills(tmp_path).declared_tools, *Tools(*(f"tool_{n}" for n in range(40))).declared_tools)
+
+    hello = Hello(Declaring())
     check_sent(hello.frame())
     assert len(hello.frame()["capabilities"]["tools"]) == 32
     assert set(hello.left_out) == {f"tool_{n}" for n in range(31, 40)}

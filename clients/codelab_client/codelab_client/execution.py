@@ -4,12 +4,16 @@ A session gives the executor every `tool_call` with `requires_approval: false` (
 once, and sends what comes back as the `tool_result`. The names are those of docs/frames.md.
 """
 
+import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, Self, runtime_checkable
 
 #: What a call can do: read, change files, or run any program.
 Risk = Literal["read", "write", "execute"]
+#: What the server takes of a client's own tools (docs/protocol.md, "An IDE's own tools").
+MOST_DECLARED_TOOLS = 32
+MOST_DECLARED_BYTES = 32_000
 #: The streams of a command.
 Stream = Literal["stdout", "stderr"]
 
@@ -128,6 +132,21 @@ class DeclaredTool:
     read_only: bool = False
     trusted: bool = False
 
+    def declaration(self) -> dict[str, Any]:
+        """The tool as `hello` has it."""
+        return {
+            "name": self.name,
+            "description": self.description,
+            "parameters": dict(self.parameters),
+            "read_only": self.read_only,
+            **({"trusted": True} if self.trusted else {}),
+        }
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes of `MOST_DECLARED_BYTES`: those of its declaration, and of what the server adds."""
+        return len(json.dumps(self.declaration(), ensure_ascii=False).encode("utf-8", "replace")) + 100
+
 
 @runtime_checkable
 class DeclaresTools(Protocol):
@@ -136,4 +155,18 @@ class DeclaresTools(Protocol):
     @property
     def declared_tools(self) -> Sequence[DeclaredTool]:
         """The tools that it has now."""
+        ...
+
+
+@runtime_checkable
+class OffersMoreTools(DeclaresTools, Protocol):
+    """One that may have more tools than the server takes, and chooses which of them are declared."""
+
+    #: Declares those that are `offered_tools` now. Returns why some are left out, by name; raises SessionError.
+    #: A session sets it.
+    declare: Callable[[], Awaitable[Mapping[str, str]]] | None
+
+    @property
+    def offered_tools(self) -> Sequence[DeclaredTool]:
+        """Those of `declared_tools` that the agent gets now."""
         ...

@@ -70,9 +70,17 @@ class Commands:
             ),
             "remember": (self._remember, "Keep a note for the agent", "TEXT, or --user TEXT: in all your projects"),
             "notes": (self._notes, "List what agents are to keep in mind, take it away", "forget NUMBER"),
-            "agents": (self._show_agents, "List the project's agents, show and trust them", "NAME, or trust NAME CODE"),
+            "agents": (
+                self._show_agents,
+                "List the project's agents, show and trust them",
+                "NAME, trust NAME CODE, or tools NAME",
+            ),
             "usage": (self._usage, "Show tokens and quotas", ""),
-            "mcp": (servers, "Show MCP servers and their tools, trust them as they are", "NAME, or trust NAME CODE"),
+            "mcp": (
+                servers,
+                "Show MCP servers and their tools, trust them as they are",
+                "NAME, trust NAME CODE, or tools NAME",
+            ),
         }
 
     async def load(self, say: Callable[[str], None]) -> None:

@@ -86,11 +86,13 @@ class SessionServers:
         self.tools.on_change = changed
 
     async def command(self, text: str) -> str:
-        """`/mcp`, `/mcp NAME` and `/mcp trust NAME CODE`, in words for the user."""
+        """`/mcp`, `/mcp NAME`, `/mcp trust NAME CODE` and `/mcp tools NAME [NAMES]`, in words for the user."""
         verb, *words = [*text.split(), ""]
         try:
             if verb == "trust":
                 return await self._trust(*[*words, ""][:2])
+            if verb == "tools":
+                return safe(self.tools.choice(words[0], [word for word in words[1:] if word]))
             return await self._shown(verb) if verb else self._listed()
         except (McpError, McpConfigError) as error:
             return safe(error)

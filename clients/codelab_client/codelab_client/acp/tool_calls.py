@@ -62,6 +62,9 @@ _TITLE_CHARS = 300
 _SHOWN_CHARS = 20_000
 #: Characters of the JSON of a call's arguments and result, as the editor may show them on demand.
 _RAW_CHARS = 100_000
+#: Images that an editor is shown, and the longest base64 of one.
+_IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+_IMAGE_CHARS = 2_000_000
 
 Fields = dict[str, Any]
 
@@ -121,7 +124,25 @@ def finished(outcome: ToolOutcome, lasting_content: list[Fields]) -> Fields:
     content = (
         lasting_content or [shown(fenced(shortened(text)))] if (text := _output(outcome.result)) else lasting_content
     )
-    return {"status": "completed", "content": content, "rawOutput": _raw(outcome.result)}
+    result, images = _without_images(outcome.result)
+    return {"status": "completed", "content": [*content, *images], "rawOutput": _raw(result)}
+
+
+def _without_images(result: Any) -> tuple[Any, list[Fields]]:
+    """A result, and the images in it as the editor shows them. Their data would fill its raw form."""
+    images = result.get("images") if isinstance(result, dict) else None
+    if not isinstance(images, list):
+        return result, []
+    blocks = [
+        {"type": "content", "content": {"type": "image", "mimeType": image["media_type"], "data": image["data"]}}
+        for image in images
+        if isinstance(image, dict)
+        and image.get("media_type") in _IMAGE_TYPES
+        and isinstance(image.get("data"), str)
+        and len(image["data"]) <= _IMAGE_CHARS
+    ]
+    types = [image.get("media_type") if isinstance(image, dict) else None for image in images]
+    return {**result, "images": types}, blocks
 
 
 def settled(event: on.CallUpdate, lasting_content: list[Fields]) -> Fields:

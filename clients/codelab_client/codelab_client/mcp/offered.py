@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from codelab_client.execution import DeclaredTool
+from codelab_client.mcp.schemas import usable
 from codelab_client.safe_text import safe
 
 if TYPE_CHECKING:
@@ -56,8 +57,8 @@ class OfferedTool:
 
     @cached_property
     def parameters(self) -> dict[str, Any]:
-        """The schema of its arguments, with words that can be shown."""
-        schema: dict[str, Any] = _with_safe_words(self.tool.inputSchema)
+        """The schema of its arguments as a session takes it, with words that can be shown."""
+        schema: dict[str, Any] = _with_safe_words(usable(self.tool.inputSchema))
         return schema
 
     def declared(self, *, trusted: bool) -> DeclaredTool:

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 #: Characters of a result that the agent gets.
 _MOST_CHARS = 200_000
+#: Images of a result that the agent gets.
+_MOST_IMAGES = 4
 #: Before a call's deadline (seconds), so that its outcome arrives in time.
 _MARGIN_S = 2.0
 
@@ -60,6 +63,8 @@ class McpTools:
         self._subjects: dict[str, Subject] = {}
         #: What the user trusts of each server.
         self._trusted_digests: dict[str, frozenset[str]] = {}
+        #: The tools that the user wants of each server, by patterns; all without any.
+        self._patterns: dict[str, tuple[str, ...]] = {}
         #: What the user was told: servers whose tools have changed, and names that several tools have.
         self._reported_names: set[str] = set()
         self._tools: dict[str, OfferedTool] = {}
@@ -79,6 +84,7 @@ class McpTools:
             raise McpError(f"{server.name} is not started: another server has this name")
         self._subjects[server.name] = subject
         self._trusted_digests[server.name] = self.trust.tools(subject) or frozenset()
+        self._patterns[server.name] = self.trust.chosen(subject)
         log = self._state / f"mcp-{server.name}.log"
         connection = Connection(server, self._workspace, log, lambda: self._have_changed(server.name), self.ask)
         self._connections[server.name] = connection
@@ -125,6 +131,26 @@ class McpTools:
         self._trusted_digests[offer.server] = offer.digests
         self._reported_names.discard(offer.server)
         self._look_again()
+
+    def choice(self, name: str, patterns: Sequence[str] = ()) -> str:
+        """Offer those tools of a running server alone whose names match a pattern (`get_*`), from now on; `*`: all.
+
+        Without patterns nothing is changed. Returns which are offered and which are not, for the user. Raises McpError.
+        """
+        connection = self._connections.get(name)
+        if connection is None or not connection.is_open:
+            raise McpError(f"{name} does not run: /mcp lists those that do")
+        names = [tool.name for tool in connection.tools]
+        if patterns:
+            if not any(_is_chosen(tool, patterns) for tool in names):
+                raise McpError(f"No tool of {name} matches. It has: {', '.join(names)}")
+            self._patterns[name] = () if "*" in patterns else tuple(patterns)
+            self.trust.choose(self._subjects[name], self._patterns[name])
+            self._look_again()
+        chosen_names = [tool for tool in names if _is_chosen(tool, self._patterns[name])]
+        other_names = [tool for tool in names if tool not in chosen_names]
+        exceptions = f", and not {', '.join(other_names)}" if other_names else ""
+        return f"Of {name} the agent gets {', '.join(chosen_names)}{exceptions}"
 
     @property
     def declared_tools(self) -> Sequence[DeclaredTool]:
@@ -185,7 +211,10 @@ class McpTools:
 
     def _look_again(self) -> None:
         candidates = [
-            OfferedTool(name, tool) for name, connection in self._connections.items() for tool in connection.tools
+            OfferedTool(name, tool)
+            for name, connection in self._connections.items()
+            for tool in connection.tools
+            if _is_chosen(tool.name, self._patterns[name])
         ]
         names = Counter(tool.name.casefold() for tool in candidates)
         self._tools = {tool.name: tool for tool in candidates if names[tool.name.casefold()] == 1}
@@ -194,6 +223,10 @@ class McpTools:
                 self._reported_names.add(tool.name)
                 self.say(f"The agent does not get the tool {tool.name}: {tool.server} has several of this name")
         self.on_change()
+
+
+def _is_chosen(name: str, patterns: Sequence[str]) -> bool:
+    return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 async def _stopped(task: "asyncio.Task[None]") -> None:
@@ -216,11 +249,14 @@ async def _called(connection: Connection, tool: str, call: ToolCall) -> ToolOutc
     if not text and result.structuredContent is not None:
         json_text = json.dumps(result.structuredContent, ensure_ascii=False)
         return ToolOutcome(result.structuredContent if len(json_text) <= _MOST_CHARS else {"content": _cut(json_text)})
-    return ToolOutcome({"content": text})
+    images = [{"media_type": block.mimeType, "data": block.data} for block in result.content if block.type == "image"][
+        :_MOST_IMAGES
+    ]
+    return ToolOutcome({"content": text, **({"images": images} if images else {})})
 
 
 def _text(content: "Sequence[types.ContentBlock]") -> str:
-    """The content as text; other content is only named."""
+    """The content as text; other content, such as an image, is only named."""
     pieces = []
     for block in content:
         fields: Any = block

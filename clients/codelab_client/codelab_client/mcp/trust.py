@@ -62,3 +62,12 @@ class Trust:
     def trust_tools(self, subject: Subject, digests: Iterable[str]) -> None:
         """Trust these tools of a server, and no others any more."""
         self._file.store(subject.key, subject.server.name, tools=sorted(digests))
+
+    def chosen(self, subject: Subject) -> tuple[str, ...]:
+        """The patterns of the names of those tools of a server that the user wants; none if all."""
+        patterns = self._file.entry(subject.key).get("only")
+        return tuple(map(str, patterns)) if isinstance(patterns, list) else ()
+
+    def choose(self, subject: Subject, patterns: Iterable[str]) -> None:
+        """The agent gets those tools of a server alone whose names match; all without patterns."""
+        self._file.store(subject.key, subject.server.name, only=list(patterns))

@@ -14,7 +14,7 @@ import hashlib
 import json
 import os
 import tomllib
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -261,6 +261,20 @@ class WithHooks:
     def declared_tools(self) -> Sequence[DeclaredTool]:
         """See DeclaresTools."""
         return self._executor.declared_tools
+
+    @property
+    def offered_tools(self) -> Sequence[DeclaredTool]:
+        """See OffersMoreTools."""
+        return self._executor.offered_tools
+
+    @property
+    def declare(self) -> Callable[[], Awaitable[Mapping[str, str]]] | None:
+        """See OffersMoreTools."""
+        return self._executor.declare
+
+    @declare.setter
+    def declare(self, declare: Callable[[], Awaitable[Mapping[str, str]]] | None) -> None:
+        self._executor.declare = declare
 
     async def execute(self, call: ToolCall, on_output: OnOutput) -> ToolOutcome:
         """See ToolExecutor."""

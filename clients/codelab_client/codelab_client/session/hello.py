@@ -1,18 +1,21 @@
 """`hello`: what the client tells the server about itself. No I/O."""
 
-import json
 import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from codelab_client import __version__
-from codelab_client.execution import DeclaredTool, DeclaresTools, ToolExecutor
+from codelab_client.execution import (
+    MOST_DECLARED_BYTES,
+    MOST_DECLARED_TOOLS,
+    DeclaredTool,
+    DeclaresTools,
+    OffersMoreTools,
+    ToolExecutor,
+)
 from codelab_client.session.events import DELEGATE
 
-#: What the server takes of a client's own tools (docs/protocol.md, "An IDE's own tools").
-_MOST_TOOLS = 32
-_MOST_BYTES = 32_000
 _MOST_NAMES = 100
 _PLATFORMS = {"linux": "linux", "darwin": "macos", "win32": "windows"}
 _PLACE = re.compile(r"capabilities\.tools\.(\d+)(?:\.|$)")
@@ -52,7 +55,7 @@ class Hello:
             names = dict.fromkeys((*self._names_of_server, *self._executor.tools_supported))
             capabilities["tools_supported"] = [*names][:_MOST_NAMES]
         if isinstance(self._executor, DeclaresTools):
-            capabilities["tools"] = [_declaration(tool) for tool in self._tools(self._executor)]
+            capabilities["tools"] = [tool.declaration() for tool in self._tools(self._executor)]
         situation: dict[str, Any] = {} if self.environment is None else {"environment": dict(self.environment)}
         if self.instructions is not None:
             situation["instructions"] = [dict(file) for file in self.instructions]
@@ -93,25 +96,16 @@ class Hello:
         self.left_out = dict(self._refusals)
         tools: list[DeclaredTool] = []
         size = 2
-        for tool in executor.declared_tools:
+        for tool in executor.offered_tools if isinstance(executor, OffersMoreTools) else executor.declared_tools:
             if tool.name in self._refusals:
                 continue
             if tool.name.casefold() in (earlier.name.casefold() for earlier in tools):
                 self.left_out[tool.name] = "another tool has this name"
                 continue
-            size += len(json.dumps(_declaration(tool), ensure_ascii=False).encode("utf-8", "replace")) + 100
-            if len(tools) == _MOST_TOOLS or size > _MOST_BYTES:
-                self.left_out[tool.name] = f"the server takes {_MOST_TOOLS} tools of {_MOST_BYTES:,} bytes at most"
+            if len(tools) == MOST_DECLARED_TOOLS or size + tool.size > MOST_DECLARED_BYTES:
+                limits = f"{MOST_DECLARED_TOOLS} tools of {MOST_DECLARED_BYTES:,} bytes"
+                self.left_out[tool.name] = f"the server takes {limits} at most"
             else:
                 tools.append(tool)
+                size += tool.size
         return tools
-
-
-def _declaration(tool: DeclaredTool) -> dict[str, Any]:
-    return {
-        "name": tool.name,
-        "description": tool.description,
-        "parameters": dict(tool.parameters),
-        "read_only": tool.read_only,
-        **({"trusted": True} if tool.trusted else {}),
-    }

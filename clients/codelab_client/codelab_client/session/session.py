@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mappi
 from dataclasses import replace
 from typing import Any, Literal
 
-from codelab_client.execution import DeclaresTools, ToolExecutor
+from codelab_client.execution import DeclaresTools, OffersMoreTools, ToolExecutor
 from codelab_client.session import payloads, tokens
 from codelab_client.session.address import Address
 from codelab_client.session.awaited_turn import AwaitedTurn
@@ -141,6 +141,8 @@ class Session:
         )
         send = self._outgoing.send
         self._replies = Replies(send, lambda: self.is_online, self._start, self._check_open, timing.repeat_s)
+        if isinstance(executor, OffersMoreTools):
+            executor.declare = self.declare
         self._decisions = Decisions(
             journal, elsewhere, lambda: executor.declared_tools if isinstance(executor, DeclaresTools) else ()
         )

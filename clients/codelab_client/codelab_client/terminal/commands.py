@@ -125,7 +125,7 @@ class Commands:
             "init": (self._init, "have the agent look at the project and write AGENTS.md"),
             "setup": (self._setup, "set up a model for the local cloud"),
             "files": (self._files, "files that the agent always sees; /files add|remove PATH, /files clear"),
-            "mcp": (servers.command, "MCP servers of this workspace; /mcp start|stop|forget|trust NAME"),
+            "mcp": (servers.command, "MCP servers of this workspace; /mcp start|stop|forget|trust|tools NAME"),
             "hooks": (self._hooks, "programs of the project that run around calls; /hooks trust"),
             "quit": (self._quit, "end codelab; the conversation can be resumed"),
         }

@@ -1,5 +1,6 @@
 """MCP servers in the terminal: the question whether to trust one, and `/mcp`."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from codelab_client.mcp import (
@@ -21,7 +22,7 @@ from codelab_client.terminal.conversation import TerminalConversation
 
 _START, _LATER, _NEVER = "start it, now and from now on", "not now", "never"
 _TRUST, _ASK = "trust them as they are", "ask before each call, and take their words for data"
-_VERBS = ("start", "stop", "forget", "trust")
+_VERBS = ("start", "stop", "forget", "trust", "tools")
 
 
 class McpServers:
@@ -37,7 +38,7 @@ class McpServers:
         await start_trusted(self.tools, self._conversation.workspace, self, self._complain)
 
     async def command(self, argument: str) -> None:
-        """`/mcp`, `/mcp start NAME`, `/mcp stop NAME`, `/mcp forget NAME`, `/mcp trust NAME`."""
+        """`/mcp`, and `start`, `stop`, `forget`, `trust` or `tools` with a name; `tools` also with names to choose."""
         try:
             servers = {
                 server.name: server for server in workspace_servers(self._conversation.workspace, self._complain)
@@ -45,17 +46,19 @@ class McpServers:
         except McpConfigError as error:
             self._complain(str(error))
             return
-        verb, _, name = argument.partition(" ")
-        name = name.strip()
+        words = argument.split()
+        verb, name, *patterns = words if len(words) > 1 else [*words, "", ""][:2]
         if not argument:
             self._list(servers)
-        elif verb not in _VERBS or name not in servers:
+        elif verb not in _VERBS or name not in servers or (patterns and verb != "tools"):
             names = ", ".join(servers) or "none: .mcp.json names them"
             self._complain(f"{', '.join(f'/mcp {verb_name} NAME' for verb_name in _VERBS)}; servers: {names}")
         elif verb == "start":
             await self._start(servers[name])
         elif verb == "trust":
             await self._look_at(name)
+        elif verb == "tools":
+            self._choose(name, patterns)
         else:
             if verb == "forget":
                 self.tools.trust.decide(self.tools.trust.subject(servers[name]), None)
@@ -90,6 +93,12 @@ class McpServers:
             self._say(f"{name} has no tools that you do not trust")
         elif await self.ask_to_trust(offer):
             self.tools.trust_tools(offer)
+
+    def _choose(self, name: str, patterns: Sequence[str]) -> None:
+        try:
+            self._say(safe_line(self.tools.choice(name, patterns), 2_000))
+        except McpError as error:
+            self._complain(safe_line(error, 2_000))
 
     def _list(self, servers: dict[str, ServerConfig]) -> None:
         running = self.tools.servers
