@@ -221,6 +221,60 @@ def test_a_variable_that_is_not_set_is_named() -> None:
     assert ServerConfig("x", url="https://${HOST}/").expanded({"HOST": "box"}).url == "https://box/"
 
 
+def test_the_files_of_editors_name_servers_too(tmp_path: Path) -> None:
+    write_config(tmp_path, mine={"command": "one"})
+    for folder, text in {
+        ".cursor": '{"mcpServers": {"Mine": {"command": "no"}, "second": {"command": "two", "args": ["${env:HOST}"]}}}',
+        ".vscode": """{ // servers of the team
+          "inputs": [{"id": "key", "type": "promptString"}], /* "servers": {} */
+          "servers": {"third": {"command": "three", "args": ["a//b", "/* c */", ",}"],},
+                      "asks": {"command": "four", "env": {"KEY": "${input:key}"}},},
+        }""",
+    }.items():
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "mcp.json").write_text(text)
+    servers = {server.name: server for server in workspace_servers(tmp_path)}
+    assert {name: server.command for name, server in servers.items()} == {
+        "mine": "one",
+        "second": "two",
+        "third": "three",
+        "asks": "four",
+    }
+    assert servers["third"].args == ("a//b", "/* c */", ",}")
+    assert all(server.sandboxed for server in servers.values())
+    assert servers["second"].expanded({"HOST": "box"}).args == ("box",)
+    with pytest.raises(McpConfigError, match=r"asks needs \$\{input:key\}, for which only the editor asks"):
+        servers["asks"].expanded({})
+
+
+def test_a_broken_file_of_an_editor_is_named_and_costs_no_other(tmp_path: Path) -> None:
+    write_config(tmp_path, mine={"command": "one"})
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "mcp.json").write_text('{"mcpServers": {"linked": {"command": "x"}}}')
+    (tmp_path / ".cursor").symlink_to("elsewhere")
+    (tmp_path / ".vscode").mkdir()
+    for text, problem in (("{", "not JSON"), ("[]", ""), ('{"inputs": []}', ""), ('{"servers": 7}', "must look like")):
+        (tmp_path / ".vscode" / "mcp.json").write_text(text)
+        said: list[str] = []
+        assert [server.name for server in workspace_servers(tmp_path, said.append)] == ["mine"]
+        assert len(said) == bool(problem)
+        assert problem in "".join(said)
+
+
+def test_editors_variables_have_their_values(tmp_path: Path) -> None:
+    server = ServerConfig("x", "${workspaceFolder}/run", ("${workspaceFolderBasename}", "${userHome}", "${HOME}"))
+    expanded = server.expanded({"HOME": "/home", "workspaceFolder": "/evil"}, tmp_path)
+    assert expanded.command == f"{tmp_path}/run"
+    assert expanded.args == (tmp_path.name, str(Path.home()), "/home")
+
+
+@pytest.mark.parametrize("text", ['"' * 100_000, "/*" * 100_000, "//" * 100_000, ',"' * 100_000, "," + " " * 100_000])
+def test_a_strange_file_of_an_editor_takes_no_long_time(tmp_path: Path, text: str) -> None:
+    (tmp_path / ".vscode").mkdir()
+    (tmp_path / ".vscode" / "mcp.json").write_text(text[:190_000])
+    assert workspace_servers(tmp_path) == []
+
+
 async def test_the_agent_calls_a_tool_and_the_user_approves_what_is_not_read_only(
     new_session: Open, model: ScriptedModel, tmp_path: Path
 ) -> None:

@@ -454,7 +454,7 @@ def test_a_repository_takes_the_name_of_the_editors_server(
             await servers.tools.aclose()
 
     assert run(opened()) == ["small"]
-    assert said == ["The MCP server Small of .mcp.json is not started: another server has this name"]
+    assert said == ["The MCP server Small of this workspace is not started: another server has this name"]
 
 
 def test_a_decision_of_an_older_client_counts_for_what_it_knew(workspace: Path) -> None:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from codelab_client.execution import DeclaredTool, ToolCall, ToolOutcome
 from codelab_client.mcp import McpError, McpTools, ServerConfig
@@ -264,7 +264,7 @@ def test_a_large_answer_over_http_is_bounded_too(kind: str) -> None:
         begin, end = f"event: message\r\nid: 5\r\ndata: {begin}", f"{end}\r\n\r\n"
     sent = 0
 
-    class Body(httpx.AsyncByteStream):
+    class Body(httpx2.AsyncByteStream):
         async def __aiter__(self) -> Any:
             nonlocal sent
             yield begin.encode()
@@ -274,7 +274,7 @@ def test_a_large_answer_over_http_is_bounded_too(kind: str) -> None:
             yield end.encode()
 
     async def read() -> bytes:
-        response = httpx.Response(200, headers={"content-type": kind}, stream=Body())
+        response = httpx2.Response(200, headers={"content-type": kind}, stream=Body())
         await _bounded(response)
         return await response.aread()
 
@@ -290,6 +290,6 @@ def test_a_large_answer_over_http_is_bounded_too(kind: str) -> None:
 
 
 async def test_an_answer_over_http_that_was_compressed_unasked_is_refused() -> None:
-    response = httpx.Response(200, headers={"content-encoding": "gzip"}, request=httpx.Request("GET", "http://x"))
-    with pytest.raises(httpx.DecodingError):
+    response = httpx2.Response(200, headers={"content-encoding": "gzip"}, request=httpx2.Request("GET", "http://x"))
+    with pytest.raises(httpx2.DecodingError):
         await _bounded(response)

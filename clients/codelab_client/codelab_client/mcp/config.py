@@ -1,6 +1,7 @@
-"""Which MCP servers a workspace names: `.mcp.json`.
+"""Which MCP servers a workspace names: in `.mcp.json`, and in the files of Cursor and VS Code.
 
-{"mcpServers": {NAME: {"command", "args"?, "env"?, "network"?, "writable"?} or {"url", "headers"?}}}
+{"mcpServers": {NAME: {"command", "args"?, "env"?, "network"?, "writable"?} or {"url", "headers"?}}}; for VS Code
+"servers" instead of "mcpServers".
 """
 
 import json
@@ -15,10 +16,17 @@ from typing import Any
 from codelab_client.safe_text import safe
 
 FILE = ".mcp.json"
+#: The files, and what holds the servers in them. Of two servers with one name, that of the earlier file counts.
+FILES = {FILE: "mcpServers", ".cursor/mcp.json": "mcpServers", ".vscode/mcp.json": "servers"}
 _MOST_BYTES = 200_000
 _MOST_SERVERS = 20
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+#: A text, or a comment; and a text, or a comma behind the last item and what follows it.
+_COMMENT = re.compile(r'("(?:[^"\\]|\\.)*+")|//[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/', re.DOTALL)
+_LAST_COMMA = re.compile(r'("(?:[^"\\]|\\.)*+")|,(\s*+[}\]])', re.DOTALL)
+#: A value that an editor asks for.
+_INPUT = re.compile(r"\$\{input:[^}]*\}")
 
 
 class McpConfigError(Exception):
@@ -51,17 +59,29 @@ class ServerConfig:
         variables = "".join(f"{_quoted(name)}={_quoted(value)} " for name, value in self.env.items())
         return f"$ {variables}{' '.join(map(_quoted, (self.command, *self.args)))}"
 
-    def expanded(self, environment: Mapping[str, str] = os.environ) -> "ServerConfig":
-        """With the values of `${VARIABLE}` and `${VARIABLE:-default}`. Raises McpConfigError if one is not set."""
+    def expanded(self, environment: Mapping[str, str] = os.environ, workspace: Path | None = None) -> "ServerConfig":
+        """With the values of `${VARIABLE}`, `${env:VARIABLE}` and `${VARIABLE:-default}`, and of editors' own.
+
+        Those are `workspaceFolder`, `workspaceFolderBasename` and `userHome`. Raises McpConfigError if one is not set.
+        """
+        editors = {"userHome": str(Path.home())}
+        if workspace is not None:
+            editors |= {"workspaceFolder": str(workspace), "workspaceFolderBasename": workspace.name}
+        values = {**environment, **editors}
 
         def value(text: str) -> str:
+            if (question := _INPUT.search(text)) is not None:
+                raise McpConfigError(
+                    f"{self.name} needs {safe(question[0])[:60]}, for which only the editor asks: name a variable of "
+                    "the environment instead, as ${NAME}"
+                )
             return _VARIABLE.sub(found, text)
 
         def found(match: "re.Match[str]") -> str:
             name, default = match[1], match[2]
-            if name not in environment and default is None:
+            if name not in values and default is None:
                 raise McpConfigError(f"{self.name} needs the variable {name}, which is not set")
-            return environment.get(name, default or "")
+            return values.get(name, default or "")
 
         return replace(
             self,
@@ -74,16 +94,36 @@ class ServerConfig:
 
 
 def workspace_servers(workspace: Path, say: Callable[[str], None] = lambda _: None) -> list[ServerConfig]:
-    """The servers that a workspace names. Nothing is started. Raises McpConfigError if the file names none at all.
+    """The servers that a workspace names. Nothing is started. Raises McpConfigError if `.mcp.json` names none at all.
 
-    say: tells what is wrong with an entry, which is then left out.
+    say: tells what is wrong with an entry, or with a file of an editor, which is then left out.
     """
-    file = workspace / FILE
+    servers: dict[str, ServerConfig] = {}
+    for name, key in FILES.items():
+        if (workspace / name).parent.is_symlink():
+            continue
+        try:
+            named_servers = _servers(workspace / name, key, say)
+        except McpConfigError as error:
+            if name == FILE:
+                raise
+            say(f"{error}; this file is left out")
+            continue
+        for server in named_servers:
+            servers.setdefault(server.name.casefold(), server)
+    return list(servers.values())[:_MOST_SERVERS]
+
+
+def _servers(file: Path, key: str, say: Callable[[str], None]) -> list[ServerConfig]:
+    """The servers that a file names."""
     text = _text(file)
     if text is None:
         return []
     try:
-        entries = json.loads(text)["mcpServers"]
+        content = json.loads(text if file.name == FILE else _without_comments(text))
+        if key not in content and file.name != FILE:
+            return []  # It may have other things of the editor.
+        entries = content[key]
         if len(entries) > _MOST_SERVERS:
             raise McpConfigError(f"{file}: more than {_MOST_SERVERS} servers")
         servers: dict[str, ServerConfig] = {}
@@ -99,7 +139,13 @@ def workspace_servers(workspace: Path, say: Callable[[str], None] = lambda _: No
     except (ValueError, RecursionError) as error:
         raise McpConfigError(f"{file}: not JSON: {error}") from None
     except (KeyError, TypeError, AttributeError):
-        raise McpConfigError(f'{file} must look like {{"mcpServers": {{"name": {{"command": "…"}}}}}}') from None
+        raise McpConfigError(f'{file} must look like {{"{key}": {{"name": {{"command": "…"}}}}}}') from None
+
+
+def _without_comments(text: str) -> str:
+    """What VS Code takes as JSON, as JSON: without comments, and without a comma behind the last item."""
+    plain = _COMMENT.sub(lambda match: match[1] or " ", text)
+    return _LAST_COMMA.sub(lambda match: match[1] or match[2], plain)
 
 
 def _server(name: str, fields: Any, file: Path) -> ServerConfig:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from codelab_client.config import ConfigError, SandboxConfig, load
-from codelab_client.mcp.config import FILE, McpConfigError, ServerConfig
+from codelab_client.mcp.config import FILES, McpConfigError, ServerConfig
 from codelab_client.mcp.named_files import named_by
 from codelab_client.project import files_of
 from codelab_client.sandbox import Access, Launch, Sandbox, Unsandboxed, choose, folders_above
@@ -73,7 +73,7 @@ class Confinement:
         if not self.server.writable:
             return Access(readable=(*readable, self.workspace), network=self._has_network)
         files = [*named_by(self.server, self.workspace).files.values(), *files_of(self.workspace)]
-        candidates = [*(self.workspace / name for name in (".git", FILE)), *files]
+        candidates = [*(self.workspace / name for name in (".git", *FILES)), *files]
         read_only = tuple(path for path in candidates if path.exists() and not path.is_symlink())
         writable = (self.workspace, *folders_above(files, self.workspace))
         return Access(writable, readable, read_only, self._has_network)

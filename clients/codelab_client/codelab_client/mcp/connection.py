@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 _START_S = 60.0
 _STOP_S = 5.0
 _MOST_TOOLS = 200
+#: How often a server may ask in one call, and the seconds until it is asked again that has asked for nothing.
+_MOST_ROUNDS, _ROUND_S = 10, 0.1
 #: Seconds between a server's word that it has other tools and the next look at them. They double with every look, up to
 #: the longest; after that time without a word they are the first ones again.
 _PAUSE_S, _LONGEST_PAUSE_S = 0.2, 60.0
@@ -58,6 +60,11 @@ class Connection:
         """Whether the server runs, as far as is known."""
         return self._session is not None
 
+    @property
+    def revision(self) -> str:
+        """The revision of MCP that both have agreed on; empty if the server does not run."""
+        return (self._session.protocol_version or "") if self._session is not None else ""
+
     async def open(self) -> None:
         """Start the server and list its tools. Raises McpError."""
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -71,18 +78,13 @@ class Connection:
 
     async def call(self, tool: str, arguments: Mapping[str, Any], seconds: float | None) -> "types.CallToolResult":
         """Call a tool. Raises McpError, or TimeoutError after so many seconds."""
-        from mcp import types
-
         if self._session is None:
             raise McpError(f"{self.server.name} is not running")
-        params = types.CallToolRequestParams(name=tool, arguments=dict(arguments))
-        request = types.ClientRequest(types.CallToolRequest(params=params))
         self._calls += 1
         self._is_idle.clear()
         try:
             async with asyncio.timeout(seconds):
-                # Not `call_tool`, which evaluates the server's own schema of results: its patterns may take any time.
-                return await self._session.send_request(request, types.CallToolResult)
+                return await _result(self._session, tool, arguments)
         except TimeoutError:
             raise
         except Exception as error:
@@ -110,12 +112,15 @@ class Connection:
         """Keep the server open until it is stopped. One task does all of it, because its scopes belong to a task."""
         try:
             async with self._connected() as session:
-                await session.initialize()
+                await _negotiate(session)
                 self.tools = await _listed(session)
                 self._session = session
                 if not ready.done():
                     ready.set_result(None)
-                await self._stop.wait()
+                async with asyncio.TaskGroup() as tasks:
+                    listening = tasks.create_task(self._listen(session))
+                    await self._stop.wait()
+                    listening.cancel()
         except Exception as error:
             if not ready.done():
                 hint = f". It ran in the sandbox; {self._log} has what it wrote" if self.server.sandboxed else ""
@@ -134,16 +139,19 @@ class Connection:
         from mcp import ClientSession, types
 
         async def take(message: object) -> None:
-            root = getattr(message, "root", None)
-            if isinstance(root, types.ToolListChangedNotification):
-                self._is_stale = True
-                if self._listing is None or self._listing.done():
-                    self._listing = asyncio.ensure_future(self._list_again())
+            if isinstance(message, types.ToolListChangedNotification):
+                self._tools_are_stale()
+
+        class Unvalidated(ClientSession):
+            """Does not evaluate the server's own schema of results: its patterns may take any time."""
+
+            async def validate_tool_result(self, name: str, result: types.CallToolResult) -> None:
+                pass
 
         info = types.Implementation(name="codelab", version=__version__)
         async with (
             self._transport() as (reading, writing),
-            ClientSession(
+            Unvalidated(
                 reading,
                 writing,
                 client_info=info,
@@ -153,13 +161,30 @@ class Connection:
         ):
             yield session
 
+    async def _listen(self, session: "ClientSession") -> None:
+        """Hear from a server of the newer revision when its tools are others. An older one says it unasked."""
+        from mcp.client import subscriptions
+
+        capabilities = session.server_capabilities
+        if session.discover_result is None or capabilities is None or capabilities.tools is None:
+            return
+        with contextlib.suppress(Exception):  # It may answer anything, and its tools are there without.
+            async with subscriptions.listen(session, tools_list_changed=True) as changes:
+                async for _ in changes:
+                    self._tools_are_stale()
+
+    def _tools_are_stale(self) -> None:
+        self._is_stale = True
+        if self._listing is None or self._listing.done():
+            self._listing = asyncio.ensure_future(self._list_again())
+
     async def _elicit(self, context: object, params: "types.ElicitRequestParams") -> "types.ElicitResult":
         """Have the user fill in a form of the server, unless nothing that runs can want it (any more)."""
         from mcp import types
 
         if self._ask is None or not isinstance(params, types.ElicitRequestFormParams) or not self._calls:
             return types.ElicitResult(action="decline")
-        asking = asyncio.ensure_future(self._ask(self.server.name, params.message, params.requestedSchema))
+        asking = asyncio.ensure_future(self._ask(self.server.name, params.message, params.requested_schema))
         ending = asyncio.ensure_future(self._is_idle.wait())
         try:
             await asyncio.wait({asking, ending}, return_when=asyncio.FIRST_COMPLETED)
@@ -173,7 +198,7 @@ class Connection:
 
     @contextlib.asynccontextmanager
     async def _transport(self) -> AsyncIterator[Streams]:
-        server = self.server.expanded()
+        server = self.server.expanded(workspace=self._workspace)
         if server.url:
             async with address(server) as streams:
                 yield streams
@@ -200,6 +225,41 @@ class Connection:
                     self._on_change()
 
 
+async def _negotiate(session: "ClientSession") -> None:
+    """Agree on a revision: the newest one, or the one of the handshake with a server that does not know it."""
+    from mcp.shared.exceptions import MCPError
+
+    try:
+        await session.discover()
+    except (MCPError, RuntimeError, ValueError) as error:
+        if _is_end(error):
+            raise
+        await session.initialize()
+
+
+async def _result(session: "ClientSession", tool: str, arguments: Mapping[str, Any]) -> "types.CallToolResult":
+    """The result of a call, in which a server of the newer revision may ask for something before it answers."""
+    from mcp import types
+    from mcp.client.session import ClientRequestContext
+
+    answers: dict[str, Any] = {"input_responses": None, "request_state": None}
+    for _ in range(_MOST_ROUNDS):
+        result = await session.call_tool(tool, dict(arguments), allow_input_required=True, **answers)
+        if isinstance(result, types.CallToolResult):
+            return result
+        responses = {}
+        for name, request in (result.input_requests or {}).items():
+            context = ClientRequestContext(session=session, request_id=name)
+            response = await session.dispatch_input_request(context, request)
+            if isinstance(response, types.ErrorData):
+                raise McpError(response.message)
+            responses[name] = response
+        if not responses:
+            await asyncio.sleep(_ROUND_S)
+        answers = {"input_responses": responses, "request_state": result.request_state}
+    raise McpError("The server asks again and again")
+
+
 async def _listed(session: "ClientSession") -> "Sequence[types.Tool]":
     from mcp import types
 
@@ -208,7 +268,7 @@ async def _listed(session: "ClientSession") -> "Sequence[types.Tool]":
     while len(tools) < _MOST_TOOLS:
         page = await session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
         tools += page.tools
-        cursor = page.nextCursor
+        cursor = page.next_cursor
         if not cursor or not page.tools:
             break
     return tools[:_MOST_TOOLS]
@@ -218,10 +278,10 @@ def _is_end(error: Exception) -> bool:
     """Whether the server has ended."""
     import anyio
     from mcp import types
-    from mcp.shared.exceptions import McpError as Answer
+    from mcp.shared.exceptions import MCPError
 
-    if isinstance(error, Answer):
-        return error.error.code == types.CONNECTION_CLOSED
+    if isinstance(error, MCPError):
+        return error.code == types.CONNECTION_CLOSED
     return isinstance(error, anyio.ClosedResourceError | anyio.BrokenResourceError)
 
 

@@ -85,7 +85,7 @@ def named_by(server: ServerConfig, workspace: Path) -> Named:
     if server.url:
         return Named()
     with contextlib.suppress(McpConfigError):  # It does not start.
-        server = server.expanded()
+        server = server.expanded(workspace=workspace)
     return _Search(workspace.resolve(), server).named_files
 
 

@@ -41,14 +41,14 @@ class OfferedTool:
     def digest(self) -> str:
         """A digest that changes when its name, its words, its arguments or its annotations change."""
         tool = self.tool
-        annotations = tool.annotations.model_dump() if tool.annotations else None
-        parts = [tool.name, tool.title, tool.description, annotations, tool.inputSchema]
+        annotations = tool.annotations.model_dump(by_alias=True) if tool.annotations else None
+        parts = [tool.name, tool.title, tool.description, annotations, tool.input_schema]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
 
     @property
     def says_it_reads(self) -> bool:
         """Whether the server says that it only reads."""
-        return bool(self.tool.annotations and self.tool.annotations.readOnlyHint)
+        return bool(self.tool.annotations and self.tool.annotations.read_only_hint)
 
     @cached_property
     def description(self) -> str:
@@ -58,7 +58,7 @@ class OfferedTool:
     @cached_property
     def parameters(self) -> dict[str, Any]:
         """The schema of its arguments as a session takes it, with words that can be shown."""
-        schema: dict[str, Any] = _with_safe_words(usable(self.tool.inputSchema))
+        schema: dict[str, Any] = _with_safe_words(usable(self.tool.input_schema))
         return schema
 
     def declared(self, *, trusted: bool) -> DeclaredTool:

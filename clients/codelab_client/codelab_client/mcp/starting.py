@@ -47,7 +47,7 @@ async def _start_if_trusted(
     tools: McpTools, server: ServerConfig, asks: Asks | None, say: Say, workspace: Path, used_names: Container[str]
 ) -> None:
     if server.name.casefold() in used_names:
-        say(f"The MCP server {server.name} of .mcp.json is not started: another server has this name")
+        say(f"The MCP server {server.name} of this workspace is not started: another server has this name")
         return
     try:
         subject = await asyncio.to_thread(tools.trust.subject, server)

@@ -113,6 +113,11 @@ class McpTools:
             if connection.is_open
         }
 
+    def revision(self, name: str) -> str:
+        """The revision of MCP that a running server and the client have agreed on; empty if it does not run."""
+        connection = self._connections.get(name)
+        return connection.revision if connection is not None else ""
+
     def offer(self, name: str) -> Offer:
         """What a server offers now; nothing if it does not run."""
         tools = [tool for tool in self._tools.values() if tool.server == name]
@@ -244,12 +249,12 @@ async def _called(connection: Connection, tool: str, call: ToolCall) -> ToolOutc
     except McpError as error:
         return ToolOutcome.failed("EXECUTION_FAILED", str(error))
     text = _text(result.content)
-    if result.isError:
+    if result.is_error:
         return ToolOutcome.failed("EXECUTION_FAILED", text or "The server says that the call failed")
-    if not text and result.structuredContent is not None:
-        json_text = json.dumps(result.structuredContent, ensure_ascii=False)
-        return ToolOutcome(result.structuredContent if len(json_text) <= _MOST_CHARS else {"content": _cut(json_text)})
-    images = [{"media_type": block.mimeType, "data": block.data} for block in result.content if block.type == "image"][
+    if not text and result.structured_content is not None:
+        json_text = json.dumps(result.structured_content, ensure_ascii=False)
+        return ToolOutcome(result.structured_content if len(json_text) <= _MOST_CHARS else {"content": _cut(json_text)})
+    images = [{"media_type": block.mime_type, "data": block.data} for block in result.content if block.type == "image"][
         :_MOST_IMAGES
     ]
     return ToolOutcome({"content": text, **({"images": images} if images else {})})

@@ -16,7 +16,7 @@ from codelab_client.sandbox import Launch
 from codelab_client.session.address import is_secure
 
 if TYPE_CHECKING:
-    import httpx
+    import httpx2
 
 _CHUNK = 65_536
 #: Seconds that a program has to end after its stdin was closed, and after SIGTERM.
@@ -61,7 +61,7 @@ async def program(launch: Launch, env: Mapping[str, str], log: Path) -> AsyncIte
 async def _read(process: asyncio.subprocess.Process, incoming_send: Any) -> None:
     import anyio
     from mcp.shared.message import SessionMessage
-    from mcp.types import JSONRPCMessage
+    from mcp.types import jsonrpc_message_adapter
 
     assert process.stdout is not None
     lines = Lines()
@@ -70,7 +70,7 @@ async def _read(process: asyncio.subprocess.Process, incoming_send: Any) -> None
             while data := await process.stdout.read(_CHUNK):
                 for text in filter(bytes.strip, (line.message() for line in lines.feed(data))):
                     try:
-                        message: Any = SessionMessage(JSONRPCMessage.model_validate_json(text))
+                        message: Any = SessionMessage(jsonrpc_message_adapter.validate_json(text))
                     except ValueError as error:
                         message = error
                     await incoming_send.send(message)
@@ -110,7 +110,7 @@ def _signal(process: asyncio.subprocess.Process, number: int) -> None:
 @contextlib.asynccontextmanager
 async def address(server: ServerConfig) -> AsyncIterator[Streams]:
     """Connect to a server by streamable HTTP. Raises McpConfigError if the way is not encrypted."""
-    import httpx
+    import httpx2
     from mcp.client.streamable_http import streamable_http_client
 
     if not is_secure(server.url):
@@ -119,24 +119,24 @@ async def address(server: ServerConfig) -> AsyncIterator[Streams]:
     headers = {**server.headers, "Accept-Encoding": "identity"}
     hooks: Any = {"response": [_bounded]}
     async with (
-        httpx.AsyncClient(headers=headers, timeout=httpx.Timeout(30.0, read=300.0), event_hooks=hooks) as client,
-        streamable_http_client(server.url, http_client=client) as (incoming_receive, outgoing_send, _),
+        httpx2.AsyncClient(headers=headers, timeout=httpx2.Timeout(30.0, read=300.0), event_hooks=hooks) as client,
+        streamable_http_client(server.url, http_client=client, max_sse_event_size=None) as streams,
     ):
-        yield incoming_receive, outgoing_send
+        yield streams
 
 
-async def _bounded(response: "httpx.Response") -> None:
+async def _bounded(response: "httpx2.Response") -> None:
     """Bound the body of a response that begins."""
-    import httpx
+    import httpx2
 
     if response.headers.get("content-encoding", "identity").lower() != "identity":
-        raise httpx.DecodingError("The server compresses its answers unasked", request=response.request)
+        raise httpx2.DecodingError("The server compresses its answers unasked", request=response.request)
     stream = response.stream
-    assert isinstance(stream, httpx.AsyncByteStream)
+    assert isinstance(stream, httpx2.AsyncByteStream)
     body = stream
     are_events = response.headers.get("content-type", "").lower().startswith("text/event-stream")
 
-    class Bounded(httpx.AsyncByteStream):
+    class Bounded(httpx2.AsyncByteStream):
         async def __aiter__(self) -> AsyncIterator[bytes]:
             async for piece in _events(body) if are_events else _whole(body):
                 yield piece
