@@ -191,6 +191,11 @@ def test_emacs_with_acp_el(
 
 
 NEOVIM = r"""
+local running = coroutine.running  -- Debian's LuaJIT calls the main thread a coroutine, as Lua 5.2 does
+coroutine.running = function()
+  local thread, is_main = running()
+  return not is_main and thread or nil
+end
 for name in vim.fs.dir(vim.env.ACP_NVIM) do
   vim.opt.runtimepath:append(vim.fs.joinpath(vim.env.ACP_NVIM, name))
 end
@@ -228,7 +233,10 @@ end)
 local done = false
 on("ChatDone", function() done = true end)
 vim.cmd.cd(vim.env.WORK)
-local chat = codecompanion.chat({ params = { adapter = "codelab" }, user_prompt = vim.env.PROMPT, auto_submit = true })
+local chat = codecompanion.chat({ params = { adapter = "codelab" }, user_prompt = vim.env.PROMPT, auto_submit = false })
+-- It connects when it opens, and again with a message that comes before it has: no person is so quick.
+vim.wait(20000, function() return chat.acp_connection and chat.acp_connection.session_id end, 50)
+chat:submit()
 vim.wait(40000, function() return done end, 50)
 io.stdout:write(table.concat(vim.api.nvim_buf_get_lines(chat.bufnr, 0, -1, false), "\n"))
 vim.cmd("qall!")
