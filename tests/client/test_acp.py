@@ -4,6 +4,7 @@ import base64
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import threading
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import psutil
 import pytest
 from codelab_client.acp.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND
@@ -811,3 +813,29 @@ def test_a_wrong_additional_directory_opens_no_session(open_editor: Open, folder
     with pytest.raises(Refusal, match="additionalDirectories") as refusal:
         open_editor().new(folder, additionalDirectories=given)
     assert refusal.value.code == INVALID_PARAMS
+
+
+def test_the_user_of_an_editor_signs_in_at_an_mcp_server(open_editor: Open, folder: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+    guarded = subprocess.Popen(
+        [sys.executable, str(MCP_SERVER.with_name("mcp_sign_in_server.py")), str(port)], stderr=subprocess.DEVNULL
+    )
+    try:
+        until(lambda: is_open(port))
+        server = {"name": "guarded", "type": "http", "url": f"http://127.0.0.1:{port}/mcp", "headers": []}
+        editor = open_editor()
+        session = editor.new(folder, mcpServers=[server])
+        until(lambda: editor.prompt(session, "/mcp") == "end_turn" and "guarded does not run" in editor.text)
+        assert editor.prompt(session, "/mcp start guarded") == "end_turn"
+        address = re.findall(rf"http://127.0.0.1:{port}/authorize\S+", editor.text)[-1]
+        assert httpx.get(address, follow_redirects=True, trust_env=False).status_code == 200
+        until(lambda: editor.prompt(session, "/mcp") == "end_turn" and "guarded runs: who" in editor.text)
+    finally:
+        guarded.kill()
+        guarded.wait()
+
+
+def is_open(port: int) -> bool:
+    with socket.socket() as connection:
+        return connection.connect_ex(("127.0.0.1", port)) == 0

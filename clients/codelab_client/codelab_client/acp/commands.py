@@ -73,13 +73,13 @@ class Commands:
             "agents": (
                 self._show_agents,
                 "List the project's agents, show and trust them",
-                "NAME, trust NAME CODE, or tools NAME",
+                "NAME, trust NAME CODE, start NAME or tools NAME",
             ),
             "usage": (self._usage, "Show tokens and quotas", ""),
             "mcp": (
                 servers,
                 "Show MCP servers and their tools, trust them as they are",
-                "NAME, trust NAME CODE, or tools NAME",
+                "NAME, trust NAME CODE, start NAME or tools NAME",
             ),
         }
 

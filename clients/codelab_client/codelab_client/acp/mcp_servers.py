@@ -52,6 +52,7 @@ class SessionServers:
     def __init__(self, root: Path, servers: Sequence[ServerConfig]) -> None:
         self._root, self._servers = root, servers
         self.tools = McpTools(root, state_folder())
+        self._starting: asyncio.Future[None] | None = None
 
     async def start(
         self,
@@ -86,11 +87,13 @@ class SessionServers:
         self.tools.on_change = changed
 
     async def command(self, text: str) -> str:
-        """`/mcp`, `/mcp NAME`, `/mcp trust NAME CODE` and `/mcp tools NAME [NAMES]`, in words for the user."""
+        """`/mcp`, `/mcp NAME`, and `trust NAME CODE`, `start NAME` or `tools NAME [NAMES]`, in words for the user."""
         verb, *words = [*text.split(), ""]
         try:
             if verb == "trust":
                 return await self._trust(*[*words, ""][:2])
+            if verb == "start":
+                return await self._started(words[0])
             if verb == "tools":
                 return safe(self.tools.choice(words[0], [word for word in words[1:] if word]))
             return await self._shown(verb) if verb else self._listed()
@@ -149,6 +152,36 @@ class SessionServers:
             description, code = await question(subject, self._root), _code(subject.key)
         decides = f"\n`/mcp trust {name} {code}` trusts it as it is." if code else ""
         return f"{fenced(safe(description))}{decides}"
+
+    async def _started(self, name: str) -> str:
+        """Start a trusted server, at which the user may have to sign in."""
+        if name not in self._known():
+            return f"There is no MCP server {safe_line(name)}."
+        subject = await self._subject(self._known()[name])
+        if self.tools.trust.decision(subject) != "trusted":
+            return f"{name} is not trusted as it is: `/mcp {name}` shows it."
+
+        address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+        async def show(_: str, url: str) -> bool:
+            address.set_result(url)
+            return True
+
+        self.tools.sign_in = show
+        starting = self._starting = asyncio.ensure_future(start(self.tools, subject, None, self.tools.say))
+        starting.add_done_callback(self._has_started)
+        either: set[asyncio.Future[Any]] = {starting, address}
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():
+            url = safe_line(address.result(), 4_000)
+            return f"{name} wants you to sign in. Open this in a browser of this machine, and then see `/mcp`:\n\n{url}"
+        await starting
+        return f"{name} runs."
+
+    def _has_started(self, starting: "asyncio.Future[None]") -> None:
+        self.tools.sign_in = None
+        if not starting.cancelled() and (error := starting.exception()) is not None:
+            self.tools.say(str(error))
 
     async def _trust(self, name: str, code: str) -> str:
         """Trust what `/mcp NAME` showed with this code."""

@@ -2,13 +2,16 @@
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codelab_client import __version__
 from codelab_client.mcp.config import ServerConfig
 from codelab_client.mcp.confinement import Confinement
+from codelab_client.mcp.sign_in import SIGN_IN_S, Show, SignIn
 from codelab_client.mcp.transports import Streams, address, program
 
 if TYPE_CHECKING:
@@ -37,12 +40,20 @@ class Connection:
     """A running server. `tools` are those that it offers; `on_change` is called when they become others.
 
     ask: lets it ask the user in a form, as long as a call of it runs; without it, the server is told that it cannot.
+    show: lets it have the user sign in as it starts.
     """
 
     def __init__(
-        self, server: ServerConfig, workspace: Path, log: Path, on_change: Callable[[], None], ask: Ask | None = None
+        self,
+        server: ServerConfig,
+        workspace: Path,
+        log: Path,
+        on_change: Callable[[], None],
+        ask: Ask | None = None,
+        show: Show | None = None,
     ) -> None:
         self.server, self._workspace, self._log, self._on_change = server, workspace, log, on_change
+        self._show, self._start_limit = show, asyncio.timeout(_START_S)
         self._ask, self._calls, self._is_idle = ask, 0, asyncio.Event()
         self.tools: Sequence[types.Tool] = ()
         self._session: ClientSession | None = None
@@ -54,6 +65,7 @@ class Connection:
         #: Whether it has ended by itself after it was ready.
         self.has_crashed = False
         self._pause, self._listed_at = _PAUSE_S, 0.0
+        self._has_started: Callable[[], None] = lambda: None
 
     @property
     def is_open(self) -> bool:
@@ -70,7 +82,7 @@ class Connection:
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._task = asyncio.ensure_future(self._run(ready))
         try:
-            async with asyncio.timeout(_START_S):
+            async with self._start_limit:
                 await asyncio.shield(ready)
         except TimeoutError:
             await self.aclose()
@@ -115,6 +127,7 @@ class Connection:
                 await _negotiate(session)
                 self.tools = await _listed(session)
                 self._session = session
+                self._has_started()
                 if not ready.done():
                     ready.set_result(None)
                 async with asyncio.TaskGroup() as tasks:
@@ -136,6 +149,8 @@ class Connection:
     @contextlib.asynccontextmanager
     async def _connected(self) -> "AsyncIterator[ClientSession]":
         await asyncio.to_thread(__import__, "mcp")  # which takes a second
+        # What it logs is told as an error. Without a handler Python would write it into the terminal.
+        logging.getLogger("mcp").addHandler(logging.NullHandler())
         from mcp import ClientSession, types
 
         async def take(message: object) -> None:
@@ -200,12 +215,18 @@ class Connection:
     async def _transport(self) -> AsyncIterator[Streams]:
         server = self.server.expanded(workspace=self._workspace)
         if server.url:
-            async with address(server) as streams:
+            sign_in = SignIn(server, None if self._show is None else self._sign_in)
+            async with address(server, sign_in) as streams:
+                self._has_started = partial(setattr, sign_in, "is_starting", False)
                 yield streams
             return
         confinement = await asyncio.to_thread(Confinement.of, server, self._workspace)
         async with program(confinement.launch(), server.env, self._log) as streams:
             yield streams
+
+    async def _sign_in(self, name: str, url: str) -> bool:
+        self._start_limit.reschedule(asyncio.get_running_loop().time() + SIGN_IN_S + _START_S)
+        return self._show is not None and await self._show(name, url)
 
     async def _list_again(self) -> None:
         """List the tools after a pause, and again if the server has meanwhile said that they are others."""

@@ -15,6 +15,7 @@ from codelab_client.execution import DeclaredTool, ToolCall, ToolOutcome
 from codelab_client.mcp.config import McpConfigError, ServerConfig
 from codelab_client.mcp.connection import Ask, Connection, McpError
 from codelab_client.mcp.offered import OfferedTool, described
+from codelab_client.mcp.sign_in import Show
 from codelab_client.mcp.trust import Subject, Trust
 from codelab_client.safe_text import safe_line
 
@@ -58,6 +59,8 @@ class McpTools:
         self.say: Callable[[str], None] = lambda _: None
         #: Lets servers ask the user, from their start on.
         self.ask: Ask | None = None
+        #: Lets the user sign in at a server that is being started.
+        self.sign_in: Show | None = None
         self.trust = Trust(state, workspace)
         self._connections: dict[str, Connection] = {}
         self._subjects: dict[str, Subject] = {}
@@ -86,7 +89,9 @@ class McpTools:
         self._trusted_digests[server.name] = self.trust.tools(subject) or frozenset()
         self._patterns[server.name] = self.trust.chosen(subject)
         log = self._state / f"mcp-{server.name}.log"
-        connection = Connection(server, self._workspace, log, lambda: self._have_changed(server.name), self.ask)
+        connection = Connection(
+            server, self._workspace, log, lambda: self._have_changed(server.name), self.ask, self.sign_in
+        )
         self._connections[server.name] = connection
         try:
             await connection.open()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from codelab_client import private_folder
 from codelab_client.mcp.bounded import MOST_BYTES, Line, Lines
 from codelab_client.mcp.config import McpConfigError, ServerConfig
+from codelab_client.mcp.sign_in import SignIn
 from codelab_client.private_file import append_to
 from codelab_client.sandbox import Launch
 from codelab_client.session.address import is_secure
@@ -108,8 +109,8 @@ def _signal(process: asyncio.subprocess.Process, number: int) -> None:
 
 
 @contextlib.asynccontextmanager
-async def address(server: ServerConfig) -> AsyncIterator[Streams]:
-    """Connect to a server by streamable HTTP. Raises McpConfigError if the way is not encrypted."""
+async def address(server: ServerConfig, sign_in: SignIn) -> AsyncIterator[Streams]:
+    """Connect to a server by streamable HTTP. Raises McpConfigError if the way is not encrypted or nobody signs in."""
     import httpx2
     from mcp.client.streamable_http import streamable_http_client
 
@@ -117,9 +118,12 @@ async def address(server: ServerConfig) -> AsyncIterator[Streams]:
         raise McpConfigError(f"{server.url} is not encrypted: use https://")
     # A compressed answer could become any number of bytes.
     headers = {**server.headers, "Accept-Encoding": "identity"}
-    hooks: Any = {"response": [_bounded]}
+    hooks: Any = {"request": [sign_in.check], "response": [_bounded]}
+    has_token = any(name.lower() == "authorization" for name in server.headers)
+    auth = None if has_token else await sign_in.auth()
+    timeout = httpx2.Timeout(30.0, read=300.0)
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=httpx2.Timeout(30.0, read=300.0), event_hooks=hooks) as client,
+        httpx2.AsyncClient(headers=headers, timeout=timeout, auth=auth, event_hooks=hooks) as client,
         streamable_http_client(server.url, http_client=client, max_sse_event_size=None) as streams,
     ):
         yield streams

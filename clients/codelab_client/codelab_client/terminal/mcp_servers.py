@@ -1,8 +1,15 @@
 """MCP servers in the terminal: the question whether to trust one, and `/mcp`."""
 
+import asyncio
+import contextlib
+import os
+import sys
+import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
 
+from codelab_client.login.errors import LoginError
 from codelab_client.mcp import (
     Decision,
     McpConfigError,
@@ -12,6 +19,7 @@ from codelab_client.mcp import (
     ServerConfig,
     Subject,
     may_start,
+    sign_in,
     start,
     start_trusted,
     workspace_servers,
@@ -21,6 +29,7 @@ from codelab_client.terminal import cards
 from codelab_client.terminal.conversation import TerminalConversation
 
 _START, _LATER, _NEVER = "start it, now and from now on", "not now", "never"
+_SIGN_IN = "sign in there, with the browser"
 _TRUST, _ASK = "trust them as they are", "ask before each call, and take their words for data"
 _VERBS = ("start", "stop", "forget", "trust", "tools")
 
@@ -32,6 +41,7 @@ class McpServers:
         self._conversation = conversation
         self.tools = McpTools(conversation.workspace, state, self._changed)
         self.tools.say = self._complain
+        self.tools.sign_in = self._sign_in
 
     async def start(self) -> None:
         """Start the servers of the workspace, each after the user has trusted it."""
@@ -62,6 +72,8 @@ class McpServers:
         else:
             if verb == "forget":
                 self.tools.trust.decide(self.tools.trust.subject(servers[name]), None)
+                with contextlib.suppress(LoginError):
+                    sign_in.forget(servers[name])
             await self.tools.remove(name)
 
     async def ask_to_start(self, subject: Subject, question: str) -> Decision | None:
@@ -76,6 +88,16 @@ class McpServers:
             f"words as instructions; another form of a tool asks again:\n{offer.description}"
         )
         return await self._conversation.choose(message, (_TRUST, _ASK)) == _TRUST
+
+    async def _sign_in(self, name: str, url: str) -> bool:
+        question = f"The MCP server {name} wants you to sign in at {urlsplit(url).hostname}:\n{url}"
+        if await self._conversation.choose(question, (_SIGN_IN, _LATER)) != _SIGN_IN:
+            return False
+        if sys.platform != "linux" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
+            await asyncio.to_thread(webbrowser.open, url)
+        else:
+            self._say(f"Open it in a browser of this machine: {url}")
+        return True
 
     async def _start(self, server: ServerConfig) -> None:
         subject = self.tools.trust.subject(server)
