@@ -164,19 +164,21 @@ class SessionServers:
         address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
         async def show(_: str, url: str) -> bool:
-            address.set_result(url)
+            if not address.done():
+                address.set_result(url)
             return True
 
         self.tools.sign_in = show
         starting = self._starting = asyncio.ensure_future(start(self.tools, subject, None, self.tools.say))
-        starting.add_done_callback(self._has_started)
         either: set[asyncio.Future[Any]] = {starting, address}
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-        if not starting.done():
-            url = safe_line(address.result(), 4_000)
-            return f"{name} wants you to sign in. Open this in a browser of this machine, and then see `/mcp`:\n\n{url}"
-        await starting
-        return f"{name} runs."
+        if starting.done():
+            self.tools.sign_in = None
+            await starting
+            return f"{name} runs."
+        starting.add_done_callback(self._has_started)
+        url = safe_line(address.result(), 4_000)
+        return f"{name} wants you to sign in. Open this in a browser of this machine, and then see `/mcp`:\n\n{url}"
 
     def _has_started(self, starting: "asyncio.Future[None]") -> None:
         self.tools.sign_in = None
