@@ -313,6 +313,7 @@ async def test_the_agent_gets_those_tools_that_the_user_chooses(tmp_path: Path) 
         assert said.startswith("Of small the agent gets echo, where, and not fail, ")
         assert names(tools) == {"small.echo", "small.where"}
         assert set(tools.offer("small").names) == names(tools)  # the user is asked about no others
+        assert tools.servers == {"small": ["echo", "where"]}
         assert (await called(tools, "small.fail")).error is not None
         await called(tools, "small.where")
         await tools.add(SMALL)

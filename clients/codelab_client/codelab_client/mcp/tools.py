@@ -111,9 +111,9 @@ class McpTools:
 
     @property
     def servers(self) -> dict[str, list[str]]:
-        """The names of the servers that run, each with the names of its tools."""
+        """The names of the servers that run, each with the names of those of its tools that the user wants."""
         return {
-            name: [tool.name for tool in connection.tools]
+            name: [tool.name for tool in connection.tools if _is_chosen(tool.name, self._patterns[name])]
             for name, connection in self._connections.items()
             if connection.is_open
         }
