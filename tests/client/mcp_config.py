@@ -1,16 +1,42 @@
 """MCP servers of a workspace in tests: `.mcp.json`, and settings with which an interpreter runs in a sandbox."""
 
+import contextlib
 import json
 import shutil
+import socket
+import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.waiting import until
+
 PROGRAM = Path(__file__).with_name("mcp_server.py")
 #: The interpreter without the links of a virtual environment, as a sandbox can show it.
 PYTHON = str(Path(sys.executable).resolve())
+
+
+@contextlib.contextmanager
+def served(script: str, *arguments: str) -> Iterator[str]:
+    """The address of a server of this folder that serves HTTP. Of its arguments, PORT becomes the port."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+    line = [sys.executable, str(PROGRAM.with_name(script)), *(str(port) if it == "PORT" else it for it in arguments)]
+
+    def is_open() -> bool:
+        with socket.socket() as connection:
+            return connection.connect_ex(("127.0.0.1", port)) == 0
+
+    process = subprocess.Popen(line, stderr=subprocess.DEVNULL)
+    try:
+        until(is_open)
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        process.kill()
+        process.wait()
 
 
 @pytest.fixture

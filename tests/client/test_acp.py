@@ -4,7 +4,6 @@ import base64
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 import threading
@@ -20,6 +19,7 @@ from codelab_client.sandbox import choose
 from codelab_local import LocalCloud
 
 from tests.client.editors import CODELAB, Editor, Refusal, allow, reject
+from tests.client.mcp_config import served
 from tests.fakes.ide.ide import Ide
 from tests.fakes.model.script import SUMMARY, Says, call
 from tests.fakes.model.server import ScriptedModel
@@ -816,17 +816,11 @@ def test_a_wrong_additional_directory_opens_no_session(open_editor: Open, folder
 
 
 def test_the_user_of_an_editor_signs_in_at_an_mcp_server(open_editor: Open, folder: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port = listening.getsockname()[1]
-    guarded = subprocess.Popen(
-        [sys.executable, str(MCP_SERVER.with_name("mcp_sign_in_server.py")), str(port)], stderr=subprocess.DEVNULL
-    )
-    try:
-        until(lambda: is_open(port))
-        server = {"name": "guarded", "type": "http", "url": f"http://127.0.0.1:{port}/mcp", "headers": []}
+    with served("mcp_sign_in_server.py", "PORT") as url:
+        server = {"name": "guarded", "type": "http", "url": url, "headers": []}
         editor = open_editor()
         session = editor.new(folder, mcpServers=[server])
-        wanted = rf"http://127.0.0.1:{port}/authorize\S+"
+        wanted = rf"{url.removesuffix('/mcp')}/authorize\S+"
 
         def is_asked() -> bool:  # The server is trusted a moment after the session is there.
             return editor.prompt(session, "/mcp start guarded") == "end_turn" and bool(re.search(wanted, editor.text))
@@ -835,11 +829,10 @@ def test_the_user_of_an_editor_signs_in_at_an_mcp_server(open_editor: Open, fold
         address = re.findall(wanted, editor.text)[-1]
         assert httpx.get(address, follow_redirects=True, trust_env=False).status_code == 200
         until(lambda: editor.prompt(session, "/mcp") == "end_turn" and "guarded runs: who" in editor.text)
-    finally:
-        guarded.kill()
-        guarded.wait()
-
-
-def is_open(port: int) -> bool:
-    with socket.socket() as connection:
-        return connection.connect_ex(("127.0.0.1", port)) == 0
+    hints = {
+        command["name"]: command["input"]["hint"]
+        for command in editor.of_kind("available_commands_update")[-1]["availableCommands"]
+        if command.get("input")
+    }
+    assert hints["agents"] == "NAME, or trust NAME CODE"
+    assert hints["mcp"] == "NAME, trust NAME CODE, start NAME or tools NAME"

@@ -2,9 +2,8 @@
 
 import asyncio
 import contextlib
-import socket
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,39 +11,20 @@ import pytest
 from codelab_client.execution import ToolCall, ToolOutcome
 from codelab_client.mcp import McpTools, ServerConfig
 
-from tests.client.mcp_config import PROGRAM
+from tests.client.mcp_config import PROGRAM, served
 
 SERVER = Path(__file__).with_name("mcp_sdk_server.py")
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port: int = listening.getsockname()[1]
-        return port
-
-
-@contextlib.asynccontextmanager
-async def running(kind: str, tmp_path: Path) -> AsyncIterator[ServerConfig]:
+@contextlib.contextmanager
+def running(kind: str, tmp_path: Path) -> Iterator[ServerConfig]:
     """A server on stdin and stdout, which the client starts, or one that serves HTTP."""
     mark = str(tmp_path / "cancelled")
     if kind == "stdio":
         yield ServerConfig("sdk", sys.executable, (str(SERVER), mark))
         return
-    port = free_port()
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, str(SERVER), mark, str(port), stderr=asyncio.subprocess.DEVNULL
-    )
-    try:
-        while True:
-            with contextlib.suppress(OSError):
-                _, writer = await asyncio.open_connection("127.0.0.1", port)
-                writer.close()
-                break
-            await asyncio.sleep(0.05)
-        yield ServerConfig("sdk", url=f"http://127.0.0.1:{port}/mcp")
-    finally:
-        process.kill()
-        await process.wait()
+    with served(SERVER.name, mark, "PORT") as url:
+        yield ServerConfig("sdk", url=url)
 
 
 class Answers:
@@ -67,7 +47,7 @@ async def test_a_server_of_the_newer_revision(kind: str, tmp_path: Path) -> None
     user, changes = Answers({"colour": "blue"}), list[int]()
     tools = McpTools(tmp_path, tmp_path / "state", lambda: changes.append(1))
     tools.ask = user.ask
-    async with running(kind, tmp_path) as server:
+    with running(kind, tmp_path) as server:
         await tools.add(server)
         try:
             assert tools.revision("sdk") == "2026-07-28"
@@ -93,7 +73,7 @@ async def test_a_server_of_the_newer_revision(kind: str, tmp_path: Path) -> None
 @pytest.mark.parametrize("kind", ["stdio", "http"])
 async def test_the_server_is_told_that_a_call_is_cancelled(kind: str, tmp_path: Path) -> None:
     tools = McpTools(tmp_path, tmp_path / "state")
-    async with running(kind, tmp_path) as server:
+    with running(kind, tmp_path) as server:
         await tools.add(server)
         try:
             call = asyncio.ensure_future(called(tools, "sdk.wait"))

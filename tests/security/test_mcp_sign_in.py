@@ -2,10 +2,8 @@
 
 import asyncio
 import contextlib
-import socket
 import stat
-import sys
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -17,7 +15,7 @@ from codelab_client.login import kept
 from codelab_client.mcp import McpConfigError, McpError, McpTools, ServerConfig, sign_in
 from codelab_client.mcp.sign_in import SignIn
 
-SERVER = Path(__file__).parents[1] / "client" / "mcp_sign_in_server.py"
+from tests.client.mcp_config import served
 
 
 @pytest.fixture(autouse=True)
@@ -27,24 +25,10 @@ def no_keyring(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("codelab_client.login.kept.kept_in_keyring", lambda *_: "")
 
 
-@contextlib.asynccontextmanager
-async def guarded(*options: str) -> AsyncIterator[ServerConfig]:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port = listening.getsockname()[1]
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, str(SERVER), str(port), *options, stderr=asyncio.subprocess.DEVNULL
-    )
-    try:
-        while True:
-            with contextlib.suppress(OSError):
-                _, writer = await asyncio.open_connection("127.0.0.1", port)
-                writer.close()
-                break
-            await asyncio.sleep(0.05)
-        yield ServerConfig("guarded", url=f"http://127.0.0.1:{port}/mcp")
-    finally:
-        process.kill()
-        await process.wait()
+@contextlib.contextmanager
+def guarded(*options: str) -> Iterator[ServerConfig]:
+    with served("mcp_sign_in_server.py", "PORT", *options) as url:
+        yield ServerConfig("guarded", url=url)
 
 
 class User:
@@ -78,9 +62,11 @@ async def who(tools: McpTools) -> Any:
     return outcome.result["content"]
 
 
-async def test_the_user_signs_in_once_and_later_starts_ask_nobody(tmp_path: Path) -> None:
+async def test_the_user_signs_in_once_and_later_starts_ask_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     user = User()
-    async with guarded() as server:
+    with guarded() as server:
         tools = tools_of(tmp_path, user)
         await tools.add(server)
         assert await who(tools) == "1 clients, 1 sign-ins, 0 renewals"
@@ -95,12 +81,13 @@ async def test_the_user_signs_in_once_and_later_starts_ask_nobody(tmp_path: Path
     assert query["resource"] == [server.url]
     assert stat.S_IMODE(kept.file().stat().st_mode) == 0o600
     assert kept.find(f"MCP {server.url}") is not None
-    sign_in.forget(server)
+    monkeypatch.setenv("MCP_HOST", urlsplit(server.url).netloc)
+    sign_in.forget(ServerConfig("guarded", url="http://${MCP_HOST}/mcp"), tmp_path)
     assert kept.find(f"MCP {server.url}") is None
 
 
 async def test_a_token_that_has_expired_is_renewed_without_the_user(tmp_path: Path) -> None:
-    async with guarded("1") as server:
+    with guarded("1") as server:
         tools = tools_of(tmp_path, User())
         await tools.add(server)
         await tools.aclose()
@@ -116,10 +103,10 @@ async def test_a_token_that_has_expired_is_renewed_without_the_user(tmp_path: Pa
     ("user", "said"), [(None, "wants you to sign in: /mcp start guarded"), (User(agrees=False), "nobody signed in")]
 )
 async def test_without_the_user_it_is_not_started_and_says_why(tmp_path: Path, user: User | None, said: str) -> None:
-    async with guarded() as server:
+    with guarded() as server:
         with pytest.raises(McpError, match=said):
             await tools_of(tmp_path, user).add(server)
-        assert kept.find(f"MCP {server.url}") is None or "tokens" not in str(kept.find(f"MCP {server.url}"))
+        assert "tokens" not in str(kept.find(f"MCP {server.url}"))
 
 
 async def test_a_call_opens_no_browser(tmp_path: Path) -> None:
@@ -179,7 +166,7 @@ async def test_another_page_cannot_end_the_sign_in(tmp_path: Path) -> None:
             await browser.get(url)
 
     user._browse = browse  # type: ignore[method-assign]
-    async with guarded() as server:
+    with guarded() as server:
         tools = tools_of(tmp_path, user)
         await tools.add(server)
         assert "1 sign-ins" in await who(tools)
@@ -189,7 +176,7 @@ async def test_another_page_cannot_end_the_sign_in(tmp_path: Path) -> None:
 
 async def test_an_entry_with_a_token_of_its_own_signs_nobody_in(tmp_path: Path) -> None:
     user = User()
-    async with guarded() as server:
+    with guarded() as server:
         with_token = ServerConfig("guarded", url=server.url, headers={"authorization": "Bearer wrong"})
         with pytest.raises(McpError):
             await tools_of(tmp_path, user).add(with_token)

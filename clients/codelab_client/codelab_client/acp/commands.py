@@ -70,11 +70,7 @@ class Commands:
             ),
             "remember": (self._remember, "Keep a note for the agent", "TEXT, or --user TEXT: in all your projects"),
             "notes": (self._notes, "List what agents are to keep in mind, take it away", "forget NUMBER"),
-            "agents": (
-                self._show_agents,
-                "List the project's agents, show and trust them",
-                "NAME, trust NAME CODE, start NAME or tools NAME",
-            ),
+            "agents": (self._show_agents, "List the project's agents, show and trust them", "NAME, or trust NAME CODE"),
             "usage": (self._usage, "Show tokens and quotas", ""),
             "mcp": (
                 servers,

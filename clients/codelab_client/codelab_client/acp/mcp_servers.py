@@ -170,18 +170,17 @@ class SessionServers:
 
         self.tools.sign_in = show
         starting = self._starting = asyncio.ensure_future(start(self.tools, subject, None, self.tools.say))
+        starting.add_done_callback(lambda _: setattr(self.tools, "sign_in", None))
         either: set[asyncio.Future[Any]] = {starting, address}
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if starting.done():
-            self.tools.sign_in = None
             await starting
             return f"{name} runs."
-        starting.add_done_callback(self._has_started)
+        starting.add_done_callback(self._tell_why_not)
         url = safe_line(address.result(), 4_000)
         return f"{name} wants you to sign in. Open this in a browser of this machine, and then see `/mcp`:\n\n{url}"
 
-    def _has_started(self, starting: "asyncio.Future[None]") -> None:
-        self.tools.sign_in = None
+    def _tell_why_not(self, starting: "asyncio.Future[None]") -> None:
         if not starting.cancelled() and (error := starting.exception()) is not None:
             self.tools.say(str(error))
 

@@ -53,7 +53,8 @@ class Connection:
         show: Show | None = None,
     ) -> None:
         self.server, self._workspace, self._log, self._on_change = server, workspace, log, on_change
-        self._show, self._start_limit = show, asyncio.timeout(_START_S)
+        self._show = show
+        self._start_limit: asyncio.Timeout | None = None
         self._ask, self._calls, self._is_idle = ask, 0, asyncio.Event()
         self.tools: Sequence[types.Tool] = ()
         self._session: ClientSession | None = None
@@ -80,9 +81,10 @@ class Connection:
     async def open(self) -> None:
         """Start the server and list its tools. Raises McpError."""
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        limit = self._start_limit = asyncio.timeout(_START_S)
         self._task = asyncio.ensure_future(self._run(ready))
         try:
-            async with self._start_limit:
+            async with limit:
                 await asyncio.shield(ready)
         except TimeoutError:
             await self.aclose()
@@ -225,7 +227,8 @@ class Connection:
             yield streams
 
     async def _sign_in(self, name: str, url: str) -> bool:
-        self._start_limit.reschedule(asyncio.get_running_loop().time() + SIGN_IN_S + _START_S)
+        if self._start_limit is not None:
+            self._start_limit.reschedule(asyncio.get_running_loop().time() + SIGN_IN_S + _START_S)
         return self._show is not None and await self._show(name, url)
 
     async def _list_again(self) -> None:

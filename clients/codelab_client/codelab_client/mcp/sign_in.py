@@ -11,6 +11,7 @@ import os
 import socket
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -106,9 +107,10 @@ class SignIn:
         return AuthorizationCodeResult(code=answer["code"], state=answer["state"], iss=answer.get("iss"))
 
 
-def forget(server: ServerConfig) -> None:
-    """Forget the tokens of a server. Raises LoginError."""
-    kept.forget(_name(server.url))
+def forget(server: ServerConfig, workspace: Path) -> None:
+    """Forget the tokens of a server of a workspace, if it has any. Raises LoginError, or McpConfigError."""
+    if server.url:
+        kept.forget(_name(server.expanded(workspace=workspace).url))
 
 
 def _name(url: str) -> str:

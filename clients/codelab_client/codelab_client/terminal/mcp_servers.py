@@ -1,7 +1,6 @@
 """MCP servers in the terminal: the question whether to trust one, and `/mcp`."""
 
 import asyncio
-import contextlib
 import os
 import sys
 import webbrowser
@@ -72,8 +71,10 @@ class McpServers:
         else:
             if verb == "forget":
                 self.tools.trust.decide(self.tools.trust.subject(servers[name]), None)
-                with contextlib.suppress(LoginError):
-                    sign_in.forget(servers[name])
+                try:
+                    await asyncio.to_thread(sign_in.forget, servers[name], self._conversation.workspace)
+                except (LoginError, McpConfigError) as error:
+                    self._complain(f"Its tokens are not forgotten: {error}")
             await self.tools.remove(name)
 
     async def ask_to_start(self, subject: Subject, question: str) -> Decision | None:
