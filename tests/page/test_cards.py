@@ -268,3 +268,32 @@ def test_several_changes_are_approved_together_once_all_were_on_the_screen(tab: 
         reason.wait_for(state="detached")
     tab.ended()
     assert tab.file(".vscode/tasks.json") is None
+
+
+SEEN_LATE = """
+window.IntersectionObserver = class {
+  constructor(callback) {
+    this.change = new MutationObserver(() => window.isLate && callback([{ isIntersecting: true }], this));
+  }
+  observe() { this.change.observe(document.body, { subtree: true, childList: true }); }
+  unobserve() {}
+  disconnect() { this.change.disconnect(); }
+};
+"""
+
+
+@pytest.mark.deep
+def test_a_card_seen_in_the_moment_of_its_decision_harms_nothing(open_tab: OpenTab, model: ScriptedModel) -> None:
+    tab = open_tab()
+    tab.page.add_init_script(SEEN_LATE)
+    tab.page.reload()
+    tab.online()
+    calls = [call("write_file", path=f"{name}.txt", content="new\n") for name in ("one", "two")]
+    tab.say(model.script("late", Says("", calls=calls), Says("Done.")))
+    card = ready(tab, 2).first
+    tab.run("() => { window.isLate = true; }")
+    card.get_by_role("button", name="Reject").click()
+    tab.page.get_by_role("textbox", name="What should the agent do").press("Enter")
+    ready(tab).first.get_by_role("button", name="Approve").click()
+    tab.ended()
+    assert (tab.file("one.txt"), tab.file("two.txt")) == (None, "new\n")

@@ -28,7 +28,9 @@ export function useTogether(callId: string, offered: Waiting | undefined): RefOb
   useEffect(() => {
     if (!changes) return;
     const put = (isSeen: boolean) => {
-      const { card } = newest.current!;
+      // A card may be seen in the moment in which it is no longer offered.
+      if (!newest.current) return;
+      const { card } = newest.current;
       waiting.value = new Map(waiting.peek()).set(callId, { card, changes, isSeen, approve: () => newest.current?.approve() });
     };
     put(false);
