@@ -38,6 +38,75 @@ def test_the_garbage_collector_waits_for_the_first_event_in_lambda_only() -> Non
     assert told(_COLLECTOR, **LAMBDA, **PLAIN) == ["True True True False"]
 
 
+_DATACLASSES = """
+from codelab.process_start import begin_init, end_init
+begin_init()
+import copy, pickle
+from dataclasses import FrozenInstanceError, dataclass, field, replace
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    "A point."
+    x: int
+    names: list[str] = field(default_factory=list, compare=False)
+    y: int = field(default=0, kw_only=True)
+
+    def __post_init__(self):
+        if self.x < 0:
+            raise ValueError("less than 0")
+
+@dataclass(frozen=True, slots=True)
+class Named(Point):
+    name: str = "p"
+
+@dataclass(order=True)
+class Size:
+    width: int
+    def __repr__(self):
+        return "its own"
+
+before = "x" in Point.__init__.__code__.co_varnames
+point, named = Point(1, ["a"], y=2), Named(1, name="n")
+print(point, named, Size(3), Point(2).names is Point(2).names)
+print(point == Point(1, [], y=2), point == named, point != Point(2), hash(point) == hash(Point(1, y=2)))
+print(Size(1) < Size(2) >= Size(2) > Size(1), sorted([Size(2), Size(1)])[0].width)
+print(replace(point, x=5), copy.deepcopy(point), pickle.loads(pickle.dumps(named)))
+for wrong in (lambda: setattr(point, "x", 2), lambda: delattr(named, "name"), lambda: Point(), lambda: Point(-1)):
+    try:
+        wrong()
+    except (FrozenInstanceError, TypeError, ValueError) as error:
+        print(type(error).__name__, error)
+try:
+    @dataclass(order=True)
+    class Two:
+        a: int
+        def __lt__(self, other): ...
+except TypeError as error:
+    print(error)
+match point:
+    case Point(1, names):
+        print(names)
+print(Point.__init__.__qualname__, "x" in Point.__init__.__code__.co_varnames)
+end_init()
+
+@dataclass
+class Late:
+    a: int
+
+print("a" in Late.__init__.__code__.co_varnames)
+print(before)
+"""
+
+
+def test_methods_of_dataclasses_are_compiled_when_they_are_called_in_lambda_only() -> None:
+    *lines, before = told(_DATACLASSES, **LAMBDA)
+    *usual, compiled = told(_DATACLASSES, **LAMBDA, **PLAIN)
+    assert lines == usual
+    assert told(_DATACLASSES) == [*usual, compiled]
+    assert len(usual) == 12
+    assert (before != compiled) == (sys.version_info[:2] == (3, 13))
+
+
 _TRACE = """
 import ctypes, os
 from codelab import trace_id
