@@ -282,12 +282,13 @@ class _Server:
 
 
 def import_client() -> None:
-    """What `codelab` imports when it starts, and later."""
+    """What `codelab` imports when it starts, and later, and the servers that its tests start."""
     import codelab_client
 
     for module in pkgutil.walk_packages(codelab_client.__path__, "codelab_client."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
+    importlib.import_module("mcp.server.mcpserver")
     _freeze()
 
 

@@ -2,9 +2,9 @@
 
 import contextlib
 import json
+import os
 import shutil
 import socket
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from tests.fork_server import CLIENTS
 from tests.waiting import until
 
+ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).with_name("mcp_server.py")
 #: The interpreter without the links of a virtual environment, as a sandbox can show it.
 PYTHON = str(Path(sys.executable).resolve())
@@ -24,19 +26,22 @@ def served(script: str, *arguments: str) -> Iterator[str]:
     """The address of a server of this folder that serves HTTP. Of its arguments, PORT becomes the port."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
-    line = [sys.executable, str(PROGRAM.with_name(script)), *(str(port) if it == "PORT" else it for it in arguments)]
+    module = f"tests.client.{script.removesuffix('.py')}"
+    line = [sys.executable, "-m", module, *(str(port) if it == "PORT" else it for it in arguments)]
 
     def is_open() -> bool:
         with socket.socket() as connection:
             return connection.connect_ex(("127.0.0.1", port)) == 0
 
-    process = subprocess.Popen(line, stderr=subprocess.DEVNULL)
+    process = CLIENTS.popen(line, os.environ, ROOT)
     try:
         until(is_open)
         yield f"http://127.0.0.1:{port}/mcp"
     finally:
         process.kill()
         process.wait()
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            pipe.close()
 
 
 @pytest.fixture

@@ -3,7 +3,8 @@
 To be able to undo a transaction it copies the whole table, item by item; of every attribute it sends it tries each
 type under a handful of names; it parses an update's expression twice, copies it and walks it ten times, with work at
 each node that grows with it; it parses a condition anew for each item; with every attribute of an item it measures
-all the others; and with every call it looks for the operations that it knows.
+all the others; and with every call it looks for the service that has the address, among all of AWS's, and for the
+operations that it knows.
 """
 
 import copy
@@ -12,7 +13,10 @@ from collections import defaultdict
 from typing import Any
 
 import pytest
+from moto.core.botocore_stubber import BotocoreStubber
 from moto.core.model import StructureShape
+from moto.core.parse import BaseJSONParser
+from moto.core.request import normalize_request
 from moto.core.serialize import BaseJSONSerializer
 from moto.core.utils import method_names_from_class
 from moto.dynamodb.comparisons import ConditionExpressionParser, Operand
@@ -32,7 +36,13 @@ from moto.dynamodb.parsing.validators import (
     NoneExistingPathChecker,
     OverlappingPathsValidator,
 )
+from moto.dynamodb.responses import DynamoHandler
 
+#: The types of an attribute whose values are JSON's own.
+_AS_SENT = {"S", "N", "BOOL", "NULL", "SS", "NS"}
+
+_PROCESS_REQUEST = BotocoreStubber.process_request
+_PARSE_STRUCTURE: Any = BaseJSONParser._parse_structure
 _UPDATE_ITEM = DynamoDBBackend.update_item
 _SERIALIZE_STRUCTURE = BaseJSONSerializer._serialize_type_structure
 _CHECK_SIZE = LimitedSizeDict.__setitem__
@@ -43,6 +53,8 @@ _METHOD_NAMES = functools.cache(method_names_from_class)
 
 
 def cheapen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BotocoreStubber, "process_request", _process_request)
+    monkeypatch.setattr(BaseJSONParser, "_parse_structure", _parse_structure)
     monkeypatch.setattr(Table, "__deepcopy__", _with_the_same_items, raising=False)
     monkeypatch.setattr(DynamoDBBackend, "update_item", _update_a_copy)
     monkeypatch.setattr(BaseJSONSerializer, "_serialize_type_structure", _serialize_structure)
@@ -83,12 +95,28 @@ def _update_a_copy(backend: DynamoDBBackend, table_name: str, key: dict[str, Any
     return _UPDATE_ITEM(backend, table_name, key, *rest, **named)
 
 
+def _process_request(stubber: BotocoreStubber, request: Any) -> Any:
+    """DynamoDB has one address."""
+    if not request.url.startswith("https://dynamodb."):
+        return _PROCESS_REQUEST(stubber, request)
+    sent = normalize_request(request)
+    return DynamoHandler.dispatch(sent, sent.raw_url, sent.headers)
+
+
+def _parse_structure(parser: BaseJSONParser, shape: StructureShape, value: Any) -> Any:
+    if shape.name == "AttributeValue" and value.keys() <= _AS_SENT:
+        return value
+    return _PARSE_STRUCTURE(parser, shape, value)
+
+
 def _serialize_structure(
     serializer: BaseJSONSerializer, serialized: Any, value: Any, shape: StructureShape, key: str
 ) -> None:
     """Of an attribute's value, which is one of ten types, the one that it has: `{"S": "text"}`."""
     if shape.name != "AttributeValue" or not isinstance(value, dict):
         return _SERIALIZE_STRUCTURE(serializer, serialized, value, shape, key)
+    if value.keys() <= _AS_SENT:
+        return serializer._default_serialize(serialized, value, shape, key)
     wrapper: dict[str, Any] = {}
     for kind, given in value.items():
         serializer._serialize(wrapper, given, shape.members[kind], kind)
