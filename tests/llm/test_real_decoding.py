@@ -15,7 +15,7 @@ from codelab.llm.client.direct import DirectTransport
 from codelab.llm.client.request import Request
 from codelab.llm.client.unsupported_cache import UnsupportedFeatures
 from codelab.llm.config import RequestConfig
-from codelab.llm.errors import Empty, InvalidAnswer, InvalidJson, Length, Truncated
+from codelab.llm.errors import Empty, InvalidAnswer, InvalidJson, Length, TransportError, Truncated
 
 from tests.llm.answer import answer_of
 
@@ -114,6 +114,10 @@ def test_a_random_model_answers_in_the_shape_of_the_schema(llama: str, strategy:
             result = answer_of(request, transport, streamed=streamed).result
         except (Length, InvalidAnswer, InvalidJson, Truncated, Empty):
             continue  # a typed error: it wrote too much
+        except TransportError as error:
+            # The server refuses what its own model wrote, if that is no UTF-8.
+            assert "does not match the expected" in str(error)
+            continue
         assert {"kind", "size", "labels"} <= set(result.solution)
         solved += 1
     # Nothing enforces the schema in JSON mode, nor in a call, because the model's template has no form for calls. There
