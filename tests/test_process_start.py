@@ -107,6 +107,29 @@ def test_methods_of_dataclasses_are_compiled_when_they_are_called_in_lambda_only
     assert (before != compiled) == (sys.version_info[:2] == (3, 13))
 
 
+_ANOTHER_BUILDER = """
+import dataclasses
+from codelab.process_start import begin_init
+if builder := getattr(dataclasses, "_FuncBuilder", None):
+    made = builder.__init__
+    def make(self, *args):
+        made(self, *args)
+        self.later = []
+    builder.__init__ = make
+begin_init()
+
+@dataclasses.dataclass
+class Point:
+    x: int
+
+print("x" in Point.__init__.__code__.co_varnames, Point(1))
+"""
+
+
+def test_where_python_writes_methods_otherwise_they_are_compiled_at_once() -> None:
+    assert told(_ANOTHER_BUILDER, **LAMBDA) == ["True Point(x=1)"]
+
+
 _TRACE = """
 import ctypes, os
 from codelab import trace_id

@@ -18,6 +18,8 @@ from typing import Any
 #: More objects than any init makes.
 _ALL_OF_AN_INIT = 200_000
 _TRACE_ID = b"_X_AMZN_TRACE_ID"
+#: What `dataclasses._FuncBuilder` keeps in Python 3.13.
+_OF_A_BUILDER = {"names", "src", "globals", "locals", "overwrite_errors", "unconditional_adds"}
 
 #: What the end of the init undoes.
 _undo: list[Callable[[], object]] = []
@@ -95,14 +97,16 @@ def _compile_methods_when_called() -> None:
     `connect` (209 ms instead of 248), `user_message` (223 of 267) and `llm_request` (279 of 322). A fifth of it is
     spent later, in the first event.
     """
-    if "AWS_LAMBDA_RUNTIME_API" not in os.environ or sys.version_info[:2] != (3, 13):
+    builder: Any = getattr(dataclasses, "_FuncBuilder", None)
+    if "AWS_LAMBDA_RUNTIME_API" not in os.environ or builder is None or sys.version_info[:2] != (3, 13):
         return
-    builder = dataclasses._FuncBuilder  # type: ignore[attr-defined]
     compile_now = builder.add_fns_to_class
 
     def add_uncompiled(self: Any, owner: type) -> None:
-        if self.overwrite_errors.keys() & vars(owner).keys():
-            compile_now(self, owner)  # it refuses the class
+        # Another Python 3.13 may keep other things. It may also have to refuse the class.
+        if vars(self).keys() != _OF_A_BUILDER or self.overwrite_errors.keys() & vars(owner).keys():
+            compile_now(self, owner)
+            return
         for name, text in zip(self.names, self.src, strict=True):
             if name not in vars(owner) or self.unconditional_adds.get(name):
                 setattr(owner, name, _uncompiled(name, text, self.globals, self.locals, owner.__qualname__))
