@@ -92,6 +92,7 @@ class Walk:
         self.claims: list[str] = []
         if choose.random() < 0.3:
             self._begins_with_children()
+            self.check()
 
     def _begins_with_children(self) -> None:
         """The agent has delegated, and its children have answered with calls."""
@@ -355,7 +356,9 @@ class Walk:
     def outage(self) -> None:
         """Hours in which nothing happens, not even a sweep."""
         if self.choose.random() < 0.3:
-            self.world.now += 8_000_000
+            after = self.world.now + 8_000_000
+            for world in self.world.family.values():  # Parents and children have the time of whoever decided last.
+                world.now = after
             self.had_outage = True
 
     # -- what must hold ------------------------------------------------------------------------------------------
@@ -395,8 +398,8 @@ class Walk:
         waiting = [it for it in open_calls if it.state is CallState.AWAITING_APPROVAL and it.due > world.now]
         for name in sent | {entry.tool for entry in waiting}:
             assert offers(mode, CATALOGUE[name]), f"{name} in the mode {mode}"
-        plans = [entry for entry in world.register.open_calls.values() if entry.tool == "propose_plan"]
-        assert all(entry in waiting for entry in plans), "a client is to execute a plan"
+        plans = [entry for entry in open_calls if entry.tool == "propose_plan"]
+        assert all(entry.state is CallState.AWAITING_APPROVAL for entry in plans), "a client is to execute a plan"
         assert len(plans) <= 1
 
     def _check_children(self, world: World) -> None:
