@@ -8,6 +8,7 @@ import os
 import shutil
 import socket
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -52,8 +53,10 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path.resolve())
+def world() -> Iterator[World]:
+    """In /tmp, over which a sandbox puts a folder of its own, wherever other tests have their files."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        yield World(Path(folder).resolve())
 
 
 @pytest.fixture(params=["bubblewrap", "landlock"])
