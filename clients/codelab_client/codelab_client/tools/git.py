@@ -246,18 +246,20 @@ class Git:
         """The result of git.commit.
 
         `git commit` would look into submodules, whose own settings name programs, too. So the commit is put together
-        from its parts: the tree, the commit, the branch.
+        from its parts: the tree, the commit, the branch. The settings are read once, and again after a question and after hooks.
         """
         repository = await asyncio.to_thread(find, self._root)
         hooks, settings = await self.allowed_hooks()
-        head = await self._run("rev-parse", "--quiet", "--verify", "HEAD^{commit}")
+        if hooks:  # The user may have been asked about them for minutes.
+            settings = await self._settings(repository)
+        head = await self._run("rev-parse", "--quiet", "--verify", "HEAD^{commit}", settings=settings)
         parent = head.out.strip() if head.code == 0 else ""
-        before = (await self._checked("rev-parse", f"{parent}^{{tree}}")).out if parent else ""
+        last_tree = (await self._checked("rev-parse", f"{parent}^{{tree}}", settings=settings)).out if parent else ""
         index = f"codelab-index-{secrets.token_hex(8)}" if files else "index"
         try:
             staged = await self._staged_for(files, parent, index, settings) if files else b""
-            tree = await self._checked("write-tree", writes=True, index=index)
-            if tree.out == before:
+            tree = await self._checked("write-tree", writes=True, index=index, settings=settings)
+            if tree.out == last_tree:
                 raise ToolFailure("GIT_ERROR", "There is nothing to commit")
             message = await self._hooks.before(hooks, repository, repository.git_dir / index, message)
             if not message.strip():
@@ -265,17 +267,22 @@ class Git:
         finally:
             if files:
                 (repository.git_dir / index).unlink(missing_ok=True)
+        if hooks:
+            settings = await self._settings(repository)
         text = f"{message.strip()}\n".encode()
         parents = ("-p", parent) if parent else ()
-        commit_tree = await self._run("commit-tree", tree.out.strip(), *parents, writes=True, stdin=text)
+        commit_tree = await self._run(
+            "commit-tree", tree.out.strip(), *parents, writes=True, stdin=text, settings=settings
+        )
         if commit_tree.code != 0 and "auto-detection is disabled" in commit_tree.error:
             raise ToolFailure("GIT_ERROR", _WHO_IS_IT)
         self._check(commit_tree)
         commit_id = commit_tree.out.strip()
         if staged:
-            await self._checked(*_UPDATING, writes=True, stdin=staged)
+            await self._checked(*_UPDATING, writes=True, stdin=staged, settings=settings)
         reason = f"commit: {message.strip().splitlines()[0]}" if message.strip() else "commit"
-        await self._checked("update-ref", "-m", reason, "HEAD", commit_id, parent or "0" * len(commit_id), writes=True)
+        expected = parent or "0" * len(commit_id)
+        await self._checked("update-ref", "-m", reason, "HEAD", commit_id, expected, writes=True, settings=settings)
         await self._hooks.after(hooks, repository)
         return {"success": True, "hash": commit_id}
 
@@ -285,22 +292,20 @@ class Git:
         Returns the paths, for `git update-index -z --stdin`. Raises ToolFailure if a filter converts one of them.
         """
         for names in files:
-            entry = await self._checked(
-                "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", joined(names)
-            )
-            staged = await self._staged([joined(names)], parent)
+            known = ("-z", "--cached", "--others", "--exclude-standard")
+            entry = await self._checked("ls-files", *known, "--", joined(names), settings=settings)
+            staged = await self._staged([joined(names)], parent, settings)
             if not entry.out and not staged:
                 raise ToolFailure("FILE_NOT_FOUND", f"{joined(names)} does not exist, or git ignores it")
         paths = list(map(joined, files))
         options = ("-z", "--others", "--modified", "--deleted", "--exclude-standard")
-        changed_paths = (await self._checked("ls-files", *options, "--", *paths)).out.split("\0")
-        path_set = dict.fromkeys(
-            path.removesuffix("/") for path in (*changed_paths, *await self._staged(paths, parent)) if path
-        )
+        changed_paths = (await self._checked("ls-files", *options, "--", *paths, settings=settings)).out.split("\0")
+        staged_paths = await self._staged(paths, parent, settings)
+        path_set = dict.fromkeys(path.removesuffix("/") for path in (*changed_paths, *staged_paths) if path)
         stdin = b"".join(os.fsencode(path) + b"\0" for path in path_set)
         await self._check_filters(stdin, settings)
-        await self._checked("read-tree", parent or "--empty", writes=True, index=index)
-        await self._checked(*_UPDATING, writes=True, stdin=stdin, index=index)
+        await self._checked("read-tree", parent or "--empty", writes=True, index=index, settings=settings)
+        await self._checked(*_UPDATING, writes=True, stdin=stdin, index=index, settings=settings)
         return stdin
 
     def _check_excludes(self, settings: Settings, repository: Repository) -> None:
@@ -314,7 +319,7 @@ class Git:
         """Raise ToolFailure if a filter would convert one of these files, as git-lfs does: it does not run here."""
         if not settings.filters():
             return
-        answer = await self._checked("check-attr", "-z", "--stdin", "filter", stdin=paths)
+        answer = await self._checked("check-attr", "-z", "--stdin", "filter", stdin=paths, settings=settings)
         parts = answer.out.split("\0")
         for path, filter_name in zip(parts[::3], parts[2::3], strict=False):
             if filter_name in settings.filters():
@@ -338,12 +343,14 @@ class Git:
         hooks = active(settings, repository, self._environment, ("post-checkout",))
         return "".join(f"\nThe hook {hook.label} was not run." for hook in hooks)
 
-    async def _staged(self, paths: Sequence[str], parent: str) -> list[str]:
+    async def _staged(self, paths: Sequence[str], parent: str, settings: Settings) -> list[str]:
         """The files that are staged, below these paths."""
         options = ("-z", "--cached", "--name-only", "--no-renames", "--ignore-submodules=all", "--relative")
         if not parent:
-            return (await self._checked("ls-files", "-z", "--cached", "--", *paths)).out.split("\0")[:-1]
-        return (await self._checked("diff-index", *options, parent, "--", *paths)).out.split("\0")[:-1]
+            listing = await self._checked("ls-files", "-z", "--cached", "--", *paths, settings=settings)
+        else:
+            listing = await self._checked("diff-index", *options, parent, "--", *paths, settings=settings)
+        return listing.out.split("\0")[:-1]
 
     async def ignored(self, paths: Sequence[str]) -> set[str]:
         """Which of these paths git ignores; none if there is no repository."""
@@ -429,10 +436,14 @@ class Git:
         writes_files: bool = False,
         index: str = "index",
         limit: int = 2 * limits.DIFF_BYTES,
+        settings: Settings | None = None,
     ) -> _Answer:
-        """Run git. writes: it may change the repository. writes_files: and the working tree. limit: of its output."""
+        """Run git. writes: it may change the repository. writes_files: and the working tree. limit: of its output.
+
+        settings: as they were read just before; None: they are read now.
+        """
         repository = await asyncio.to_thread(find, self._root)
-        git_settings = await self._settings(repository)
+        git_settings = settings or await self._settings(repository)
         overrides = dict.fromkeys(filter(_NAMED.fullmatch, git_settings.own), "")
         overrides |= {name: "false" for name in overrides if name.endswith(".required")}
         users = {
@@ -441,12 +452,12 @@ class Git:
             if name in git_settings.users and name not in git_settings.own
         }
         files = self._users_files(git_settings, repository)
-        settings = {**_HARMLESS, **users, **{name: str(path) for name, path in files.items()}, **overrides}
+        values = {**_HARMLESS, **users, **{name: str(path) for name, path in files.items()}, **overrides}
         access = Access(
             readable=(repository.top, *repository.folders, *files.values()),
             writable=(*((repository.top,) if writes_files else ()), *(repository.folders if writes else ())),
         )
-        return await self._start(repository, access, settings, arguments, stdin, limit, index)
+        return await self._start(repository, access, values, arguments, stdin, limit, index)
 
     async def _start(
         self,
