@@ -24,6 +24,7 @@ from codelab.aws.signing_keys import SigningKeys
 from tests.fakes.aws.calls import scope_of
 from tests.fakes.aws.server import AwsServer
 from tests.fakes.http import response
+from tests.sampling import sampled
 from tests.waiting import until
 
 READ: dict[str, Any] = {"TableName": "Table", "Key": {"pk": {"S": "Привет"}}, "ConsistentRead": True}
@@ -118,7 +119,7 @@ FAILURES = {
 }
 
 
-@pytest.mark.parametrize("name", FAILURES)
+@pytest.mark.parametrize("name", sampled([*FAILURES]))
 def test_what_the_sdk_retries_is_retried_as_often(server: AwsServer, rests: list[float], name: str) -> None:
     """And what the SDK does not, is not; the codes of the errors are the SDK's."""
     server.closes = name in ("half", "not http")

@@ -20,6 +20,7 @@ from codelab_client.tools.expectations import Expectations, showing
 from codelab_client.tools.workspace import DiskWorkspace
 
 from tests.client.calls import Output, git, repository, snapshot
+from tests.sampling import sampled
 
 _ids = itertools.count()
 
@@ -130,7 +131,7 @@ SCRIPTS = {
 }
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize("name", sampled([*SCRIPTS]))
 def test_what_a_command_did_is_taken_back_and_brought_back(tmp_path: Path, name: str, sandbox: Sandbox) -> None:
     project = Project(tmp_path, sandbox)
     (tmp_path / "outside").mkdir()

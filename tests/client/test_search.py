@@ -16,6 +16,7 @@ from codelab_client.tools.tree import Tree
 from codelab_client.tools.workspace import DiskWorkspace
 
 from tests.client.calls import Output, git, repository, result
+from tests.sampling import sampled
 
 #: How many entries are looked at without ripgrep in these tests, so that a few files are too many.
 MOST = 30
@@ -74,7 +75,7 @@ def test_a_search_looks_at_everything(by_ripgrep: Executor, given: dict[str, Any
     assert (len(found["matches"]), found["truncated"], "note" in found) == (count, False, False)
 
 
-@pytest.mark.parametrize(("given", "_"), SEARCHES, ids=str)
+@pytest.mark.parametrize(("given", "_"), sampled(SEARCHES), ids=str)
 def test_ripgrep_and_we_find_the_same(
     by_ripgrep: Executor, by_us: Executor, monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], _: int
 ) -> None:

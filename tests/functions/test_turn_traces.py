@@ -17,6 +17,7 @@ from tests.fakes.otlp import Collector, Received
 from tests.functions.system import Context, System
 from tests.functions.test_metrics import broken, counted, own, refuse
 from tests.functions.test_sweep import die
+from tests.sampling import sampled
 from tests.waiting import until
 
 SECRET = "a-secret-word"
@@ -259,7 +260,7 @@ HOSTILE: dict[str, tuple[Callable[[Exchange], None], str]] = {
 }
 
 
-@pytest.mark.parametrize("how", HOSTILE)
+@pytest.mark.parametrize("how", sampled([*HOSTILE]))
 def test_a_collector_that_misbehaves_costs_a_turn_nothing_but_its_spans(
     how: str, traced: System, collector: Collector, caplog: pytest.LogCaptureFixture
 ) -> None:

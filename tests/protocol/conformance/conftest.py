@@ -12,9 +12,11 @@ import itertools
 import os
 import re
 import secrets
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -23,6 +25,8 @@ import pytest
 
 from tests.fakes.ide.dialects import DIALECTS, Client, Dialect
 from tests.fakes.model.server import ScriptedModel
+
+FOLDER = Path(__file__).parent
 
 Connect = Callable[..., Client]
 
@@ -50,6 +54,21 @@ class Server:
     @property
     def headers(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.token}"} if self.token else {}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """`make test` sends each example in one dialect, the next one in the next; `make test-deep` sends all in all."""
+    numbers: dict[str, dict[str, int]] = defaultdict(dict)
+    for item in items:
+        if item.path.parent != FOLDER or "dialect" not in item.fixturenames:  # type: ignore[attr-defined]
+            continue
+        test, _, parameters = item.nodeid.partition("[")
+        dialect, _, example = parameters.partition("-")
+        if example:
+            number = numbers[test].setdefault(example, len(numbers[test]))
+            if dialect != [*DIALECTS][number % len(DIALECTS)]:
+                item.add_marker(pytest.mark.deep)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from tests.protocol.conformance.test_frames import as_told, ids, told
 CALLS = [example for example in of_kind("call", "server") if "tool_name" in example.value]
 
 
-@pytest.mark.parametrize("profile", ["", "args"])
+@pytest.mark.parametrize("profile", ["", pytest.param("args", marks=pytest.mark.deep)])
 @pytest.mark.parametrize("example", CALLS, ids=ids)
 def test_a_call_has_both_names_of_its_arguments(
     connect: Connect, scripted: ScriptedModel, example: Example, profile: str
