@@ -36,26 +36,51 @@ ENDINGS = {
     "an invoke that was lost",
 }
 
+#: Conversations that store and log together all that all of them do.
+COVERING = {
+    "a plan that nobody decides about",
+    "the model refuses",
+    "a command that may run again",
+    "a summary that fails",
+    "a large edit",
+    "a compaction that is asked for",
+    "a step that died",
+    "kept reasoning",
+    "a subagent that is an agent of the project, and answers by a schema",
+    "steering",
+    "a large result",
+    "a plan that is rejected, and another one",
+    "attachments",
+    "a cancelled turn whose subagent writes",
+    "a cancel that overtakes its message",
+    "implicit approval",
+    "interrupt",
+    "a plan that is edited",
+    "a large call",
+}
+
 
 def _some(points: list[Point], number: int) -> list[Point]:
-    """One of the points in every sixth conversation, each at another place. All of them are played undisturbed."""
+    """One of the points in every third conversation, each at another place. All of them are played undisturbed."""
     place = number * 7 % 10 / 10
-    return points[int(place * len(points)) :][:1] if number % 6 == 0 else []
+    return points[int(place * len(points)) :][:1] if number % 3 == 0 else []
 
 
 class Played(NamedTuple):
-    """All conversations, played once undisturbed."""
+    """Conversations, played once undisturbed."""
 
     stage: Stage
     sweeps: list[Sweep]
     names: str
 
 
-@pytest.fixture(scope="module")
-def played() -> Iterator[Played]:
+@pytest.fixture(scope="module", params=["some", pytest.param("all", marks=pytest.mark.deep)])
+def played(request: pytest.FixtureRequest) -> Iterator[Played]:
     moments, sweeps = Moments(), []
+    chosen = [it for it in CONVERSATIONS if request.param == "all" or it.name in COVERING]
+    assert len(chosen) >= len(COVERING)
     with stage_of_names() as stage:
-        for conversation in CONVERSATIONS:
+        for conversation in chosen:
             sweeps.append(Sweep(stage, conversation))
             moments.add(sweeps[-1].snapshots, stage)
         yield Played(stage, sweeps, moments.names(stage))
@@ -80,7 +105,7 @@ def test_no_name_that_conversations_store_or_log_has_changed(played: Played) -> 
     assert not changed, ON_PURPOSE.format(changed=changed)
 
 
-def test_some_faults_of_every_conversation_leave_no_trace(played: Played, capsys: pytest.CaptureFixture[str]) -> None:
+def test_some_faults_of_conversations_leave_no_trace(played: Played, capsys: pytest.CaptureFixture[str]) -> None:
     _sweep(played.stage, played.sweeps, capsys, whole=False)
 
 
