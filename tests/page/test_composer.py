@@ -91,6 +91,7 @@ def test_an_earlier_message_is_rewritten_in_a_branch(tab: Tab, model: ScriptedMo
     assert tab.answers == ["Kept.", "Old.", "Later."]
 
 
+@pytest.mark.deep  # client/test_rewind.py goes back too
 def test_files_go_back_with_the_message_that_is_rewritten_if_the_user_wants_it(tab: Tab, model: ScriptedModel) -> None:
     before = until(lambda: tab.file("main.py"))
     steps = [Says("", calls=[call("write_file", path=path, content="1\n")]) for path in ("main.py", "mine.py")]

@@ -128,6 +128,7 @@ def test_a_rejection_tells_the_agent_why(tab: Tab, model: ScriptedModel) -> None
     assert tab.page.locator(".call").count() == 1
 
 
+@pytest.mark.deep  # the client's own tests break its connection
 def test_a_broken_connection_neither_loses_nor_doubles_text(tab: Tab, model: ScriptedModel) -> None:
     words = " ".join(f"word{n}" for n in range(400))
     tab.say(model.script("cut", Says(words, piece=12, delay=0.005)))

@@ -58,6 +58,7 @@ def propose(tab: Tab, model: ScriptedModel, name: str, *later: Says) -> Any:
     return tab.page.get_by_role("article", name="Plan")
 
 
+@pytest.mark.deep  # the frames are functions/test_modes.py's
 def test_an_accepted_plan_becomes_the_task_list(tab: Tab, model: ScriptedModel) -> None:
     write = call("write_file", path="a.txt", content="a\n")
     card = propose(tab, model, "plan-accepted", Says("", calls=[write]), Says("Done."))

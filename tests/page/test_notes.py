@@ -35,6 +35,7 @@ def open_notes(tab: Tab) -> Any:
     return dialog
 
 
+@pytest.mark.deep  # a terminal does the same in client/test_notes.py
 def test_notes_are_kept_read_changed_exported_and_taken_away(tab: Tab, model: ScriptedModel, tmp_path: Path) -> None:
     until(lambda: tab.file("main.py"))
     field, options = tab.page.get_by_role("textbox", name="Message"), tab.page.locator(".menu").get_by_role("option")

@@ -11,6 +11,7 @@ from tests.page.test_looks import violations
 EVIL = "<img src=x onerror=alert(1)>\x1b[2J\u202e"
 
 
+@pytest.mark.deep  # conversations/test_subagents.py has the frames
 def test_a_line_for_each_has_its_words_and_calls_in_it(tab: Tab, model: ScriptedModel) -> None:
     goes_on = threading.Event()
     read, write = call("read_file", path="main.py"), call("write_file", path="new.txt", content="new\n")

@@ -385,7 +385,7 @@ async def test_a_key_approves_nothing_of_which_a_part_is_folded(
     clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first key shows the rest, in the terminal with a live input; another one, half a second later, decides."""
-    content = "".join(f"line {number}\n" for number in range(3_000)) + "evil()\n"
+    content = "".join(f"line {number}\n" for number in range(500)) + "evil()\n"
     told = {"tool_name": "write_file", "arguments": {"path": "new.py", "content": content}, "remember": REMEMBER}
     with create_pipe_input() as keyboard:
         monkeypatch.setattr(inline, "Keyboard", lambda _: keyboard)
