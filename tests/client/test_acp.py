@@ -23,6 +23,7 @@ from tests.client.mcp_config import served
 from tests.fakes.ide.ide import Ide
 from tests.fakes.model.script import SUMMARY, Says, call
 from tests.fakes.model.server import ScriptedModel
+from tests.sampling import sampled
 from tests.waiting import until
 
 MCP_SERVER = Path(__file__).with_name("mcp_server.py")
@@ -265,7 +266,7 @@ def test_an_image_that_is_none_is_refused(open_editor: Open, folder: Path) -> No
     assert refused.value.error["data"]["error_code"] == "INVALID_ARGUMENTS"
 
 
-@pytest.mark.parametrize("state", ["silent", "answering", "asking", "executing", "waiting"])
+@pytest.mark.parametrize("state", sampled(["executing", "silent", "answering", "asking", "waiting"]))
 def test_cancel_ends_the_turn_in_every_state(open_editor: Open, folder: Path, model: ScriptedModel, state: str) -> None:
     name = f"acp-cancel-{state}"
     says = {

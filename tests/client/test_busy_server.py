@@ -20,6 +20,7 @@ from codelab_local import LocalCloud
 from tests.fakes.model.script import Says
 from tests.fakes.model.server import ScriptedModel
 from tests.processes import run
+from tests.sampling import sampled
 from tests.throttling_proxy import ThrottlingProxy
 
 BUSY = on.Busy(why="Too Many Requests", retry_in=4.0)
@@ -84,7 +85,7 @@ def test_stderr_tells_it_until_a_window_does(capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().err == f"{SENTENCE}\n"
 
 
-@pytest.mark.parametrize("first", ["hello", "user_message"])
+@pytest.mark.parametrize("first", sampled(["user_message", "hello"]))
 def test_exec_says_on_stderr_that_it_waits_and_answers_in_the_end(
     cloud: LocalCloud, model: ScriptedModel, environment: dict[str, str], folder: Path, first: str
 ) -> None:

@@ -147,6 +147,7 @@ def test_always_shows_the_rule_before_it_counts(terminal: Terminal, folder: Path
     assert terminal.shown().count("? write_file a.py") == 1
 
 
+@pytest.mark.deep  # client/test_acp.py does the same in an editor
 def test_an_allowed_command_runs_again_until_its_script_changes(
     terminal: Terminal, folder: Path, model: ScriptedModel
 ) -> None:

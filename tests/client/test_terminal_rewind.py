@@ -69,6 +69,7 @@ def tmux(environment: dict[str, str], folder: Path, tmp_path: Path) -> Iterator[
     subprocess.run(["tmux", "-S", str(tmp_path / "tmux"), "kill-server"], capture_output=True, check=False)
 
 
+@pytest.mark.deep  # client/test_rewind.py goes back without a terminal
 @pytest.mark.parametrize("columns", [40, pytest.param(120, marks=pytest.mark.deep)])
 def test_escape_twice_goes_back_with_the_files(tmux: Tmux, folder: Path, model: ScriptedModel, columns: int) -> None:
     first = model.script(f"back-first-{columns}", Says("The first answer."))

@@ -196,4 +196,4 @@ def test_hidden_text_stays_hidden_whatever_is_in_it() -> None:
 @cases("piece", ["<a ", '<a x="', "<a x='", "<!--", "<![", "<?", "</a ", "<svg>", "<script", "&#9"])
 def test_no_page_takes_more_time_than_its_length(piece: str) -> None:
     """With time that grows with the square of the length, this would run for hours."""
-    assert len(plain(piece * (1_000_000 // len(piece)) + "</style>" * 50_000)) <= 1_000_000
+    assert len(plain(piece * (300_000 // len(piece)) + "</style>" * 15_000)) <= 300_000

@@ -250,6 +250,7 @@ def test_the_client_shows_every_piece_once_despite_broken_connections(
     assert relay.connections >= 3
 
 
+@pytest.mark.deep  # conversations/test_reference_client.py breaks connections
 def test_messages_and_decisions_survive_a_broken_connection(
     relay: Relay, model: ScriptedModel, start: Start, workspace: Path
 ) -> None:

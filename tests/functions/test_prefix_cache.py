@@ -138,6 +138,7 @@ def test_what_is_sent_changes_only_when_old_results_are_cut_in_one_go(
     assert provider.cached_tokens >= 0.75 * provider.prompt_tokens
 
 
+@pytest.mark.deep  # functions/test_compaction.py has shorter ones
 def test_a_summary_keeps_what_the_user_said_word_for_word(extended: System, provider: CachingProvider) -> None:
     extended.environment = {"MAX_CONTEXT_TOKENS": "24000"}
     for n in range(30):

@@ -20,6 +20,7 @@ from websockets.sync.client import connect
 from tests.cases import cases
 from tests.local.conftest import APP
 from tests.processes import run
+from tests.sampling import sampled
 from tests.waiting import until
 
 SMALL = APP / "small.yaml"
@@ -234,12 +235,14 @@ def test_a_foreign_host_is_reported_in_one_line() -> None:
 
 @pytest.mark.parametrize(
     ("text", "named"),
-    [
-        ("Resources: [", "is not valid YAML"),
-        ("just text", "has no Resources"),
-        ("Resources: {}", "nothing to run"),
-        ("Resources: {F: {Type: AWS::Serverless::Function, Properties: {CodeUri: none/}}}", "none does not exist"),
-    ],
+    sampled(
+        [
+            ("Resources: [", "is not valid YAML"),
+            ("just text", "has no Resources"),
+            ("Resources: {}", "nothing to run"),
+            ("Resources: {F: {Type: AWS::Serverless::Function, Properties: {CodeUri: none/}}}", "none does not exist"),
+        ]
+    ),
 )
 def test_an_invalid_template_is_reported_in_one_line(tmp_path: Path, text: str, named: str) -> None:
     (tmp_path / "template.yaml").write_text(text)

@@ -74,6 +74,7 @@ def test_a_deleted_file_comes_back(tab: Tab, model: ScriptedModel) -> None:
     until(lambda: tab.file("main.py") == before)
 
 
+@pytest.mark.deep  # test_conversation.py reviews hunks
 def test_what_is_not_decided_in_a_review_is_named_first(tab: Tab, model: ScriptedModel) -> None:
     before = until(lambda: tab.file("greeter/text.py"))
     assert before is not None
@@ -122,6 +123,7 @@ def test_keys_decide_about_the_card_that_has_the_focus(tab: Tab, model: Scripted
     assert tab.run("() => document.activeElement.id") == "message", "and then the message field"
 
 
+@pytest.mark.deep  # no rule of safety
 def test_the_focus_stays_with_who_writes(tab: Tab, model: ScriptedModel) -> None:
     field = tab.page.get_by_role("textbox", name="Message")
     go = threading.Event()
@@ -208,6 +210,7 @@ def test_the_tab_says_that_a_decision_is_waited_for(open_tab: OpenTab, model: Sc
 _BOTTOMS = ("(() => { const range = document.createRange(); range.selectNodeContents(it); return range; })()", "it")
 
 
+@pytest.mark.deep  # the frames are functions/test_call_drafts.py's
 def test_a_call_is_shown_while_it_is_written_and_then_asks(tab: Tab, model: ScriptedModel) -> None:
     goes_on = threading.Event()
     content = "".join(f"line {number}\n" for number in range(40)) + "\u202ehidden\n" * 40
@@ -232,6 +235,7 @@ def _differs(button: Any, before: str) -> bool:
     return bool(button.inner_text() != before)
 
 
+@pytest.mark.deep  # a terminal does the same in client/test_terminal_keys.py
 def test_several_changes_are_approved_together_once_all_were_on_the_screen(tab: Tab, model: ScriptedModel) -> None:
     long = "".join(f"row {number}\n" for number in range(60))
     calls = [

@@ -78,6 +78,7 @@ def test_hunks_are_reviewed_one_by_one(tab: Tab, model: ScriptedModel) -> None:
     assert tab.file("greeter/text.py") == before.replace("Goodbye", "Farewell")
 
 
+@pytest.mark.deep  # security/test_lost_updates.py has the rule
 def test_a_save_between_the_card_and_the_approval_is_asked_about(tab: Tab, model: ScriptedModel) -> None:
     """As on a terminal and in an editor: what the user saved meanwhile is not thrown away."""
     before = until(lambda: tab.file("main.py"))
@@ -114,6 +115,7 @@ def test_what_is_approved_is_seen_whole(tab: Tab, model: ScriptedModel) -> None:
     assert card.get_by_role("button", name="Review the changes").count() == 0
 
 
+@pytest.mark.deep  # client/test_terminal.py rejects too
 def test_a_rejection_tells_the_agent_why(tab: Tab, model: ScriptedModel) -> None:
     asked = Says("I delete it.", calls=[call("delete_file", path="main.py")])
     tab.say(model.script("rejected", asked, Says("I keep it.")))

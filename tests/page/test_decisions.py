@@ -33,6 +33,7 @@ def test_a_click_that_comes_with_the_question_decides_nothing(tab: Tab, model: S
     assert tab.file("notes/a.txt") == "milk\n"
 
 
+@pytest.mark.deep  # the frames are functions/test_rules.py's
 def test_what_is_remembered_is_listed_and_can_be_revoked(tab: Tab, model: ScriptedModel) -> None:
     tab.say(model.script("kept", Says("", calls=[WRITE]), Says("", calls=[WRITE]), Says("Done.")))
     tab.press("Always allow…")

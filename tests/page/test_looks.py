@@ -39,6 +39,7 @@ def ask(tab: Tab, model: ScriptedModel, name: str) -> None:
     tab.page.locator(".call.asking .diff").wait_for()
 
 
+@pytest.mark.deep  # test_cards.py asks axe about cards
 def test_axe_finds_nothing(tab: Tab, model: ScriptedModel) -> None:
     assert violations(tab) == []
     ask(tab, model, "axe")

@@ -2,6 +2,8 @@
 
 import threading
 
+import pytest
+
 from tests.fakes.model.script import Says, call
 from tests.fakes.model.server import ScriptedModel
 from tests.page.tab import Tab

@@ -17,6 +17,7 @@ from websockets.sync.client import connect
 from tests.cases import cases
 from tests.conftest import TEMPLATE
 from tests.local.test_start_and_stop import refused_settings
+from tests.sampling import sampled
 from tests.security.raw import ask, made_session, new_names, payload_bucket, sessions, upgrade
 
 FOREIGN = [
@@ -256,7 +257,15 @@ def test_the_operator_can_allow_more_hosts_and_origins(opened: LocalCloud) -> No
 
 @pytest.mark.parametrize(
     "origin",
-    ["http://ide.example.com", "https://ide.example.com:8443", "https://x.ide.example.com", "http://box.lan", "null"],
+    sampled(
+        [
+            "http://ide.example.com",
+            "https://ide.example.com:8443",
+            "https://x.ide.example.com",
+            "null",
+            "http://box.lan",
+        ]
+    ),
 )
 def test_only_the_operators_hosts_and_origins_are_allowed(opened: LocalCloud, origin: str) -> None:
     assert ask(opened.info["port"], "/health", [("Origin", origin)], host="box.lan").status == 403

@@ -26,6 +26,7 @@ from tests.client.played_server import INFO, serving
 from tests.fakes.model.script import Says, call
 from tests.fakes.model.server import ScriptedModel
 from tests.fakes.model.told_results import told_results
+from tests.sampling import sampled
 from tests.throttling_proxy import ThrottlingProxy
 
 #: Seconds of this test for a second of the real world.
@@ -36,7 +37,7 @@ TIMING = Timing(tick_s=0.02, pause_s=Timing().pause_s * UNIT, longest_pause_s=Ti
 MOST_FRAMES = 12
 
 
-@pytest.mark.parametrize("first", ["hello", "resume", "user_message", "tool_result", "hitl_decision"])
+@pytest.mark.parametrize("first", sampled(["hello", "resume", "tool_result", "user_message", "hitl_decision"]))
 def test_a_throttling_gateway_gets_a_dozen_frames_and_the_turn_ends_well(
     cloud: LocalCloud, model: ScriptedModel, tmp_path: Path, first: str
 ) -> None:

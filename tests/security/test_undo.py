@@ -18,6 +18,8 @@ from codelab_client.checkpoints.folder import RecordFolder
 from codelab_client.execution import ToolCall, ToolOutcome
 from codelab_client.local_executor import LocalExecutor
 
+from tests.sampling import sampled
+
 
 class Window:
     """A window of the client with a conversation of its own."""
@@ -316,7 +318,7 @@ DEATHS = {
 }
 
 
-@pytest.mark.parametrize("how", DEATHS)
+@pytest.mark.parametrize("how", sampled([*DEATHS]))
 async def test_nothing_is_lost_if_the_client_dies(tmp_path: Path, how: str) -> None:
     window = Window(tmp_path, "one")
     window.edit("a", "old")
