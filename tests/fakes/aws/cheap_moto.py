@@ -10,13 +10,13 @@ operations that it knows.
 import copy
 import functools
 from collections import defaultdict
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
+from moto.core import DEFAULT_ACCOUNT_ID
 from moto.core.botocore_stubber import BotocoreStubber
 from moto.core.model import StructureShape
 from moto.core.parse import BaseJSONParser
-from moto.core.request import normalize_request
 from moto.core.serialize import BaseJSONSerializer
 from moto.core.utils import method_names_from_class
 from moto.dynamodb.comparisons import ConditionExpressionParser, Operand
@@ -95,12 +95,31 @@ def _update_a_copy(backend: DynamoDBBackend, table_name: str, key: dict[str, Any
     return _UPDATE_ITEM(backend, table_name, key, *rest, **named)
 
 
+class _Request(NamedTuple):
+    """What moto asks of a request of DynamoDB."""
+
+    method: str
+    data: bytes
+    headers: dict[str, str]
+    values: tuple[()] = ()
+    path: str = "/"
+    content_type: str = "application/x-amz-json-1.0"
+
+
 def _process_request(stubber: BotocoreStubber, request: Any) -> Any:
-    """DynamoDB has one address."""
+    """DynamoDB has one address, `https://dynamodb.REGION.amazonaws.com`, and requests with a body and headers only."""
     if not request.url.startswith("https://dynamodb."):
         return _PROCESS_REQUEST(stubber, request)
-    sent = normalize_request(request)
-    return DynamoHandler.dispatch(sent, sent.raw_url, sent.headers)
+    handler: Any = DynamoHandler()
+    handler.headers = {
+        name.lower(): value.decode() if isinstance(value, bytes) else value for name, value in request.headers.items()
+    }
+    handler.querystring, handler.uri_match, handler.response_headers = {}, {}, {"server": "amazon.com"}
+    handler.method, handler.path, handler.uri = request.method, "/", request.url
+    handler.region = request.url.split(".")[1]
+    handler.current_account = DEFAULT_ACCOUNT_ID
+    handler.parse_parameters(_Request(request.method, request.body, handler.headers))
+    return handler.call_action()
 
 
 def _parse_structure(parser: BaseJSONParser, shape: StructureShape, value: Any) -> Any:
