@@ -140,8 +140,10 @@ def _module(path: Path, root: Path) -> str:
 
 def aws_clients(folders: Iterable[Path]) -> list[str]:
     """The services that the sources under `folders` make clients of, by static reading."""
-    paths = (path for folder in folders for path in _python_files(folder))
-    return sorted({name for path in paths for name in _CLIENT.findall(_text(path))})
+    texts = (_text(path) for folder in folders for path in _python_files(folder))
+    # The expression alone looks at every character: a twentieth of a start.
+    candidates = (text for text in texts if "client(" in text or "resource(" in text)
+    return sorted({name for text in candidates for name in _CLIENT.findall(text)})
 
 
 def _python_files(folder: Path) -> Iterator[Path]:
