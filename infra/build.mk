@@ -25,14 +25,24 @@ echo "Python 3.13 with pip is needed to build for Lambda's python3.13 and none w
 endef
 
 lint: $(VENV)/.synced .venv-sam/.synced  ## check the code, the types, the templates and the house rules
-	@$(MAKE) --no-print-directory --jobs=2 lint-python lint-template lint-sam lint-requirements lint-docs
+	@$(MAKE) --no-print-directory --keep-going --jobs=2 $(LINTS)
 
-# mypy first, because it takes longest.
-lint-python: $(VENV)/.synced
+# mypy first, because it takes longest. Each runs, whatever others find.
+LINTS := lint-types lint-names lint-imports lint-ruff lint-format lint-template lint-sam lint-requirements lint-docs
+
+lint-types: $(VENV)/.synced
 	@echo "lint: mypy"; out=$$($(VENV)/bin/mypy --no-error-summary 2>&1) || { echo "$$out" >&2; exit 1; }
+
+lint-names: $(VENV)/.synced
 	@echo "lint: names"; $(VENV)/bin/python -m infra.names >/dev/null
+
+lint-imports: $(VENV)/.synced
 	@echo "lint: imports"; out=$$($(VENV)/bin/lint-imports --no-cache 2>&1) || { echo "$$out" >&2; exit 1; }
+
+lint-ruff: $(VENV)/.synced
 	@echo "lint: ruff check"; $(VENV)/bin/ruff check --quiet .
+
+lint-format: $(VENV)/.synced
 	@echo "lint: ruff format"; $(VENV)/bin/ruff format --quiet --diff . >&2
 
 lint-template: $(VENV)/.synced
@@ -135,5 +145,5 @@ restore: $(VENV)/.synced  ## restore sessions: FILE=… [EXISTING=skip|replace] 
 destroy: $(VENV)/.synced  ## delete a stack: [STACK=…] [YES=1] [KEEP_DATA=1]
 	@$(PYTHON) -m infra.stack destroy
 
-.PHONY: lint lint-python lint-template lint-sam lint-requirements lint-docs docs cost requirements build release-check
+.PHONY: lint $(LINTS) docs cost requirements build release-check
 .PHONY: deploy token smoke connect export restore destroy revoke rotate-edge

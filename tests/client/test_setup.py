@@ -121,7 +121,13 @@ def set_up(endpoint: Site, *more: str, model: str = "large-code") -> int:
 
 
 def test_every_provider_of_the_server_but_bedrock_can_be_set_up() -> None:
-    assert {*PROVIDERS, "bedrock"} == {*PROFILES}
+    assert {*PROVIDERS, "bedrock"} == {*PROFILES}, "see PROVIDERS of setup/providers.py"
+
+
+def test_a_key_in_the_environment_is_found_for_every_provider_with_an_address() -> None:
+    """For the first of those with the same address."""
+    first_by_url = {it.url: it.name for it in reversed(PROVIDERS.values()) if it.needs_key and it.url}
+    assert {*first_by_url.values()} == {*discovery.KEY_VARIABLES.values()}, "see KEY_VARIABLES of setup/discovery.py"
 
 
 def test_a_script_sets_up_a_model_that_make_run_then_has(

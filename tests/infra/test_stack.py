@@ -155,7 +155,7 @@ def test_parameters_reach_sam_in_a_private_file() -> None:
 
 
 def test_the_template_allows_all_providers_and_agents() -> None:
-    assert sorted(template["Parameters"]["LlmProvider"]["AllowedValues"]) == sorted(PROFILES)
+    assert sorted(template["Parameters"]["LlmProvider"]["AllowedValues"]) == sorted(PROFILES), "see template.yaml"
     assert sorted(template["Parameters"]["DefaultAgent"]["AllowedValues"]) == sorted(["auto", *agents()])
 
 

@@ -37,7 +37,14 @@ def test_the_table_of_strategies_is_right(provider: str) -> None:
         for thinking in (False, True):
             config = RequestConfig("m", provider=provider, thinking=thinking)
             expected.append(words(next(modes(PROFILES[provider], config, streaming=streaming, strict=True))))
-    assert ROWS[provider] == expected
+    assert ROWS.get(provider) == expected, f"see the row of {provider} in docs/request.md, Four strategies"
+
+
+def test_the_table_of_what_the_model_reads_has_every_profile() -> None:
+    head = "| profile | the schema is shown with `native` |"
+    table = PAGE[PAGE.index(head) :].partition("\n\n")[0]
+    named = {name for line in table.splitlines()[2:] for name in re.findall(r"`([^`]+)`", line.split("|")[1])}
+    assert PROFILES.keys() <= named, "see docs/request.md, What the model reads"
 
 
 @cases("type_", BUILT_IN.types)

@@ -13,9 +13,9 @@ from collections import defaultdict
 from typing import Any, NamedTuple
 
 import pytest
-from moto.core import DEFAULT_ACCOUNT_ID
 from moto.core.botocore_stubber import BotocoreStubber
 from moto.core.model import StructureShape
+from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.core.parse import BaseJSONParser
 from moto.core.serialize import BaseJSONSerializer
 from moto.core.utils import method_names_from_class

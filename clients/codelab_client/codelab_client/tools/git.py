@@ -246,7 +246,8 @@ class Git:
         """The result of git.commit.
 
         `git commit` would look into submodules, whose own settings name programs, too. So the commit is put together
-        from its parts: the tree, the commit, the branch. The settings are read once, and again after a question and after hooks.
+        from its parts: the tree, the commit, the branch. The settings are read once, and again after a question and
+        after hooks.
         """
         repository = await asyncio.to_thread(find, self._root)
         hooks, settings = await self.allowed_hooks()
