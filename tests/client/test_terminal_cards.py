@@ -31,6 +31,8 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.keys import Keys
 from rich.console import RenderableType
 
+from tests.sampling import sampled
+
 EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202etxt\u200b"
 
 
@@ -318,7 +320,7 @@ def test_a_long_new_file_is_folded_and_another_change_is_not(tmp_path: Path) -> 
     assert not isinstance(cards.asked_call("run_command", {"command": command}, tmp_path), cards.Folded)
 
 
-@pytest.mark.parametrize("tool", ["write_file", "own.tool", "apply_patch"])
+@pytest.mark.parametrize("tool", sampled(["write_file", "own.tool", "apply_patch"]))
 def test_all_of_what_is_very_long_can_be_shown(tool: str, tmp_path: Path) -> None:
     lines = [f"+line {number}" for number in range(3_000)]
     diff = "\n".join(["--- /dev/null", "+++ b/.mcp.json", "@@ -0,0 +1,3000 @@", *lines, ""])

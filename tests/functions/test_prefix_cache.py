@@ -124,6 +124,7 @@ def test_nine_of_ten_tokens_of_thirty_steps_come_from_the_cache(extended: System
     assert ended["usage"]["cached_tokens"] == provider.cached_tokens
 
 
+@pytest.mark.deep  # the first test has most of it
 def test_what_is_sent_changes_only_when_old_results_are_cut_in_one_go(
     extended: System, provider: CachingProvider
 ) -> None:

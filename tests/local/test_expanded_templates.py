@@ -75,6 +75,7 @@ def test_only_the_newest_are_kept(tmp_path: Path) -> None:
     assert ExpandedTemplate(body(Description="30"), "us-east-1", tmp_path).read() == EXPANDED
 
 
+@pytest.mark.deep  # the first test has the rule
 def test_a_later_start_deploys_the_same_from_it(cloud: LocalCloud) -> None:
     """`cloud` has kept what it was made of, or was made of what another kept."""
     with LocalCloud(APP / "template.yaml") as later:

@@ -20,6 +20,7 @@ from codelab_local.functions.pool import NICENESS
 from codelab_local.testing import FunctionError
 
 from tests.local.conftest import APP
+from tests.sampling import sampled
 from tests.waiting import until
 
 
@@ -163,7 +164,7 @@ def test_an_exiting_function_is_an_error_and_the_next_request_works(cloud: Local
     assert cloud.invoke("command", {"a": 1}) == {"a": 1}
 
 
-@pytest.mark.parametrize("victim", ["worker", "zygote"])
+@pytest.mark.parametrize("victim", sampled(["worker", "zygote"]))
 def test_a_killed_process_fails_only_its_own_request(small: LocalCloud, victim: str, tmp_path: Path) -> None:
     with ThreadPoolExecutor() as pool:
         (running,) = sleepers(small, pool, tmp_path, 1)

@@ -20,6 +20,7 @@ def listed(tab: Tab) -> list[str]:
     return [str(title) for title in tab.page.locator(".sessions .one span").all_inner_texts()]
 
 
+@pytest.mark.deep  # test_conversation.py reloads an address
 def test_a_session_is_listed_and_has_an_address_once_it_has_a_message(open_tab: OpenTab, model: ScriptedModel) -> None:
     sockets: list[str] = []
     tab = open_tab("").online()
