@@ -30,6 +30,7 @@ from codelab_client.tools.arguments import ALIASES, ARGUMENTS, checked
 from codelab_client.tools.failure import ToolFailure
 from codelab_client.tools.globs import matches
 from codelab_client.tools.paths import components
+from codelab_client.tools.risks import READS
 
 #: By tool, the arguments that say where or how a call acts. `path` of apply_patch is every file of its diff.
 ACTING: Mapping[str, tuple[str, ...]] = {
@@ -67,12 +68,6 @@ _PATHS = ("path", "from", "to", "cwd", "files")
 _PLACES = ("cwd", "path")
 #: Tools whose paths may be folders, with everything in them.
 _TREES = ("delete_file", "move_file")
-_READING = frozenset(
-    {
-        *("read_file", "list_files", "find_files", "search_in_project", "read_process", "fetch_url"),
-        *("git.diff", "git.status", "git.log", "apply_patch_review", "prompt_user"),
-    }
-)
 #: What an entry says of an argument that may be anything.
 _ANYTHING = {"any": True}
 
@@ -214,7 +209,7 @@ def _checked(tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 def _changes_protected(tool: str, call_arguments: Mapping[str, Any]) -> bool:
     """Whether a call may change a file whose content other programs execute."""
-    if tool in _READING:
+    if tool in READS:
         return False
     paths = _paths(call_arguments)
     return any(map(is_protected, paths)) or (tool in _TREES and any(map(may_hold_protected, paths)))

@@ -8,7 +8,8 @@ from codelab_client.execution import DeclaredTool, Risk
 from codelab_client.protected import is_protected, may_hold_protected
 from codelab_client.tools.arguments import ALIASES, ARGUMENTS
 
-_READS = frozenset(
+#: Tools whose calls change nothing.
+READS = frozenset(
     {
         "read_file",
         "list_files",
@@ -48,7 +49,7 @@ def risk_of(tool: str, arguments: Mapping[str, Any], own: Sequence[DeclaredTool]
             if any(declared_tool.name == tool and declared_tool.read_only for declared_tool in own)
             else "execute"
         )
-    if name in _READS or (name == "git.branch" and arguments.get("action") == "list"):
+    if name in READS or (name == "git.branch" and arguments.get("action") == "list"):
         return "read"
     return "execute" if name in _EXECUTES else "write"
 
