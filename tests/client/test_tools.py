@@ -46,7 +46,8 @@ def contents(found: dict[str, tuple[Any, ...]]) -> dict[str, Any]:
 
 
 def test_every_tool_of_the_catalogue_that_runs_in_an_ide_is_supported(executor: Executor) -> None:
-    assert list(executor.tools_supported) == [tool.name for tool in CATALOGUE.values() if not tool.server_side]
+    names = [tool.name for tool in CATALOGUE.values() if not tool.server_side]
+    assert list(executor.tools_supported) == names, "see ARGUMENTS of tools/arguments.py and tools/handlers"
     assert ALIASES == PROTOCOL_ALIASES
 
 

@@ -344,8 +344,8 @@ def test_the_examples_of_the_documentation_are_read(tmp_path: Path) -> None:
 
 
 def test_every_argument_of_every_tool_is_in_the_table() -> None:
+    assert ACTING.keys() == ARGUMENTS.keys() >= PAYLOAD.keys(), "see ACTING and PAYLOAD of policy.py"
     for tool, arguments in ARGUMENTS.items():
         named = [*ACTING[tool], *PAYLOAD.get(tool, ())]
         assert set(arguments) == set(named) - ({"path"} if tool == "apply_patch" else set()), tool
         assert len(named) == len(set(named)), tool
-    assert ACTING.keys() == ARGUMENTS.keys() >= PAYLOAD.keys()

@@ -612,7 +612,7 @@ def test_the_clients_own_table_of_risks_is_that_of_the_server() -> None:
             continue
         choices: Sequence[Mapping[str, Any]] = [example.arguments for example in tool.examples] or [{}]
         for arguments in choices:
-            assert risks.risk_of(tool.name, arguments) == tool.risk_of(arguments), tool.name
+            assert risks.risk_of(tool.name, arguments) == tool.risk_of(arguments), f"{tool.name}: see tools/risks.py"
             expected = tool.approval and not tool.is_harmless(arguments)
             assert risks.needs_decision(tool.name, arguments) == expected, tool.name
             asks_always = tool.always_approval or tool.makes_tools_run_code(arguments)
