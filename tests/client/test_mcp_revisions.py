@@ -12,6 +12,7 @@ from codelab_client.execution import ToolCall, ToolOutcome
 from codelab_client.mcp import McpTools, ServerConfig
 
 from tests.client.mcp_config import PROGRAM, served
+from tests.sampling import sampled
 
 SERVER = Path(__file__).with_name("mcp_sdk_server.py")
 
@@ -42,7 +43,7 @@ async def called(tools: McpTools, name: str, call_id: str = "c", **arguments: An
     return await tools.execute(ToolCall(call_id, name, arguments))
 
 
-@pytest.mark.parametrize("kind", ["stdio", "http"])
+@pytest.mark.parametrize("kind", sampled(["stdio", "http"]))
 async def test_a_server_of_the_newer_revision(kind: str, tmp_path: Path) -> None:
     user, changes = Answers({"colour": "blue"}), list[int]()
     tools = McpTools(tmp_path, tmp_path / "state", lambda: changes.append(1))
@@ -70,7 +71,7 @@ async def test_a_server_of_the_newer_revision(kind: str, tmp_path: Path) -> None
     assert changes
 
 
-@pytest.mark.parametrize("kind", ["stdio", "http"])
+@pytest.mark.parametrize("kind", sampled(["http", "stdio"]))
 async def test_the_server_is_told_that_a_call_is_cancelled(kind: str, tmp_path: Path) -> None:
     tools = McpTools(tmp_path, tmp_path / "state")
     with running(kind, tmp_path) as server:

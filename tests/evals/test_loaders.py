@@ -113,7 +113,7 @@ LEFT = {
 
 
 #: The other ways to fail cost a sandbox each.
-SHORT = ("the solution", "nothing", "a configuration")
+SHORT = ("the solution", "a configuration")
 
 
 @sandboxed

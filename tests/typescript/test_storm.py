@@ -2,8 +2,10 @@
 
 import json
 import os
+from collections.abc import Sequence
 from contextlib import ExitStack
 
+import pytest
 from codelab_local import LocalCloud
 
 from tests.fakes.model.script import Says, call
@@ -17,14 +19,17 @@ from tests.typescript import NODE, PACKAGE
 FIRST = ("hello", "resume", "user_message", "tool_result", "hitl_decision")
 
 
+@pytest.mark.parametrize("first_frames", [FIRST[::3], pytest.param(FIRST, marks=pytest.mark.deep)])
 def test_a_throttling_gateway_gets_a_dozen_frames_and_the_turn_ends_well(
-    cloud: LocalCloud, model: ScriptedModel
+    cloud: LocalCloud, model: ScriptedModel, first_frames: Sequence[str]
 ) -> None:
     node = node_with(PACKAGE, NODE)
     read, write = call("read_file", path="a.py"), call("write_file", path="a.py", content="x")
     model.script("ts-storm", Says("I read", [read]), Says("I write", [write]), Says("Done"))
     with ExitStack() as opened:
-        storms = {first: opened.enter_context(ThrottlingProxy(cloud.info["port"], first, STORM_S)) for first in FIRST}
+        storms = {
+            first: opened.enter_context(ThrottlingProxy(cloud.info["port"], first, STORM_S)) for first in first_frames
+        }
         urls = {first: f"ws://127.0.0.1:{proxy.port}" for first, proxy in storms.items()}
         environment = {"CODELAB_STORMS": json.dumps(urls), "CODELAB_STORM_UNIT": str(UNIT), "NO_COLOR": "1", "CI": "1"}
         vitest = ("node_modules/vitest/vitest.mjs", "run", "tests/live/storm.test.ts")
