@@ -369,6 +369,23 @@ def test_an_endpoint_that_does_not_listen_is_reported_in_words(capsys: pytest.Ca
     assert "does not answer: Connection refused\nNothing was changed" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("provider", "bound"), [("vllm", 400), ("generic", None)])
+def test_a_model_without_a_key_may_not_go_on_for_ever(endpoint: Site, provider: str, bound: int | None) -> None:
+    """Other servers may refuse the field."""
+    bodies: list[dict[str, Any]] = []
+
+    def answers(exchange: Exchange) -> None:
+        bodies.append(exchange.body)
+        exchange.json(READY)
+
+    endpoint.pages["/v1/chat/completions"] = answers
+    key = ("--key-file", "-") if provider == "generic" else ()
+    assert (
+        main(["setup", "--provider", provider, "--base-url", f"{endpoint.url}/v1", "--model", "large-code", *key]) == 0
+    )
+    assert bodies[0].get("max_tokens") == bound
+
+
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [

@@ -20,6 +20,8 @@ _UNSUPPORTED = frozenset({400, 404, 405, 415, 422, 500, 501})
 _MOST_BYTES = 4_000_000
 _MOST_MODELS = 5_000
 _MOST_NAME_CHARS = 200
+#: Of the answer to the question, which may be thought about.
+_MOST_TOKENS = 400
 
 
 async def models(model: Model, most_s: float = _LIST_S) -> list[str]:
@@ -47,8 +49,10 @@ def api_of(model: Model) -> Api:
 
 async def answer(model: Model) -> str:
     """The model's answer to the question, in one short line. Raises SetupError."""
-    api = api_of(model)
-    response = await chat(model, QUESTION, {}, _QUESTION_S)
+    api, provider = api_of(model), PROVIDERS.get(model.provider)
+    # A small model on the user's machine may go on until its window is full; with a key, some refuse this field.
+    bounds = {"max_tokens": _MOST_TOKENS} if api is CHAT_COMPLETIONS and provider and not provider.needs_key else {}
+    response = await chat(model, QUESTION, bounds, _QUESTION_S)
     try:
         text = api.text_of(response)
     except (KeyError, IndexError, TypeError, AttributeError):
