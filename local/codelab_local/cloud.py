@@ -112,18 +112,20 @@ class Cloud:
         template = read_template(settings.template, self._folder / "inline")
         self.port = await self._public.bind(settings.host, settings.port)
         _raise_file_limit()
+        if not settings.cold:
+            self._root = Root()
+            self._root.start()
         expanded = ExpandedTemplate(template.body, settings.region)
         snapshot = expanded.read()
         self._emulator.start(template.services, expands=snapshot is None)
         if settings.state_dir is not None:
             self._lambdas.journal = EventJournal(settings.state_dir / "events.jsonl")
         self._choose_model()
-        if not settings.cold:
+        if self._root is not None:
             folders = {source.folder for source in template.sources.values()}
             layers = {layer for source in template.sources.values() for layer in source.layers}
             modules = shared_imports(folders, layers, settings.preload)
-            self._root = Root(modules, aws_clients(folders | layers), sorted(map(str, layers)))
-            self._root.start()
+            self._root.preload(modules, aws_clients(folders | layers), sorted(map(str, layers)))
         if settings.inspect:
             await self._start_view()
         await self._internal.start()

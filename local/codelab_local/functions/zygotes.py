@@ -82,10 +82,13 @@ class WorkerConfig:
 
 
 class Root:
-    """The process that all zygotes are forked from. It is restarted if it ends."""
+    """The process that all zygotes are forked from. It is restarted if it ends.
 
-    def __init__(self, modules: list[str], services: list[str], layers: list[str]) -> None:
-        self._shared_config = {"preload": [*_RUNTIME_CLIENT_NEEDS, *modules], "services": services, "layers": layers}
+    It starts before it is known what it shall import: to find that out takes as long as its start.
+    """
+
+    def __init__(self) -> None:
+        self._shared_config: bytes | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
 
@@ -101,7 +104,16 @@ class Root:
                 pass_fds=(child_socket.fileno(),),
             )
         self._control = parent_socket
-        parent_socket.send(json.dumps(self._shared_config).encode())
+        if self._shared_config is not None:
+            parent_socket.send(self._shared_config)
+
+    def preload(self, modules: list[str], services: list[str], layers: list[str]) -> None:
+        """Import the modules, and read what the SDK knows of the services; before the first fork."""
+        config = {"preload": [*_RUNTIME_CLIENT_NEEDS, *modules], "services": services, "layers": layers}
+        self._shared_config = json.dumps(config).encode()
+        if self._control is not None:
+            with contextlib.suppress(OSError):  # It has ended, and is restarted by the first fork.
+                self._control.send(self._shared_config)
 
     def fork(self, message: dict[str, Any], descriptors: list[int]) -> None:
         if self._process is None or self._process.poll() is not None:
