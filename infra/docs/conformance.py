@@ -103,9 +103,11 @@ def _member(owner: Any, name: str) -> Any:
 
 
 def is_test(test: str) -> bool:
-    """Whether a test of this pytest id is defined, whatever its parameters."""
+    """Whether a test of this pytest id is defined, whatever its parameters. A table of cases is one test without."""
     path, _, name = test.partition("::")
-    return (ROOT / path).is_file() and name.partition("[")[0] in _definitions(ROOT / path)
+    function, has_parameters, _ = name.partition("[")
+    is_defined = (ROOT / path).is_file() and function in _definitions(ROOT / path)
+    return is_defined and not (has_parameters and function in _tables(ROOT / path))
 
 
 @cache
@@ -120,6 +122,16 @@ def _definitions(path: Path) -> frozenset[str]:
         if isinstance(node, ast.ClassDef):
             found |= {f"{node.name}::{inner.name}" for inner in node.body if isinstance(inner, ast.FunctionDef)}
     return frozenset(found)
+
+
+@cache
+def _tables(path: Path) -> frozenset[str]:
+    """The functions of a Python file that go through a table of cases themselves (`tests/cases.py`)."""
+    functions = [node for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.FunctionDef)]
+    calls = {node.name: [it.func for it in node.decorator_list if isinstance(it, ast.Call)] for node in functions}
+    return frozenset(
+        name for name, names in calls.items() if any(isinstance(it, ast.Name) and it.id == "cases" for it in names)
+    )
 
 
 def main(arguments: Sequence[str]) -> int:

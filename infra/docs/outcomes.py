@@ -4,6 +4,8 @@ The pages are docs/conformance.md and docs/local-cloud.md. A test that was skipp
 fails the session.
 """
 
+from collections.abc import Sequence
+
 import pytest
 
 from infra.docs import conformance, local_cloud
@@ -43,13 +45,15 @@ class Recorder:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(_Outcomes())
+    config.pluginmanager.register(_Outcomes(config.args))
 
 
 class _Outcomes(Recorder):
-    def __init__(self) -> None:
+    def __init__(self, arguments: Sequence[str]) -> None:
+        """arguments: what is to run; if it names tests of one page, the other's are not missed."""
         super().__init__()
-        self._named = sorted({*conformance.tests(), *local_cloud.tests()})
+        named_tests = {*conformance.tests(), *local_cloud.tests()}
+        self._named = sorted(named_tests.intersection(arguments) or named_tests)
         self._missing: list[str] = []
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
