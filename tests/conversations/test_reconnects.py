@@ -28,7 +28,7 @@ from tests.fakes.model.server import ScriptedModel
 def stream_through_breaks(cloud: Any, model: Any, seed: int, breaks: int) -> int:
     """Run turns and break their streams at random moments, at least `breaks` times. Returns the number of breaks."""
     choose = random.Random(seed)
-    client = Follower(cloud.url(f"breaking-{seed}", extensions=1))
+    client = Follower(cloud.url(f"breaking-{breaks}-{seed}", extensions=1))
     said = ""
     for turn in range(1_000):
         if client.reconnects >= breaks:
