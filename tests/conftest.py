@@ -47,7 +47,6 @@ LONGEST = (
     "local/test_start_and_stop.py",
     "typescript/test_vscode.py",
     "client/test_tokens.py",
-    "page/test_looks.py",
     "conversations/test_identity.py",
     "conversations/test_reference_client.py",
     "conversations/test_kills.py",

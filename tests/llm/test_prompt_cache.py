@@ -131,7 +131,7 @@ def thirty_steps(provider: Provider, strategy: Any, *, reads: int = 1) -> Charge
     return cashier.charged
 
 
-@pytest.mark.deep  # figures of a page
+@pytest.mark.deep  # figures of a page; functions/test_prefix_cache.py has the rule
 def test_the_page_tells_what_thirty_steps_read_from_the_cache(capsys: pytest.CaptureFixture[str]) -> None:
     rows = []
     for provider in PROVIDERS:

@@ -45,7 +45,7 @@ def test_an_unknown_python_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> Non
     assert not shared_memory.make_immortal()
 
 
-@pytest.mark.deep  # a figure
+@pytest.mark.deep  # a figure, beside the tests of what it is due to
 @pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="only Linux tells what a process shares")
 @pytest.mark.skipif(resource.getpagesize() != 4096, reason="larger pages are copied whole")
 @pytest.mark.skipif(not HAS_IMMORTAL_OBJECTS, reason="this Python counts all references")

@@ -119,7 +119,6 @@ def test_the_next_invocation_has_the_changed_variables(cloud: LocalCloud, variab
     assert "secret-1" not in cloud.logs()
 
 
-@pytest.mark.deep  # it waits for seconds
 def test_variables_that_cannot_be_used_change_nothing(cloud: LocalCloud, variables: Path) -> None:
     write(variables, "PASSED=before\n")
     until(lambda: passed(cloud) == "before")

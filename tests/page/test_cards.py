@@ -121,7 +121,7 @@ def test_keys_decide_about_the_card_that_has_the_focus(tab: Tab, model: Scripted
     assert tab.run("() => document.activeElement.id") == "message", "and then the message field"
 
 
-@pytest.mark.deep  # no rule of safety
+@pytest.mark.deep  # no call is decided by it: the tests of keys are beside it
 def test_the_focus_stays_with_who_writes(tab: Tab, model: ScriptedModel) -> None:
     field = tab.page.get_by_role("textbox", name="Message")
     go = threading.Event()

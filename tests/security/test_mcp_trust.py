@@ -352,7 +352,6 @@ def test_a_program_named_in_a_variable_is_found_in_its_folder(workspace: Path) -
     assert named_by(server, workspace).listed() == ["other/only.py"]
 
 
-@pytest.mark.deep  # thousands of folders
 def test_more_folders_than_anybody_looks_into_are_never_trusted(workspace: Path) -> None:
     for number in range(60):
         (workspace / f"d{number}").mkdir()

@@ -27,7 +27,6 @@ APPROVE = "[...document.querySelectorAll('li button')].find((one) => one.textCon
 FILE = "[...document.querySelectorAll('nav button')].find((one) => one.textContent === 'greeting.py')"
 
 
-@pytest.mark.deep  # a figure
 def test_it_stays_short() -> None:
     assert len((EXAMPLE / "src/main.tsx").read_text().splitlines()) <= 210
 
