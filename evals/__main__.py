@@ -3,6 +3,7 @@
     python -m evals run --base-url http://127.0.0.1:8080/v1 --model qwen --out results
         [--gguf FILE] [--tasks FOLDER] [--only NAME[,NAME…] | --only smoke] [--agents codelab,native-loop,text-loop]
         [--code CHECKOUT] [--label LABEL] [--set MAX_REPEATS=0] [--strategies default,calls,native,tool,json]
+        [--variants default,whole-files,no-catalogue+dozen-tools | --halves]
         [--provider llama.cpp] [--tries 1] [--seed 0]
         [--sampling temperature=0.7] [--parallel 1] [--max-tokens N] [--max-minutes N]
         [--max-dollars N --prices 2,0.5,8]
@@ -23,14 +24,14 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from codelab.llm.profiles import STRATEGIES
 
-from evals import agents, harbor, loaders, peers, proxy, report, runner, sandbox, suite, tools
+from evals import agents, harbor, loaders, peers, proxy, report, runner, sandbox, suite, tools, variants
 from evals.llama import Llama
 
 _WINDOW, _THREADS = 16_384, 2
@@ -68,13 +69,17 @@ def _run(options: argparse.Namespace) -> int:
             raise _UsageError("which model? --base-url and --model (make eval: BASE_URL=… MODEL=…), or --gguf (GGUF=…)")
         key = os.environ.get("LLM_API_KEY", "")
         endpoint = proxy.Endpoint(base_url, name, key, dict(map(_sampling, options.sampling)))
-        known = _agents(options, provider, name)
-        jobs = [
-            runner.Job(label, agent, task, attempt)
-            for attempt in range(options.tries)
-            for task in tasks
-            for label, agent in known.items()
-        ]
+        copies = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="eval-variants-")))
+        known = _agents(options, provider, name, copies)
+        if options.halves:
+            jobs = list(_halves(options, known, tasks, copies))
+        else:
+            jobs = [
+                runner.Job(label, agent, task, attempt)
+                for attempt in range(options.tries)
+                for task in tasks
+                for label, agent in known.items()
+            ]
         budget = runner.Budget(options.max_tokens, options.max_minutes, options.max_dollars, options.prices)
         has_vitest = any((task.tests / loaders.VITEST_GRADER).is_file() for task in tasks)
         installed = None if options.tasks is None else tools.made(_TOOLS, with_vitest=has_vitest)
@@ -150,8 +155,8 @@ def _chosen(tasks: list[harbor.Task], only: str) -> list[harbor.Task]:
     return [task for task in tasks if task.name in names]
 
 
-def _agents(options: argparse.Namespace, provider: str, model: str) -> dict[str, agents.Agent]:
-    """The agents by label: codelab once for each of the strategies that are compared."""
+def _agents(options: argparse.Namespace, provider: str, model: str, copies: Path) -> dict[str, agents.Agent]:
+    """The agents by label: codelab once for each of the variants and strategies that are compared."""
     for setting in options.set:
         if "=" not in setting:
             raise _UsageError(f"--set {setting}: a name, = and a value")
@@ -179,11 +184,47 @@ def _agents(options: argparse.Namespace, provider: str, model: str) -> dict[str,
             labelled[name] = agent
             continue
         label = f"{own} plan" if agent.plans else own
+        varied = {label: agent}
+        if options.variants:
+            varied = {f"{label} {each}": _variant(agent, _names(each), copies) for each in options.variants}
         if options.strategies:
-            labelled |= {f"{label} {each}": agent.asking(model, each) for each in options.strategies}
-        else:
-            labelled[label] = agent
+            varied = {
+                f"{label} {each}": agent.asking(model, each)
+                for label, agent in varied.items()
+                for each in options.strategies
+            }
+        labelled |= varied
     return labelled
+
+
+def _halves(
+    options: argparse.Namespace, known: Mapping[str, agents.Agent], tasks: Sequence[harbor.Task], copies: Path
+) -> Iterator[runner.Job]:
+    """Each task by two halves of the rules, block by block: a block's attempts have their prompts in common."""
+    (agent,) = known.values()
+    if not isinstance(agent, agents.Codelab):
+        raise _UsageError("--halves is for codelab alone")
+    for block, pair in enumerate(variants.halves(list(variants.rules(agent.checkout)))):
+        for label, names in zip(report.HALVES, pair, strict=True):
+            half = _variant(agent, names, copies)
+            for attempt in range(options.tries):
+                # The next attempt at a task is in another block.
+                for task in tasks[(block + attempt) % variants.BLOCKS :: variants.BLOCKS]:
+                    yield runner.Job(label, half, task, attempt)
+
+
+def _names(variant: str) -> tuple[str, ...]:
+    return () if variant == agents.DEFAULT else tuple(variant.split("+"))
+
+
+def _variant(agent: agents.Codelab, names: tuple[str, ...], copies: Path) -> agents.Codelab:
+    if not names:
+        return agent
+    try:
+        code = variants.copy(agent.checkout, names, Path(tempfile.mkdtemp(dir=copies)))
+    except variants.VariantError as error:
+        raise _UsageError(str(error)) from None
+    return replace(agent, code=code, variants=names)
 
 
 def _strategies(text: str) -> list[str]:
@@ -232,6 +273,16 @@ def _parser() -> argparse.ArgumentParser:
         type=_strategies,
         metavar="NAME[,NAME…]",
         help="run codelab with each in turn, task by task: calls, native, tool, json, or default, the profile's order",
+    )
+    varied = run.add_mutually_exclusive_group()
+    varied.add_argument(
+        "--variants",
+        type=lambda text: text.split(","),
+        metavar="NAME[,NAME…]",
+        help=f"run codelab with each: default, {', '.join(variants.VARIANTS)}, no-RULE, or several with + between",
+    )
+    varied.add_argument(
+        "--halves", action="store_true", help="run each task with two halves of the rules, to measure each rule"
     )
     run.add_argument("--provider", help="LLM_PROVIDER; openai, or llama.cpp with --gguf")
     run.add_argument("--max-steps", type=int, default=50)

@@ -81,7 +81,8 @@ class Codelab:
     """The system of a checkout: its local cloud, and `codelab exec` with a policy that allows what the sandbox holds.
 
     settings: further settings of the cloud, such as {"MAX_REPEATS": "0"}. url: of a cloud that runs already, which asks
-    the model that it was started with. plans: it begins in the mode `plan`, and each plan is accepted.
+    the model that it was started with. plans: it begins in the mode `plan`, and each plan is accepted. code: a copy of
+    what the cloud runs, with these `variants`; None: the checkout's own.
     """
 
     name: str = "codelab"
@@ -92,6 +93,8 @@ class Codelab:
     policy: str = POLICY
     url: str = ""
     plans: bool = False
+    code: Path | None = None
+    variants: tuple[str, ...] = ()
 
     def asking(self, model: str, strategy: str) -> "Codelab":
         """The same, with this strategy for the model; the rest of the model's row stays."""
@@ -107,7 +110,11 @@ class Codelab:
         settings |= {"MAX_STEPS": str(self.max_steps), "STATE_DIR": str(folder / "cloud"), **self.settings}
         policy = folder / "policy.toml"
         policy.write_text(self.policy, "utf-8")
-        cloud = nullcontext(self.url) if self.url else _local_cloud(self.checkout, settings, folder)
+        cloud = (
+            nullcontext(self.url)
+            if self.url
+            else _local_cloud(self.checkout, self.code or self.checkout, settings, folder)
+        )
         with cloud as url:
             line = [*self._program(), "--url", url, "--workspace", image.workdir, "--policy", str(policy)]
             environment = _without_key() | {
@@ -247,15 +254,18 @@ def attempt_of(instruction: str, frames: Sequence[Mapping[str, Any]]) -> Attempt
 
 
 @contextmanager
-def _local_cloud(checkout: Path, settings: Mapping[str, str], folder: Path) -> Iterator[str]:
-    """The checkout's local cloud on a free port, as its address; it ends with the block. Raises HarnessError."""
+def _local_cloud(checkout: Path, code: Path, settings: Mapping[str, str], folder: Path) -> Iterator[str]:
+    """The checkout's local cloud for this code, on a free port, as its address; it ends with the block.
+
+    Raises HarnessError.
+    """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     line = [str(checkout / ".venv/bin/python"), "-m", "codelab_local", "--template", "template.yaml"]
     environment = _without_key() | dict(settings) | {"HOST": "127.0.0.1", "PORT": str(port)}
     with (folder / "cloud.log").open("wb") as log:
-        process = subprocess.Popen(line, cwd=checkout, env=environment, stdout=log, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(line, cwd=code, env=environment, stdout=log, stderr=subprocess.STDOUT)
     try:
         while True:
             if process.poll() is not None:

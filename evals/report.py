@@ -21,6 +21,8 @@ from evals.statistics import paired_difference, wilson
 Run = Mapping[str, Any]
 
 _MOST_CHARS = 20_000
+#: The labels of attempts with a half of the rules, and with the rest of them.
+HALVES = ("one half", "other half")
 #: What is added up over the attempts. Older folders have no invalid answers.
 _COUNTED = ("invalid_answers", "repairs", "failed_calls", "failed_edits")
 _SECRETS = re.compile(
@@ -65,7 +67,37 @@ def summary(runs: Sequence[Run]) -> dict[str, Any]:
             pairs.append(
                 {"from": first, "to": label, "tasks": len(both), "mean": mean, "low": low, "high": high, **changed}
             )
-    return {"labels": labels, "pairs": pairs}
+    return {"labels": labels, "pairs": pairs, "rules": _rules(runs)}
+
+
+def _rules(runs: Iterable[Run]) -> dict[str, dict[str, Any]]:
+    """Of each rule that halves of the rules measured: solved with it and without it, and the difference by task."""
+    tried: dict[tuple[str, int], dict[str, Run]] = {}
+    for run in runs:
+        if run["label"] in HALVES and not run["error"]:
+            tried.setdefault((run["task"], run["attempt"]), {})[run["label"]] = run
+    pairs = [tuple(both.values()) for both in tried.values() if len(both) == len(HALVES)]
+    found: dict[str, dict[str, Any]] = {}
+    for rule in sorted({name for pair in pairs for run in pair for name in run["variants"]}):
+        outcomes: dict[str, list[tuple[bool, bool]]] = {}
+        for one, other in pairs:
+            without, having = (one, other) if rule in one["variants"] else (other, one)
+            outcomes.setdefault(one["task"], []).append((without["solved"], having["solved"]))
+        shares = [
+            (sum(before for before, _ in both) / len(both), sum(after for _, after in both) / len(both))
+            for both in outcomes.values()
+        ]
+        mean, low, high = paired_difference(shares)
+        every = [pair for both in outcomes.values() for pair in both]
+        found[rule.removeprefix("no-")] = {
+            "pairs": len(every),
+            "without": sum(before for before, _ in every),
+            "with": sum(after for _, after in every),
+            "mean": mean,
+            "low": low,
+            "high": high,
+        }
+    return found
 
 
 def _shares(runs: Iterable[Run]) -> dict[str, float]:
@@ -160,6 +192,15 @@ def markdown(found: Mapping[str, Any]) -> str:
             f"{pair['from']} → {pair['to']}: {pair['mean']:+.0%} ({pair['low']:+.0%} to {pair['high']:+.0%}), "
             f"{pair['tasks']} tasks, {pair['gained']} gained, {pair['lost']} lost\n"
         )
+    rules = [
+        (
+            *(rule, str(it["pairs"]), str(it["without"]), str(it["with"])),
+            f"{it['mean']:+.0%} ({it['low']:+.0%} to {it['high']:+.0%})",
+        )
+        for rule, it in found["rules"].items()
+    ]
+    if rules:
+        told.append(_table(("rule", "pairs", "solved without", "with", "difference"), rules))
     return "\n".join(told)
 
 

@@ -146,6 +146,7 @@ def attempt(
         "held_out": bool(task.metadata.get("held_out")),
         "attempt": job.attempt,
         "seed": seed,
+        "variants": list(getattr(job.agent, "variants", ())),
     }
     made = agents.Attempt("", "error")
     grade: grading.Grade | None = None
