@@ -13,6 +13,8 @@ import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
+from codelab.protocol.tools import CATALOGUE
+
 #: All of a checkout that its local cloud reads.
 _CODE = ("functions", "layers", "template.yaml", "pyproject.toml")
 _LAYER = "layers/codelab/codelab"
@@ -25,13 +27,6 @@ BLOCKS = 16
 _DOZEN = (
     *("read_file", "write_file", "edit_file", "list_files", "find_files", "search_in_project", "create_directory"),
     *("delete_file", "move_file", "run_command", "prompt_user", "read_result"),
-)
-#: All that Qwen2.5-Coder is offered, but those that change a file's content.
-_TOOLS = (
-    *("read_file", "list_files", "find_files", "search_in_project", "create_directory", "delete_file", "move_file"),
-    *("run_command", "run_persistent", "read_process", "kill_process", "git.diff", "git.status", "git.log"),
-    *("git.branch", "git.commit", "prompt_user", "fetch_url", "update_plan", "propose_plan", "read_result"),
-    "switch_agent",
 )
 
 
@@ -50,7 +45,7 @@ def _edit(path: str, old: str, new: str) -> Callable[[Path], None]:
 
 
 def _tools(names: Iterable[str]) -> Callable[[Path], None]:
-    given = ", ".join(f'"{name}"' for name in names)
+    given = ", ".join(f'"{name}"' for name in sorted(names))
     return _edit(_AGENT, 'risks = ["read", "write", "execute"]', f"tools = [{given}]")
 
 
@@ -58,8 +53,8 @@ def _tools(names: Iterable[str]) -> Callable[[Path], None]:
 VARIANTS: Mapping[str, Callable[[Path], None]] = {
     "no-catalogue": _edit(f"{_LAYER}/llm/form.py", "Form(writer.catalogue(), ", 'Form("", '),
     "calls-in-form": _edit(f"{_LAYER}/llm/profiles.py", 'reads_calls="qwen", ', ""),
-    "whole-files": _tools([*_TOOLS, "write_file"]),
-    "diffs": _tools([*_TOOLS, "write_file", "apply_patch"]),
+    "whole-files": _tools(CATALOGUE.keys() - {"edit_file", "apply_patch", "apply_patch_review"}),
+    "diffs": _tools(CATALOGUE.keys() - {"edit_file"}),
     "dozen-tools": _tools(_DOZEN),
 }
 
