@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was started ends on the way
     try:
         return int(options.do(options))
-    except (harbor.TaskError, sandbox.SandboxError, _UsageError) as error:
+    except (harbor.TaskError, sandbox.SandboxError, variants.VariantError, _UsageError) as error:
         sys.stderr.write(f"evals: {error}\n")
         return 2
 
@@ -201,9 +201,9 @@ def _halves(
     options: argparse.Namespace, known: Mapping[str, agents.Agent], tasks: Sequence[harbor.Task], copies: Path
 ) -> Iterator[runner.Job]:
     """Each task by two halves of the rules, block by block: a block's attempts have their prompts in common."""
-    (agent,) = known.values()
-    if not isinstance(agent, agents.Codelab):
-        raise _UsageError("--halves is for codelab alone")
+    agent, *others = known.values()
+    if others or not isinstance(agent, agents.Codelab):
+        raise _UsageError("--halves is for codelab alone, asked in one way")
     for block, pair in enumerate(variants.halves(list(variants.rules(agent.checkout)))):
         for label, names in zip(report.HALVES, pair, strict=True):
             half = _variant(agent, names, copies)
@@ -220,10 +220,7 @@ def _names(variant: str) -> tuple[str, ...]:
 def _variant(agent: agents.Codelab, names: tuple[str, ...], copies: Path) -> agents.Codelab:
     if not names:
         return agent
-    try:
-        code = variants.copy(agent.checkout, names, Path(tempfile.mkdtemp(dir=copies)))
-    except variants.VariantError as error:
-        raise _UsageError(str(error)) from None
+    code = variants.copy(agent.checkout, names, Path(tempfile.mkdtemp(dir=copies)))
     return replace(agent, code=code, variants=names)
 
 

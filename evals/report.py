@@ -76,27 +76,15 @@ def _rules(runs: Iterable[Run]) -> dict[str, dict[str, Any]]:
     for run in runs:
         if run["label"] in HALVES and not run["error"]:
             tried.setdefault((run["task"], run["attempt"]), {})[run["label"]] = run
-    pairs = [tuple(both.values()) for both in tried.values() if len(both) == len(HALVES)]
+    runs = [run for both in tried.values() if len(both) == len(HALVES) for run in both.values()]
     found: dict[str, dict[str, Any]] = {}
-    for rule in sorted({name for pair in pairs for run in pair for name in run["variants"]}):
-        outcomes: dict[str, list[tuple[bool, bool]]] = {}
-        for one, other in pairs:
-            without, having = (one, other) if rule in one["variants"] else (other, one)
-            outcomes.setdefault(one["task"], []).append((without["solved"], having["solved"]))
-        shares = [
-            (sum(before for before, _ in both) / len(both), sum(after for _, after in both) / len(both))
-            for both in outcomes.values()
-        ]
-        mean, low, high = paired_difference(shares)
-        every = [pair for both in outcomes.values() for pair in both]
-        found[rule.removeprefix("no-")] = {
-            "pairs": len(every),
-            "without": sum(before for before, _ in every),
-            "with": sum(after for _, after in every),
-            "mean": mean,
-            "low": low,
-            "high": high,
-        }
+    for rule in sorted({name for run in runs for name in run["variants"]}):
+        without = [run for run in runs if rule in run["variants"]]
+        having = [run for run in runs if rule not in run["variants"]]
+        one, other = _shares(without), _shares(having)
+        mean, low, high = paired_difference([(one[task], other[task]) for task in one])
+        solved = {"without": sum(run["solved"] for run in without), "with": sum(run["solved"] for run in having)}
+        found[rule.removeprefix("no-")] = {"pairs": len(without), **solved, "mean": mean, "low": low, "high": high}
     return found
 
 

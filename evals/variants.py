@@ -60,9 +60,14 @@ VARIANTS: Mapping[str, Callable[[Path], None]] = {
 
 
 def rules(checkout: Path) -> dict[str, tuple[str, str]]:
-    """The rules in the prompt of the agent that answers, by a name of their first words: file and text."""
+    """The rules in the prompt of the agent that answers, by a name of their first words: file and text.
+
+    Raises VariantError.
+    """
     found: dict[str, tuple[str, str]] = {}
     for path in (_RULES, _AGENT):
+        if not (checkout / path).is_file():
+            raise VariantError(f"{checkout} has no {path}")
         for rule in _BULLET.findall((checkout / path).read_text("utf-8")):
             slug = "-".join(re.findall(r"[a-z]+", rule.lower())[:_SLUG_WORDS])
             if slug in found:
@@ -95,7 +100,7 @@ def copy(checkout: Path, names: Sequence[str], folder: Path) -> Path:
 
 
 def halves(known: Sequence[str]) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """By block, the variants of its first half of the rules and of the other."""
+    """By block, what its first half of the rules leaves out, and what the other does. Raises VariantError."""
     if len(known) > BLOCKS:
         raise VariantError(f"{len(known)} rules are more than {BLOCKS}: they need a larger matrix")
     made = []

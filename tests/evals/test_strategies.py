@@ -1,33 +1,14 @@
 """`--strategies`: the same agent once with each way to ask the model, task by task, and what the report says of it."""
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from evals import agents, report, runner
-from evals.__main__ import main
+from tests.evals.command import run
 from tests.evals.test_report import line
-
-
-@pytest.fixture
-def jobs(monkeypatch: pytest.MonkeyPatch) -> list[runner.Job]:
-    """What a run would have made."""
-    wanted: list[runner.Job] = []
-
-    def run(given: Sequence[runner.Job], *_: object, **__: object) -> str:
-        wanted.extend(given)
-        return ""
-
-    monkeypatch.setattr(runner, "run", run)
-    return wanted
-
-
-def run(folder: Path, *more: str) -> int:
-    line = ["run", "--base-url", "http://127.0.0.1:9/v1", "--model", "m", "--out", str(folder), *more]
-    return main([*line, "--only", "plain-sum,tax-rate"])
 
 
 def rows_of(job: runner.Job) -> Any:

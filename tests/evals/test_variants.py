@@ -10,31 +10,13 @@ import pytest
 from codelab.agents import read_agents
 
 from evals import agents, proxy, report, runner, variants
-from evals.__main__ import main
+from tests.evals.command import run
 from tests.evals.made_task import has_bubblewrap, made
 from tests.evals.test_report import line
 from tests.fakes.model.wire import ScriptedServer, saying
 
 ROOT = Path(__file__).resolve().parents[2]
 AGENTS = "layers/codelab/codelab/agents"
-
-
-@pytest.fixture
-def jobs(monkeypatch: pytest.MonkeyPatch) -> list[runner.Job]:
-    """What a run would have made."""
-    wanted: list[runner.Job] = []
-
-    def run(given: Sequence[runner.Job], *_: object, **__: object) -> str:
-        wanted.extend(given)
-        return ""
-
-    monkeypatch.setattr(runner, "run", run)
-    return wanted
-
-
-def run(folder: Path, *more: str) -> int:
-    line = ["run", "--base-url", "http://127.0.0.1:9/v1", "--model", "m", "--out", str(folder), *more]
-    return main([*line, "--only", "plain-sum,tax-rate"])
 
 
 def changed(names: Sequence[str], folder: Path) -> list[str]:
@@ -97,6 +79,17 @@ def test_what_the_model_is_told_is_the_variant(tmp_path: Path) -> None:
 def test_a_variant_that_is_none_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(tmp_path, "--variants", "default,no-whims") == 2
     assert "there is no variant no-whims; there are no-catalogue, " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("more", [("--agents", "codelab,idle"), ("--agents", "idle"), ("--strategies", "json,tool")])
+def test_halves_are_for_one_agent(more: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(tmp_path, "--halves", *more) == 2
+    assert "--halves is for codelab alone, asked in one way" in capsys.readouterr().err
+
+
+def test_a_folder_that_is_no_checkout_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(tmp_path, "--code", str(tmp_path), "--halves") == 2
+    assert f"{tmp_path} has no layers/" in capsys.readouterr().err
 
 
 def test_a_checkout_without_what_changes_is_refused(tmp_path: Path) -> None:
